@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vllm_doctor.cli.root import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+LOG = ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log"
+HEALTHY = ROOT / "fixtures" / "logs" / "healthy" / "tiny-start-stop.log"
+
+
+def run(*arguments: str, data: bytes | None = None) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli, list(arguments), input=data)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_exit_status() -> None:
+    assert run("diagnose", str(LOG))[0] == 1
+    assert run("diagnose", str(LOG), "--fail-on", "never")[0] == 0
+    assert run("diagnose", str(HEALTHY))[0] == 0
+    assert run("diagnose", str(HEALTHY), "-q")[1] == ""
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["diagnose", "/nowhere/server.log"], "no such file"),
+    (["diagnose", str(ROOT)], "is a directory"),
+    (["diagnose", str(LOG), "--only", "kv-cache-to-small"], "did you mean"),
+    (["diagnose", str(LOG), "--rules", "/nowhere"], "no such folder of rules"),
+    (["diagnose", str(LOG), "--command", "ls -l"], "not one that starts vLLM"),
+    (["diagnose", str(LOG), "--vllm-version", "new"], "not a version"),
+    (["diagnose", str(LOG), "--run", "7"], "there is no run 7"),
+    (["diagnose", str(LOG), "--config", "/nowhere.yaml"], "no such file"),
+    (["explain", "kv-cache-to-small"], "near: "),
+    (["rules", "show", "nope"], "no rule has the id"),
+])
+def test_wrong_use_is_one_line(arguments: list[str], words: str) -> None:
+    status, out, err = run(*arguments)
+    assert status == 2
+    assert out == ""
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["diagnose", "--no-such-flag"], ["diagnose", "--run", "zero"], ["nonsense"]])
+def test_wrong_flags_are_told(arguments: list[str]) -> None:
+    status, _, err = run(*arguments)
+    assert status == 2
+    assert "Error:" in err
+
+
+@pytest.mark.parametrize("data", [b"", bytes(range(256)) * 50, b"\xff\xfe", b"\n\n\n", b"hello\n"])
+def test_what_is_no_log_is_told_so(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.log"
+    path.write_bytes(data)
+    status, out, _ = run("diagnose", str(path))
+    assert status == 0
+    assert "Nothing of vLLM was recognised" in out
+
+
+def test_a_broken_rule_file_is_named_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("id: mine\ntitle: x\nseverty: error\n", encoding="utf-8")
+    status, _, err = run("diagnose", str(LOG), "--rules", str(tmp_path))
+    assert status == 2
+    assert err.strip() == f"vllm-doctor: {path}:3:1: the rule has no key `severty`; did you mean `severity`?"
+
+
+def test_standard_input_and_compressed_files(tmp_path: Path) -> None:
+    plain = json.loads(run("diagnose", str(LOG), "--format", "json")[1])
+    piped = json.loads(run("diagnose", "--format", "json", data=LOG.read_bytes())[1])
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress(LOG.read_bytes()))
+    packed = json.loads(run("diagnose", str(path), "--format", "json")[1])
+    for other in (piped, packed):
+        assert other["source"].pop("path") != plain["source"]["path"]
+        assert other["findings"] == plain["findings"]
+
+
+def test_several_logs(tmp_path: Path) -> None:
+    status, out, _ = run("diagnose", str(LOG), str(HEALTHY), "--format", "json")
+    assert status == 1
+    assert [report["primary"] is None for report in json.loads(out)["reports"]] == [False, True]
+    lines = run("diagnose", str(LOG), str(HEALTHY), "--format", "jsonl")[1].splitlines()
+    assert [json.loads(line)["source"]["path"] for line in lines] == [str(LOG), str(HEALTHY)]
+    target = tmp_path / "report.json"
+    assert run("diagnose", str(LOG), "--format", "json", "--output", str(target))[1] == ""
+    assert json.loads(target.read_text())["primary"]
+
+
+def test_colours_only_when_asked() -> None:
+    assert "\x1b[" not in run("diagnose", str(LOG))[1]
+    assert "\x1b[1;31m" in run("diagnose", str(LOG), "--color", "always")[1]
+
+
+def test_width_is_kept() -> None:
+    out = run("diagnose", str(LOG), "--width", "60")[1]
+    prose = [line for line in out.splitlines() if "vllm serve" not in line]
+    assert max(len(line) for line in prose) <= 60, max(prose, key=len)
+
+
+@pytest.mark.parametrize("name", ["kv-cache-too-small-for-max-len", "--max-num-seqs", "kv_cache_tokens", "-tp"])
+def test_explain(name: str) -> None:
+    status, out, _ = run("explain", name)
+    assert status == 0
+    assert out.startswith("# ")
+
+
+def watch(log: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "vllm_doctor", "watch", *arguments], input=log, capture_output=True,
+                          timeout=60, check=False)
+
+
+def test_watch_passes_every_byte_and_reports_on_stderr() -> None:
+    log = LOG.read_bytes() + bytes(range(256))
+    done = watch(log)
+    assert done.stdout == log
+    assert done.returncode == 1
+    assert b"cpu-kv-cache-space-too-small" in done.stderr
+
+
+def test_watch_is_silent_on_a_healthy_log() -> None:
+    done = watch(HEALTHY.read_bytes())
+    assert (done.stdout, done.stderr, done.returncode) == (HEALTHY.read_bytes(), b"", 0)
+
+
+def test_watch_with_wrong_use_ends_with_two() -> None:
+    assert watch(b"", "--nope").returncode == 2
+
+
+def test_run_keeps_the_commands_own_status() -> None:
+    done = subprocess.run([sys.executable, "-m", "vllm_doctor", "run", "--", sys.executable, "-c",
+                           "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"],
+                          capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n")

@@ -1,0 +1,353 @@
+"""Reading the user's command in every form it is typed in, and writing it back as it was."""
+
+from __future__ import annotations
+
+import shlex
+import time
+
+import pytest
+from command_table import lookup
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_doctor import command
+from vllm_doctor.command import Command
+from vllm_doctor.command_words import split
+
+
+def parsed(text: str) -> Command:
+    found = command.parse(text, lookup)
+    assert found is not None, text
+    return found
+
+
+SHELL = [
+    "vllm serve org/m --port 8000 -tp 2 --enforce-eager",
+    "CUDA_VISIBLE_DEVICES=0,1 nohup python3 -m vllm.entrypoints.openai.api_server --model=$MODEL --max_model_len=8 > x.log 2>&1 &",
+    "sudo -E numactl --cpunodebind 0 /opt/venv/bin/vllm serve org/m  --port   8000",
+    "docker run --gpus all --ipc=host -e A=b -v /x:/x -p5000:5000 --rm -it vllm/vllm-openai:v0.8.5 --model org/m",
+    "podman run --rm docker.io/vllm/vllm-openai:latest org/m --max-model-len 4096",
+    "source venv/bin/activate && export V=1; vllm serve org/m --hf-overrides '{\"a\": 1}' 2>&1 | tee log",
+    'bash -c "cd /x && vllm serve org/m --port \\"8\\" $EXTRA" > log',
+    "uv run vllm serve ./m -O3 --served-model-name a b -- # comment",
+    "torchrun --nproc-per-node 2 -m vllm.entrypoints.openai.api_server --model org/m",
+]
+
+
+@pytest.mark.parametrize("text", SHELL)
+def test_a_shell_command_is_written_back_as_typed(text: str) -> None:
+    found = parsed(text)
+    assert found.form == "shell"
+    assert found.render() == text
+    assert found.patch() is None
+    assert found.complete
+
+
+def test_reads_model_values_and_arguments() -> None:
+    found = parsed(
+        "vllm serve --trust-remote-code org/m --max_model_len 8K -tp 2 --gpu-memory-utilization=0.95 "
+        "--served-model-name a b --no-enable-prefix-caching --limit-mm-per-prompt.image 4 --allowed-origins '[\"*\"]'"
+    )
+    assert found.entry == "serve"
+    assert found.model == "org/m"
+    assert found.value("--max-model-len") == "8K"
+    assert found.value("--tensor-parallel-size") == "2"
+    assert found.value("--trust-remote-code") == ""
+    assert found.value("--enable-prefix-caching") == "false"
+    assert found.value("--no-enable-prefix-caching") == ""
+    assert found.value("--limit-mm-per-prompt.image") == "4"
+    assert found.value("--served-model-name") == "a b"
+    assert found.value("--port") is None
+    assert found.arguments() == {
+        "trust_remote_code": True,
+        "max_model_len": 8192,
+        "tensor_parallel_size": 2,
+        "gpu_memory_utilization": 0.95,
+        "served_model_name": ["a", "b"],
+        "enable_prefix_caching": False,
+        "limit_mm_per_prompt": {"image": 4},
+        "allowed_origins": ["*"],
+        "model": "org/m",
+    }
+
+
+def test_what_only_the_shell_knows_is_unknown() -> None:
+    found = parsed('vllm serve "$MODEL" --port ${PORT:-8000} --max-model-len $(cat len) --dtype half')
+    assert found.model is None
+    assert found.value("--port") is None
+    assert found.arguments() == {"dtype": "half"}
+
+
+def test_an_unambiguous_beginning_of_a_flag_is_found() -> None:
+    assert parsed("vllm serve org/m --gpu-memory-util 0.9").value("--gpu-memory-utilization") == "0.9"
+
+
+def test_the_last_of_a_repeated_flag_counts_and_json_keys_are_seen() -> None:
+    found = parsed('vllm serve m --port 1 --port 2 --compilation-config \'{"mode": {"a": 3}}\'')
+    assert found.value("--port") == "2"
+    assert found.value("--compilation-config.mode.a") == "3"
+
+
+def test_negative_numbers_are_values() -> None:
+    assert parsed("vllm serve m --max-model-len -1 --port 8").value("--max-model-len") == "-1"
+
+
+def test_container_image_and_environment() -> None:
+    found = parsed("docker run -e HF_TOKEN=x --env VLLM_USE_V1=0 --gpus all vllm/vllm-openai:v0.8.5.post1 --model m")
+    assert (found.entry, found.image, found.image_version) == (
+        "image",
+        "vllm/vllm-openai:v0.8.5.post1",
+        "0.8.5.post1",
+    )
+    assert dict(found.environment) == {"HF_TOKEN": "x", "VLLM_USE_V1": "0"}
+    assert not found.repeats_entrypoint
+
+
+def test_a_repeated_entrypoint_is_noticed() -> None:
+    assert parsed("docker run vllm/vllm-openai:latest vllm serve org/m").repeats_entrypoint
+    assert not parsed("docker run --entrypoint /bin/bash vllm/vllm-openai -c 'vllm serve org/m'").repeats_entrypoint
+    assert not parsed("docker run rocm/vllm:latest vllm serve org/m").repeats_entrypoint
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "$ ", "# ", "root@host:/llm# ", "(base) user@h:~$ ", "(vllm) [me@node ~]$ ", "+ ", "++ exec ", "> ", "!",
+        "PS C:\\work> ", "C:\\> ", "sh-5.1# ", "user@mac ~/dir % ", "\u279c ", "~/proj$ ", "In [3]: !", "bash-4.2$ ",
+    ],
+)  # fmt: skip
+def test_a_prompt_is_not_part_of_the_command(prompt: str) -> None:
+    found = parsed(prompt + "A=1 vllm serve m --port 80")
+    assert found.model == "m"
+    assert found.render().removeprefix("exec ") == "A=1 vllm serve m --port 80"
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("Command '['/x/bin/vllm', 'serve', 'org/m', '--dtype', 'a b']' returned non-zero", "/x/bin/vllm serve org/m --dtype 'a b'"),
+        ("cmd: [\"python3\", \"-m\", \"vllm.entrypoints.openai.api_server\", \"--model\", \"m\"]", "python3 -m vllm.entrypoints.openai.api_server --model m"),
+        ("Running command: vllm serve org/m --port 1", "vllm serve org/m --port 1"),
+        ("2025-01-01 10:00:01 INFO launcher - executing: `vllm serve org/m --port 1`", "vllm serve org/m --port 1"),
+        ("ExecStart=/opt/venv/bin/vllm serve org/m --port 1", "/opt/venv/bin/vllm serve org/m --port 1"),
+        ("root 4021 99.0 2.1 123 456 ? Sl 10:00 1:02 python3 /usr/bin/vllm serve org/m --port 1", "python3 /usr/bin/vllm serve org/m --port 1"),
+    ],
+)  # fmt: skip
+def test_commands_in_other_lines(text: str, rendered: str) -> None:
+    assert parsed(text).render() == rendered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello world",
+        "usage: vllm serve [model_tag] [options]",
+        "vllm serve: error: unrecognized arguments: --x",
+        "INFO 11-20 09:29:53 [factories.py:89] Restart vllm serve with --enable-scale-out to enable them.",
+        "With `vllm serve`, you should provide the model as a positional argument",
+        "vllm serve crashed with exit code 1",
+        "from vllm.entrypoints.openai.api_server import main",
+        "vllm bench serve --model m",
+        "vllm chat --url x",
+        "docker exec -it vllm bash",
+        "docker run -it vllm/vllm-openai bash",
+        "docker logs -f vllm",
+        "python train.py --vllm_num_engines 8",
+        "pip install vllm==0.8.5",
+        'File "/usr/lib/vllm/entrypoints/openai/api_server.py", line 1024, in <module>',
+    ],
+)
+def test_what_is_no_command(text: str) -> None:
+    assert command.parse(text, lookup) is None
+
+
+def test_line_continuations_are_joined_and_kept() -> None:
+    text = "docker run --gpus all \\\n    vllm/vllm-openai:v0.9.0 \\\n    --model m \\\n    --port 80"
+    found = parsed(text)
+    assert found.render() == "docker run --gpus all vllm/vllm-openai:v0.9.0 --model m --port 80"
+    assert found.render(multiline=True) == text
+
+
+def test_a_cut_quote_is_closed() -> None:
+    found = parsed('vllm serve m --speculative-config \'{"method": "ng')
+    assert not found.complete
+    assert shlex.split(found.render())[-1] == '{"method": "ng'
+
+
+# Python
+
+
+def test_a_python_call() -> None:
+    found = parsed("llm = LLM(model='org/m', max_model_len=8192, enforce_eager=True, quantization=args.q, **kw)")
+    assert (found.form, found.entry, found.model) == ("python", "call", "org/m")
+    assert found.arguments() == {"model": "org/m", "max_model_len": 8192, "enforce_eager": True}
+    assert found.patch() == {
+        "kind": "python",
+        "text": "llm = LLM(model='org/m', max_model_len=8192, enforce_eager=True, quantization=args.q, **kw)",
+    }
+
+
+def test_a_python_call_over_several_lines() -> None:
+    text = (
+        "engine_args = AsyncEngineArgs(\n    'org/m',\n    limit_mm_per_prompt={\"image\": 2},  # two\n    dtype=x,\n)"
+    )
+    found = parsed(text)
+    assert found.model == "org/m"
+    assert found.value("--limit-mm-per-prompt") == '{"image":2}'
+    assert found.render() == text
+
+
+# Documents
+
+
+def test_a_vllm_config_file() -> None:
+    text = (
+        "# serving\nmodel: org/m\nport: 8000  # public\n\nmax-model-len: 8k\nenforce-eager: true\n"
+        "served-model-name:\n  - a\n  - b\ncompilation-config:\n  mode: 3"
+    )
+    found = parsed(text)
+    assert (found.form, found.model) == ("yaml", "org/m")
+    assert found.value("--max-model-len") == "8k"
+    assert found.value("--served-model-name") == "a b"
+    assert found.arguments()["compilation_config"] == {"mode": 3}
+    assert found.arguments()["enforce_eager"] is True
+    assert found.patch() == {"kind": "yaml", "text": text}
+
+
+COMPOSE = """\
+services:
+  vllm:
+    image: vllm/vllm-openai:v0.8.5
+    ports: ["8000:8000"]
+    environment:
+      - VLLM_USE_V1=0
+    command: >
+      --model org/m
+      --max-model-len 8192
+      --enforce-eager
+    volumes:
+      - ./x:/x
+"""
+
+
+def test_compose_with_a_folded_command() -> None:
+    found = parsed(COMPOSE)
+    assert (found.form, found.entry, found.model) == ("compose", "image", "org/m")
+    assert dict(found.environment) == {"VLLM_USE_V1": "0"}
+    assert found.render() == "command: >\n  --model org/m\n  --max-model-len 8192\n  --enforce-eager"
+
+
+@pytest.mark.parametrize(
+    ("text", "style"),
+    [
+        ('    image: vllm/vllm-openai\n    command: ["--model", "m", "--port", "8000"]', 'command: ["--model", "m", "--port", "8000"]'),
+        ("    image: vllm/vllm-openai\n    command: --model m --port 8000", "command: '--model m --port 8000'"),
+        ("    image: vllm/vllm-openai\n    command:\n    - --model\n    - m\n    - --port\n    - 8000", "command:\n  - --model\n  - m\n  - --port\n  - '8000'"),
+    ],
+)  # fmt: skip
+def test_compose_keeps_the_style_of_the_command(text: str, style: str) -> None:
+    assert parsed(text).form == "compose"
+    assert parsed(text).render() == style
+
+
+KUBERNETES = """\
+    spec:
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:v0.10.0
+        command: ["vllm", "serve"]
+        args:
+        - org/m
+        - --max-model-len=8192
+        - "--tensor-parallel-size"
+        - "2"
+        - --port=$(PORT)
+        env:
+        - name: HF_TOKEN
+          valueFrom: {secretKeyRef: {name: s, key: t}}
+        - name: VLLM_USE_V1
+          value: "1"
+      - name: other
+        image: busybox
+        args: ["sleep"]
+"""
+
+
+def test_a_kubernetes_manifest() -> None:
+    found = parsed(KUBERNETES)
+    assert (found.form, found.model) == ("kubernetes", "org/m")
+    assert found.value("--tensor-parallel-size") == "2"
+    assert found.value("--port") is None
+    assert dict(found.environment) == {"HF_TOKEN": None, "VLLM_USE_V1": "1"}
+    assert found.render() == (
+        "args:\n  - org/m\n  - '--max-model-len=8192'\n  - --tensor-parallel-size\n  - '2'\n  - '--port=$(PORT)'"
+    ).replace("'--max-model-len=8192'", "--max-model-len=8192")
+
+
+def test_kubernetes_with_a_shell_in_it() -> None:
+    found = parsed('command: ["/bin/sh", "-c"]\nargs: ["vllm serve org/m --max_model_len 1024"]\nenv: []')
+    assert (found.form, found.model) == ("kubernetes", "org/m")
+    changed = found.with_changes({"--max-model-len": "512"})
+    assert changed.render() == 'args: ["vllm serve org/m --max_model_len 512"]'
+
+
+def test_kubectl_describe() -> None:
+    found = parsed(
+        "    Image:         vllm/vllm-openai:v0.9.2\n    Host Port:     0/TCP\n    Args:\n      --model\n      /models/x\n"
+        "      --max-model-len=8192\n    State:          Running\n    Environment:\n      VLLM_USE_V1:  1\n"
+    )
+    assert (found.form, found.model) == ("kubernetes", "/models/x")
+    assert found.value("--max-model-len") == "8192"
+    assert dict(found.environment) == {"VLLM_USE_V1": "1"}
+
+
+def test_a_document_of_something_else_is_none() -> None:
+    assert command.parse("image: nginx\ncommand: [nginx, -g, daemon off]", lookup) is None
+    assert command.parse("a: 1\nb: 2", lookup) is None
+
+
+# Properties
+
+arguments = st.lists(st.text(min_size=1).filter(lambda text: "\x00" not in text), max_size=6)
+
+
+@given(arguments)
+def test_words_are_split_as_a_shell_does(values: list[str]) -> None:
+    text = shlex.join(values)
+    tokens, complete = split(text)
+    assert [token.word.value for token in tokens] == values
+    assert complete
+
+
+@given(st.text(alphabet=st.sampled_from("ab \t\n'\"\\$`;|&()<>#={}-"), max_size=40))
+def test_any_text_is_split_and_nothing_is_lost(text: str) -> None:
+    tokens, complete = split(text)
+    if complete:
+        joined = "".join(token.word.gap if i else "" for i, token in enumerate(tokens))
+        assert len(joined) <= len(text)
+        assert all(token.word.text in text for token in tokens)
+
+
+@given(
+    st.text(max_size=60),
+    st.sampled_from(["", "$ ", "args:\n- ", "LLM(", "command: [", "model: ", "Args:\n  "]),
+)
+def test_nothing_raises(text: str, lead: str) -> None:
+    for found in (command.parse(lead + text, lookup), command.parse(lead + "vllm serve m " + text, lookup)):
+        if found is not None:
+            found.render()
+            found.arguments()
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["vllm ;", "docker run vllm ", "'vllm serve' ", "$(", "vllm serve '", "vllm/entrypoints/", "-m vllm ", "\\", "`",
+     "export a=1;", '"vllm serve', "LLM(a,", "args:\n- vllm serve x\n", "command: vllm\n", "[", "user@host:", "a: ", "(x)"],
+)  # fmt: skip
+def test_long_input_takes_linear_time(unit: str) -> None:
+    start = time.process_time()
+    text = unit * (60_000 // len(unit))
+    for whole in (text, "$ vllm serve " + text, text + " vllm serve m"):
+        command.parse(whole, lookup)
+    assert time.process_time() - start < 6

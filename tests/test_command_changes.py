@@ -1,0 +1,203 @@
+"""Changing a command: only what is named changes."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from command_table import lookup
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_doctor import command
+from vllm_doctor.command import Command
+
+
+def parsed(text: str) -> Command:
+    found = command.parse(text, lookup)
+    assert found is not None, text
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "changed"),
+    [
+        ("vllm serve m --max_model_len 8192 --port 1", {"--max-model-len": "4096"}, "vllm serve m --max_model_len 4096 --port 1"),
+        ("vllm serve m --max-model-len=8192 > log", {"--max-model-len": "4096"}, "vllm serve m --max-model-len=4096 > log"),
+        ("vllm serve m -tp 4 2>&1 | tee x", {"--tensor-parallel-size": "2"}, "vllm serve m -tp 2 2>&1 | tee x"),
+        ("vllm serve m --gpu-memory-util 0.9", {"--gpu-memory-utilization": "0.8"}, "vllm serve m --gpu-memory-util 0.8"),
+        ("vllm serve m 2>&1 | tee x &", {"--max-num-seqs": "64"}, "vllm serve m --max-num-seqs 64 2>&1 | tee x &"),
+        ("vllm serve m", {"--enforce-eager": ""}, "vllm serve m --enforce-eager"),
+        ("vllm serve m --no-enforce-eager --port 1", {"--enforce-eager": ""}, "vllm serve m --enforce-eager --port 1"),
+        ("vllm serve m --enable-prefix-caching", {"--no-enable-prefix-caching": ""}, "vllm serve m --no-enable-prefix-caching"),
+        ("vllm serve m --port 1 --port 2", {"--port": "3"}, "vllm serve m --port 3"),
+        ("vllm serve m --served-model-name a b --port 1", {"--served-model-name": "c d"}, "vllm serve m --served-model-name c d --port 1"),
+        ("vllm serve m", {"--compilation-config": '{"mode": 0}'}, "vllm serve m --compilation-config '{\"mode\": 0}'"),
+        ("vllm serve m --compilation-config.mode 3", {"--compilation-config": '{"mode":0}'}, "vllm serve m --compilation-config '{\"mode\":0}'"),
+        ("vllm serve m --compilation-config.mode 3", {"--compilation-config.mode": "0"}, "vllm serve m --compilation-config.mode 0"),
+        ("vllm serve m --limit-mm-per-prompt '{\"image\":4,\"video\":1}'", {"--limit-mm-per-prompt.video": "0"}, "vllm serve m --limit-mm-per-prompt '{\"image\":4,\"video\":0}'"),
+        ("vllm serve m", {"--limit-mm-per-prompt.video": "0"}, "vllm serve m --limit-mm-per-prompt.video 0"),
+        ("vllm serve old/m --port 1", {"--model": "new/m"}, "vllm serve new/m --port 1"),
+        ("vllm serve --port 1", {"--model": "new/m"}, "vllm serve new/m --port 1"),
+        ("python -m vllm.entrypoints.openai.api_server --model old", {"--model": "new"}, "python -m vllm.entrypoints.openai.api_server --model new"),
+        ("vllm serve $MODEL --port $PORT", {"--dtype": "half"}, "vllm serve $MODEL --port $PORT --dtype half"),
+        ("bash -c 'vllm serve m --port 1' | cat", {"--port": "2"}, "bash -c 'vllm serve m --port 2' | cat"),
+        ('ssh h "vllm serve m --hf-overrides \\"{}\\" $X"', {"--port": "2"}, 'ssh h "vllm serve m --hf-overrides \\"{}\\" $X --port 2"'),
+        ("vllm serve m # why", {"--port": "2"}, "vllm serve m --port 2 # why"),
+    ],
+)  # fmt: skip
+def test_a_flag_is_set(text: str, wanted: dict[str, str], changed: str) -> None:
+    assert parsed(text).with_changes(wanted).render() == changed
+
+
+@pytest.mark.parametrize(
+    ("text", "unset", "changed"),
+    [
+        ("vllm serve m --swap_space 4 --port 1", "--swap-space", "vllm serve m --port 1"),
+        ("vllm serve m --swap-space=4 --port 1", "--swap-space", "vllm serve m --port 1"),
+        ("vllm serve m --enforce-eager", "--enforce-eager", "vllm serve m"),
+        ("vllm serve m --no-enable-prefix-caching", "--enable-prefix-caching", "vllm serve m"),
+        ("vllm serve m --enable-prefix-caching", "--no-enable-prefix-caching", "vllm serve m --enable-prefix-caching"),
+        ("vllm serve m --unknown-thing x --port 1", "--unknown-thing", "vllm serve m --port 1"),
+        ("vllm serve m --compilation-config.mode 3", "--compilation-config", "vllm serve m"),
+        ("vllm serve m --limit-mm-per-prompt '{\"image\":4,\"video\":1}'", "--limit-mm-per-prompt.video", "vllm serve m --limit-mm-per-prompt '{\"image\":4}'"),
+        ("vllm serve m --port 1", "--swap-space", "vllm serve m --port 1"),
+    ],
+)  # fmt: skip
+def test_a_flag_is_removed(text: str, unset: str, changed: str) -> None:
+    assert parsed(text).with_changes({}, [unset]).render() == changed
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("vllm serve m", "A='b c' vllm serve m"),
+        ("A=1 vllm serve m", "A='b c' vllm serve m"),
+        ("cd /x && nohup vllm serve m > log &", "cd /x && A='b c' nohup vllm serve m > log &"),
+        ("export A=1; vllm serve m", "export A=1; A='b c' vllm serve m"),
+        ("sudo vllm serve m", "sudo env A='b c' vllm serve m"),
+        ("sudo env B=1 vllm serve m", "sudo env B=1 A='b c' vllm serve m"),
+        ("docker run --gpus all vllm/vllm-openai --model m", "docker run --gpus all -e 'A=b c' vllm/vllm-openai --model m"),
+        ("docker run -e A=1 vllm/vllm-openai --model m", "docker run -e A='b c' vllm/vllm-openai --model m"),
+        ("docker run --env=A=1 vllm/vllm-openai --model m", "docker run --env='A=b c' vllm/vllm-openai --model m"),
+        ("docker exec -it box vllm serve m", "docker exec -it -e 'A=b c' box vllm serve m"),
+        ("bash -c 'vllm serve m'", "bash -c 'A='\"'\"'b c'\"'\"' vllm serve m'"),
+        ("LLM('m', seed=1)", 'import os  # before vLLM is imported\nos.environ["A"] = "b c"\nLLM(\'m\', seed=1)'),
+        ("model: m", "# in the environment: A=b c\nmodel: m"),
+        ("image: vllm/vllm-openai\ncommand: [--model, m]", "command: [\"--model\", \"m\"]\nenvironment:\n  - 'A=b c'"),
+        ("image: vllm/vllm-openai\nenvironment:\n  B: c\ncommand: [--model, m]", "command: [\"--model\", \"m\"]\nenvironment:\n  A: 'b c'"),
+        ("image: vllm/vllm-openai\nargs: [--model, m]", "args: [\"--model\", \"m\"]\nenv:\n  - name: A\n    value: 'b c'"),
+    ],
+)  # fmt: skip
+def test_a_variable_is_set_where_the_form_has_it(text: str, changed: str) -> None:
+    found = parsed(text).with_changes({}, (), {"A": "b c"})
+    assert found.render() == changed
+    assert dict(found.environment)["A"] == "b c"
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        (
+            "llm = LLM(model='m', max_model_len=8192)",
+            "llm = LLM(model='m', max_model_len=4096, enforce_eager=True, "
+            "compilation_config={'mode': 0}, enable_prefix_caching=False)",
+        ),
+        (
+            "LLM(\n    'm',\n    enable_prefix_caching=True,\n)",
+            "LLM(\n    'm',\n    enable_prefix_caching=False,\n    max_model_len=4096,\n    enforce_eager=True,\n"
+            "    compilation_config={'mode': 0},\n)",
+        ),
+        (
+            "model: m\nmax-model-len: 8192 # long\nenable-prefix-caching: true\nport: 1",
+            "model: m\nmax-model-len: 4096\nno-enable-prefix-caching: true\nport: 1\nenforce-eager: true\n"
+            "compilation-config: '{\"mode\":0}'",
+        ),
+        (
+            "image: vllm/vllm-openai\ncommand: >\n  --model m\n  --max_model_len 8192",
+            "command: >\n  --model m\n  --max_model_len 4096\n  --enforce-eager\n"
+            "  --compilation-config '{\"mode\":0}'\n  --no-enable-prefix-caching",
+        ),
+        (
+            "command: [vllm, serve]\nargs:\n- m\n- --max-model-len=8192",
+            "args:\n  - m\n  - --max-model-len=4096\n  - --enforce-eager\n  - --compilation-config\n"
+            "  - '{\"mode\":0}'\n  - --no-enable-prefix-caching",
+        ),
+        (
+            "command: [vllm, serve, m]\nargs:\n- --port\n- '1'",
+            "args:\n  - --port\n  - '1'\n  - --max-model-len\n  - '4096'\n"
+            "  - --enforce-eager\n  - --compilation-config\n  - '{\"mode\":0}'\n  - --no-enable-prefix-caching",
+        ),
+    ],
+)
+def test_documents_are_changed_in_their_own_form(text: str, changed: str) -> None:
+    wanted = {"--max-model-len": "4096", "--enforce-eager": "", "--compilation-config": '{"mode":0}'}
+    found = parsed(text).with_changes({**wanted, "--no-enable-prefix-caching": ""})
+    assert found.render() == changed
+    patch = found.patch()
+    assert patch is not None
+    assert patch["text"] == changed
+
+
+values = st.text(min_size=1, max_size=12).filter(lambda text: "\x00" not in text and not text.startswith("-"))
+
+
+@given(values, values)
+def test_a_shell_reads_the_intended_words(value: str, variable: str) -> None:
+    found = parsed("docker run vllm/vllm-openai --model m --max_model_len=1 --dtype x > log")
+    changed = found.with_changes({"--max-model-len": value, "--dtype": value, "--host": value}, (), {"A": variable})
+    assert shlex.split(changed.render(), posix=True) == [
+        "docker", "run", "-e", f"A={variable}", "vllm/vllm-openai", "--model", "m", f"--max_model_len={value}",
+        "--dtype", value, "--host", value, ">", "log",
+    ]  # fmt: skip
+
+
+@given(values)
+def test_a_nested_shell_reads_the_intended_words(value: str) -> None:
+    for quote in "'\"":
+        changed = parsed(f"bash -c {quote}vllm serve m --dtype x{quote}").with_changes({"--dtype": value})
+        if quote == '"' and set(value) & set("$`"):
+            continue  # escaped as a shell wants it, which shlex does not undo
+        inner = shlex.split(changed.render())[2]
+        assert shlex.split(inner) == ["vllm", "serve", "m", "--dtype", value]
+
+
+@given(st.dictionaries(st.sampled_from(["--port", "--dtype", "--host", "--swap-space"]), values, max_size=4))
+def test_changes_are_read_back_and_change_nothing_else(wanted: dict[str, str]) -> None:
+    before = parsed("A=1 vllm serve org/m --enforce-eager --port 1 --unknown 2 -tp 2 | tee log")
+    after = parsed(before.with_changes(wanted).render())
+    for flag, value in wanted.items():
+        assert after.value(flag) == value
+    for flag in {"--model", "--enforce-eager", "--port", "--unknown", "-tp"} - set(wanted):
+        assert after.value(flag) == before.value(flag)
+    assert after.environment == before.environment
+    assert after.render().endswith(" | tee log")
+    assert before.with_changes(wanted).with_changes(wanted) == before.with_changes(wanted)
+
+
+@given(values)
+def test_yaml_and_json_values_are_read_back(value: str) -> None:
+    import yaml
+
+    for text in ("image: vllm/vllm-openai\nargs:\n- --dtype\n- x", "image: vllm/vllm-openai\nargs: [--dtype, x]"):
+        rendered = parsed(text).with_changes({"--dtype": value}).render()
+        if value.isprintable():
+            assert yaml.safe_load(rendered) == {"args": ["--dtype", value]}
+
+
+def test_a_model_that_stands_under_another_key_is_changed_there() -> None:
+    found = parsed("command: [vllm, serve, m]\nargs:\n- --port\n- '1'").with_changes({"--model": "new"})
+    assert found.render() == 'command: ["vllm", "serve"]\nargs:\n  - new\n  - --port\n  - \'1\''
+
+
+def test_the_outer_shell_expands_what_it_did_and_no_more() -> None:
+    found = parsed("bash -c \"vllm serve '$M' --host x\"").with_changes({"--host": "a$b"})
+    assert found.render() == """bash -c "vllm serve '$M' --host 'a\\$b'\""""
+
+
+def test_another_canonical_can_be_given() -> None:
+    found = parsed("vllm serve m --mml 1").with_changes(
+        {"--max-model-len": "2"},
+        canonical=lambda name: "--max-model-len" if name in {"--mml", "--max-model-len"} else None,
+    )
+    assert found.render() == "vllm serve m --mml 2"

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vllm_doctor import Diagnosis, diagnose
+from vllm_doctor.errors import InputError
+from vllm_doctor.options import Options
+from vllm_doctor.report import to_json, to_text
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schema" / "report.schema.json").read_text()))
+FATKV = ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log"
+START = "INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5\n"
+SMALL = ("ERROR 05-06 10:00:01 [core.py:489] ValueError: To serve at least one request with the models's max seq len "
+         "(131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (4.00 GiB). "
+         "Based on the available memory,  Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+         "initializing the engine.\n")
+
+
+def text_of(source: bytes, **options: object) -> str:
+    return to_json.render(diagnose(source, Options(**options)))
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_any_chunks_give_the_same_report(data: st.DataObject) -> None:
+    log = data.draw(st.sampled_from(FIXTURES)).read_bytes()
+    whole = to_json.document(diagnose(log))
+    diagnosis = Diagnosis()
+    at = 0
+    while at < len(log):
+        size = data.draw(st.integers(1, 1 << data.draw(st.integers(3, 15))))
+        diagnosis.feed(log[at:at + size])
+        at += size
+    assert to_json.document(diagnosis.finish()) == whole
+
+
+@given(st.binary(max_size=2000))
+def test_any_bytes_give_a_valid_report(data: bytes) -> None:
+    SCHEMA.validate(to_json.document(diagnose(data)))
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_every_fixture_gives_a_valid_report_in_every_format(path: Path) -> None:
+    report = diagnose(path)
+    SCHEMA.validate(to_json.document(report))
+    assert to_text.render(report).strip()
+    assert len(to_json.render_line(report).splitlines()) == 1
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_a_log_cut_anywhere_is_read(data: st.DataObject) -> None:
+    log = data.draw(st.sampled_from(FIXTURES)).read_bytes()
+    begin = data.draw(st.integers(0, len(log)))
+    end = data.draw(st.integers(begin, len(log)))
+    SCHEMA.validate(to_json.document(diagnose(log[begin:end])))
+
+
+def test_the_last_run_is_told_and_any_can_be_asked_for() -> None:
+    log = (START + "ValueError: No available memory for the cache blocks. Try\n" + START + SMALL).encode()
+    report = diagnose(log)
+    assert (report.source.runs, report.source.run, report.primary) == (2, 2, "kv-cache-too-small-for-max-len")
+    first = diagnose(log, Options(run=1))
+    assert (first.source.run, first.primary) == (1, "budget-too-small-for-weights-and-activations")
+    with pytest.raises(InputError, match="there is no run 3: the log holds 2"):
+        diagnose(log, Options(run=3))
+
+
+def test_a_restart_that_has_only_begun_does_not_hide_the_failure_before() -> None:
+    report = diagnose((START + SMALL + START).encode())
+    assert report.primary == "kv-cache-too-small-for-max-len"
+    assert report.source.run == 1
+
+
+def test_a_cascade_alone_names_no_cause() -> None:
+    log = START + "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+    report = diagnose(log.encode())
+    assert (report.primary, report.status) == (None, "failed")
+    assert "paste the log from the start" in to_text.render(report).lower().replace("\n", " ")
+
+
+def test_what_no_rule_knows_is_shown() -> None:
+    log = START + (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/core.py", line 1, in run_engine_core\n'
+        "    frobnicate()\n"
+        "ZeroDivisionError: something no rule knows\n"
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n")
+    report = diagnose(log.encode())
+    assert report.primary is None
+    assert report.unexplained is not None
+    assert "ZeroDivisionError: something no rule knows" in report.unexplained.text
+    assert report.worst() == "error"
+    assert "ZeroDivisionError: something no rule knows" in to_text.render(report)
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    assert text_of(FATKV.read_bytes()) == text_of(FATKV.read_bytes())
+
+
+def test_ten_megabytes_in_bounded_memory() -> None:
+    import tracemalloc
+
+    line = b'INFO:     127.0.0.1:1234 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    stats = (b"INFO 05-06 10:00:01 [loggers.py:87] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+             b"throughput: 2.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.5%, Prefix cache hit "
+             b"rate: 0.0%\n")
+    block = (line * 15 + stats) * 100
+    diagnosis = Diagnosis()
+    diagnosis.feed(block)
+    tracemalloc.start()
+    for _ in range(10_000_000 // len(block)):
+        diagnosis.feed(block)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8_000_000
+    assert diagnosis.finish().facts["running_requests"] == 1
+
+
+def test_a_user_can_say_what_the_log_does_not() -> None:
+    report = diagnose(SMALL.encode(), Options(command="vllm serve org/model --max-model-len 131072 --seed 3",
+                                              vllm_version="0.8.5", gpu_memory_gib=80.0))
+    assert report.facts["vllm_version"] == "0.8.5"
+    assert report.facts["gpu_total_gib"] == 80.0
+    fix = report.findings[0].fixes[0]
+    assert fix.command is not None
+    assert fix.command.startswith("vllm serve org/model")
+    assert "--seed 3" in fix.command
+    with pytest.raises(InputError, match="not one that starts vLLM"):
+        diagnose(SMALL.encode(), Options(command="echo hello"))

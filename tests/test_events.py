@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_doctor.events import Event, EventReader
+from vllm_doctor.lines import Line
+
+
+def read(*texts: str, source: str = "") -> list[Event]:
+    reader = EventReader()
+    return [event for number, text in enumerate(texts, 1) for event in reader.read(Line(number, text, source))]
+
+
+@pytest.mark.parametrize(("text", "level", "process", "rank", "message"), [
+    ("INFO 10-08 20:33:48 llm_engine.py:72] Initializing", "INFO", "", None, "Initializing"),
+    ("ERROR 05-06 10:00:01 [core.py:489] ValueError: x", "ERROR", "", None, "ValueError: x"),
+    ("(EngineCore_DP0 pid=12) INFO 11-20 09:02:08 [gpu_worker.py:1] hi", "INFO", "EngineCore_DP0 pid=12", None, "hi"),
+    ("(Worker_TP1 pid=7) ERROR 11-20 09:02:08 [x.py:1] boom", "ERROR", "Worker_TP1 pid=7", 1, "boom"),
+    ("(Worker_TP1_EP1 pid=7) ERROR 11-20 09:02:08 [x.py:1] boom", "ERROR", "Worker_TP1_EP1 pid=7", 1, "boom"),
+    ("(VllmWorker rank=3 pid=5) INFO 07-01 01:02:03 [x.py:1] m", "INFO", "VllmWorker rank=3 pid=5", 3, "m"),
+    ("(EngineCore_0 pid=1) (VllmWorker rank=2 pid=5) INFO 07-01 01:02:03 [x.py:1] m", "INFO",
+     "VllmWorker rank=2 pid=5", 2, "m"),
+    ("(VllmWorkerProcess pid=1786) INFO 02-11 07:40:37 worker.py:267] m", "INFO", "VllmWorkerProcess pid=1786", 1, "m"),
+    ("INFO:     Started server process [1]", "INFO", "", None, "Started server process [1]"),
+    ("my-prefix INFO 11-20 09:02:08 [x.py:1] m", "INFO", "", None, "m"),
+    ("INFO 2025-05-06 10:00:01 [x.py:1] m", "INFO", "", None, "m"),
+    ("plain words", "", "", None, "plain words"),
+])
+def test_prefixes(text: str, level: str, process: str, rank: int | None, message: str) -> None:
+    (event,) = read(text)
+    assert (event.level, event.process, event.rank, event.text) == (level, process, rank, message)
+
+
+def test_a_traceback_gives_its_calls_to_the_exception() -> None:
+    events = read(
+        "Traceback (most recent call last):",
+        '  File "/opt/venv/lib/python3.11/site-packages/vllm/v1/worker/gpu_worker.py", line 10, in load_model',
+        '    raise ValueError("No available memory for the cache blocks. "',
+        "ValueError: No available memory for the cache blocks.",
+    )
+    assert [event.is_code for event in events] == [True, True, True, False]
+    assert events[-1].frames == "vllm/v1/worker/gpu_worker.py:load_model"
+
+
+def test_ranks_that_print_at_once_are_told_apart() -> None:
+    first, second = "(Worker_TP0 pid=1) ERROR 01-01 00:00:00 [x.py:1] ", "(Worker_TP1 pid=2) ERROR 01-01 00:00:00 [x.py:1] "
+    events = read(
+        first + "Traceback (most recent call last):",
+        second + "Traceback (most recent call last):",
+        first + '  File "/a/b.py", line 1, in one',
+        second + '  File "/a/b.py", line 1, in two',
+        second + "RuntimeError: second",
+        first + "RuntimeError: first",
+    )
+    assert [(e.rank, e.text, e.frames) for e in events if e.frames] == [
+        (1, "RuntimeError: second", "/a/b.py:two"), (0, "RuntimeError: first", "/a/b.py:one")]
+
+
+def test_the_lines_of_one_message_know_those_before() -> None:
+    events = read(
+        "Traceback (most recent call last):",
+        '  File "/a/b.py", line 1, in f',
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for CacheConfig",
+        "gpu_memory_utilization",
+        "  Input should be less than or equal to 1 [type=less_than_equal, input_value=1.5, input_type=float]",
+    )
+    assert events[-1].context.splitlines()[-1] == "gpu_memory_utilization"
+    assert events[-1].frames == "/a/b.py:f"
+
+
+@pytest.mark.parametrize(("texts", "runs"), [
+    (["INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "INFO 01-01 00:00:00 [a.py:1] args: Namespace(a=1)",
+      "INFO 01-01 00:00:00 [a.py:1] Initializing a V1 LLM engine (v0.8.5) with config: x"], [1, 1, 1]),
+    (["INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "ValueError: x",
+      "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5"], [1, 1, 2]),
+    (["usage: vllm [-h]", "vllm: error: unrecognized arguments: --x", "usage: vllm [-h]",
+      "vllm: error: unrecognized arguments: --x"], [1, 1, 2, 2]),
+    (["$ vllm serve m", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "$ vllm serve m"], [1, 1, 2]),
+])
+def test_starts_of_the_server(texts: list[str], runs: list[int]) -> None:
+    assert [event.run for event in read(*texts)] == runs
+
+
+@given(st.lists(st.text(max_size=60), max_size=30))
+def test_any_lines_are_read(texts: list[str]) -> None:
+    for event in read(*[text.replace("\n", " ") for text in texts]):
+        assert event.run >= 1

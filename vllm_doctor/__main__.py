@@ -1,0 +1,5 @@
+"""`python -m vllm_doctor`."""
+
+from vllm_doctor.cli import main
+
+main()

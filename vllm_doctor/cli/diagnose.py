@@ -1,0 +1,91 @@
+"""`vllm-doctor diagnose LOG…`: the report on one log or several."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import click
+
+from vllm_doctor.cli.options import RunNumber, check_ids, colored, columns, exit_status, gather, shared
+from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.errors import InputError
+from vllm_doctor.inputs import chunks
+from vllm_doctor.options import Options
+from vllm_doctor.report import to_json, to_text
+from vllm_doctor.report.model import Report
+
+_CHUNK = 1 << 18
+
+
+@click.command("diagnose")
+@click.argument("logs", nargs=-1, metavar="LOG…", type=click.Path(allow_dash=True))
+@click.option("--format", "format_", type=click.Choice(("text", "json", "jsonl")), default="text", show_default=True)
+@click.option("--output", metavar="FILE", help="Write the report there instead of to stdout.")
+@click.option("--run", "run_number", type=RunNumber(), default="last", show_default=True,
+              help="Which start of the server in the log.")
+@shared
+def command(logs: tuple[str, ...], format_: str, output: str | None, run_number: str, **values: Any) -> None:
+    """Diagnose logs: files (also .gz .xz .bz2 .zst), or standard input (`-`, or nothing with a pipe)."""
+    if not logs:
+        if sys.stdin.isatty():
+            raise InputError("no log given: name a file, or pipe one in")
+        logs = ("-",)
+    options = gather(values, int(run_number) if run_number.isdigit() else None)
+    check_ids(options)
+    reports = [report for log in logs for report in _read(log, options, every=run_number == "all")]
+    text = _render(reports, format_, values)
+    if output:
+        _write(output, text)
+    elif not (values["quiet"] and format_ == "text" and all(report.worst() is None for report in reports)):
+        _print(text)
+    sys.exit(exit_status(reports, values["fail_on"]))
+
+
+def _read(log: str, options: Options, *, every: bool) -> list[Report]:
+    """The report on one log; on each of its runs with `--run all`."""
+    report, runs = _report(log, options)
+    if not every:
+        return [report]
+    if log == "-":
+        raise InputError("--run all reads the log more than once: give it as a file")
+    return [_report(log, dataclasses.replace(options, run=number))[0] for number in range(1, runs + 1)]
+
+
+def _report(log: str, options: Options) -> tuple[Report, int]:
+    diagnosis = Diagnosis(options, log)
+    for chunk in chunks(sys.stdin.buffer if log == "-" else log, _CHUNK):
+        diagnosis.feed(chunk)
+    return diagnosis.finish(), diagnosis.run_count
+
+
+def _render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
+    if format_ == "json":
+        return to_json.render(reports[0]) if len(reports) == 1 else to_json.render_many(reports)
+    if format_ == "jsonl":
+        return "".join(to_json.render_line(report) for report in reports)
+    color = colored(values["color"], sys.stdout)
+    made = []
+    for report in reports:
+        text = to_text.render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])
+        head = f"== {report.source.path}" + (f", run {report.source.run}" if report.source.runs > 1 else "") + "\n\n"
+        made.append(head + text if len(reports) > 1 else text)
+    return "\n".join(made)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _print(text: str) -> None:
+    """Write to stdout as UTF-8; a reader that has gone (`| head`) is no error."""
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        sys.stderr.close()

@@ -1,0 +1,21 @@
+"""`vllm-doctor explain NAME`: a rule, a flag or a fact."""
+
+from __future__ import annotations
+
+import click
+
+from vllm_doctor.errors import InputError
+
+
+@click.command("explain", context_settings={"ignore_unknown_options": True})  # a flag is a NAME here
+@click.argument("name")
+@click.option("--vllm-version", default="", metavar="V", help="Your release, for a flag's default.")
+@click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable.")
+def command(name: str, vllm_version: str, rules: tuple[str, ...]) -> None:
+    """Explain a rule id, a flag (--max-num-seqs) or a fact (kv_cache_tokens)."""
+    from vllm_doctor.explain import page  # noqa: PLC0415 - only this command needs it
+
+    text = page(name, vllm_version.lstrip("vV"), rules)
+    if not text:
+        raise InputError(f"nothing is called `{name}`")
+    click.echo(text)

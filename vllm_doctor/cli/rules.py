@@ -1,0 +1,145 @@
+"""`vllm-doctor rules …`: for rule authors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_doctor.errors import InputError, RuleError
+from vllm_doctor.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from vllm_doctor.rules import Rule
+
+_FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
+                        help="A folder of rules of your own; repeatable.")
+
+
+@click.group("rules")
+def command() -> None:
+    """List, show, check, test and start rules."""
+
+
+@command.command("list")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text")
+@_FOLDERS
+def list_(format_: str, folders: tuple[str, ...]) -> None:
+    """All rules, by phase."""
+    from vllm_doctor.phases import ORDER  # noqa: PLC0415
+    from vllm_doctor.rules import load  # noqa: PLC0415
+
+    rules = sorted(load(folders).rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
+    if format_ == "json":
+        click.echo(json.dumps([{"id": rule.id, "title": rule.title, "severity": rule.severity, "phase": rule.phase,
+                                "role": rule.role, "status": rule.status} for rule in rules], indent=2))
+        return
+    for rule in rules:
+        click.echo(f"{rule.phase:17} {rule.severity:8} {rule.id}")
+
+
+@command.command()
+@click.argument("rule_id")
+@_FOLDERS
+def show(rule_id: str, folders: tuple[str, ...]) -> None:
+    """The rule's file."""
+    from vllm_doctor.rules import load  # noqa: PLC0415
+    from vllm_doctor.schema import did_you_mean  # noqa: PLC0415
+
+    rules = load(folders).rules
+    if rule_id not in rules:
+        raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(rules))}")
+    click.echo(Path(rules[rule_id].path).read_text(encoding="utf-8"), nl=False)
+
+
+@command.command()
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
+def lint(paths: tuple[str, ...]) -> None:
+    """Check rule files; without a path, the built-in ones. Every problem with its file and line."""
+    from vllm_doctor.lint import lint as check  # noqa: PLC0415
+    from vllm_doctor.rules import RuleBase, builtin, read_rule  # noqa: PLC0415
+
+    base = builtin()
+    problems: list[str] = []
+    count = 0
+    if not paths:
+        for rule in base.rules.values():
+            count += 1
+            problems += [str(problem) for problem in check(rule, base)]
+    for path in _files(paths):
+        count += 1
+        try:
+            rule = read_rule(path)
+        except RuleError as error:
+            problems.append(str(error))
+            continue
+        widened = RuleBase({**base.rules, rule.id: rule}, base.facts, base.names, base.actions, base.markers)
+        problems += [str(problem) for problem in check(rule, widened)]
+    for problem in problems:
+        click.echo(problem)
+    click.echo(f"{count} rules, {len(problems)} problems", err=True)
+    sys.exit(ExitStatus.FOUND if problems else ExitStatus.OK)
+
+
+@command.command()
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
+def test(paths: tuple[str, ...]) -> None:
+    """Run the tests inside rule files; without a path, of the built-in ones."""
+    from vllm_doctor.rule_tests import run_tests  # noqa: PLC0415
+    from vllm_doctor.rules import builtin, read_rule  # noqa: PLC0415
+
+    rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
+    if not paths:
+        rules = [(rule, ()) for rule in builtin().rules.values()]
+    failures = [str(failure) for rule, folders in rules for failure in run_tests(rule, folders)]
+    for failure in failures:
+        click.echo(failure)
+    total = sum(len(rule.tests) for rule, _ in rules)
+    click.echo(f"{total - len(failures)} passed, {len(failures)} failed", err=True)
+    sys.exit(ExitStatus.FOUND if failures else ExitStatus.OK)
+
+
+@command.command()
+def schema() -> None:
+    """The JSON Schema of a rule file, for editors."""
+    from vllm_doctor.schema import RULE_SCHEMA  # noqa: PLC0415
+
+    click.echo(json.dumps(RULE_SCHEMA, indent=2))
+
+
+@command.command()
+@click.argument("rule_id")
+@click.option("--from", "log", metavar="LOG", help="The log that shows the failure.")
+@click.option("--line", type=click.IntRange(min=1), help="The line that says it.")
+@click.option("--phase", default="", help="The phase it happens in (default: what the log says).")
+@click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
+def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) -> None:
+    """Start a rule: a draft with the wording, its numbers and its test taken from a log's line."""
+    from vllm_doctor.drafts import draft  # noqa: PLC0415
+
+    path = Path(into) / f"{rule_id}.yaml"
+    if path.exists():
+        raise InputError(f"{path}: exists already")
+    text = draft(rule_id, log, line, phase)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    click.echo(f"{path}: edit it, then: vllm-doctor rules test {path}")
+
+
+def _files(paths: tuple[str, ...]) -> list[Path]:
+    files: list[Path] = []
+    for text in paths:
+        path = Path(text)
+        if path.is_dir():
+            files += sorted(path.rglob("*.yaml"))
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise InputError(f"{path}: no such file")
+    return files

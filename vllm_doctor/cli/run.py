@@ -1,0 +1,36 @@
+"""`vllm-doctor run -- vllm serve …`: starts the command itself and reports on stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from vllm_doctor import pipe
+from vllm_doctor.cli.options import check_ids, gather, shared
+from vllm_doctor.cli.watch import Voice
+
+
+@click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--output", metavar="FILE", help="Write the last report there as well.")
+@shared
+def command(argv: tuple[str, ...], format_: str, output: str | None, **values: Any) -> None:
+    """Run COMMAND and read its output along. Signals are forwarded; the exit status is the command's own."""
+    import dataclasses  # noqa: PLC0415
+    import shlex  # noqa: PLC0415
+
+    options = gather(values)
+    check_ids(options)
+    if not options.command:
+        options = dataclasses.replace(options, command=_if_vllm(shlex.join(argv)))
+    sys.exit(pipe.run_command(list(argv), Voice(options, format_, output, False, values).listen))
+
+
+def _if_vllm(text: str) -> str:
+    """The command as text when it is one that starts vLLM (a wrapper script is not)."""
+    from vllm_doctor.command import parse  # noqa: PLC0415
+
+    return text if parse(text) is not None else ""

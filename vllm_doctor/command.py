@@ -1,0 +1,55 @@
+"""The user's command: read it in the form they used, change it, write it back in that form.
+
+`parse` reads a text that is a command, `CommandFinder` finds one in a log, `from_arguments` puts one
+together from the arguments vLLM prints. A `Command` tells what it says (`value`, `arguments`) and what it would be with
+other flags (`with_changes`, `render`, `patch`). Nothing is ever executed.
+"""
+
+from __future__ import annotations
+
+from vllm_doctor.command_arguments import from_arguments
+from vllm_doctor.command_documents import KEY, parse_config_file, parse_document
+from vllm_doctor.command_finder import CommandFinder
+from vllm_doctor.command_flags import Canonical, FlagInfo, Lookup
+from vllm_doctor.command_line import Command, Option, Word
+from vllm_doctor.command_prompt import command_in, told
+from vllm_doctor.command_python import CALL, parse_call
+
+__all__ = [
+    "Canonical",
+    "Command",
+    "CommandFinder",
+    "FlagInfo",
+    "Lookup",
+    "Option",
+    "Word",
+    "from_arguments",
+    "parse",
+]
+
+
+def parse(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The command of a text that is one, in any form; None when it starts no vLLM server.
+
+    Forms: a shell line (with or without its prompt), an argument list, a Python call, compose, Kubernetes (a
+    manifest or `kubectl describe`), the contents of a `--config` file. `lookup` is the flag table's, unless
+    another is given.
+    """
+    if any(KEY.match(line) for line in text.splitlines()[:2000]):
+        command = parse_document(text, lookup)
+        if command is not None:
+            return command
+    if CALL.search(text):
+        command = parse_call(text, lookup)
+        if command is not None:
+            return command
+    return command_in(text, lookup) or told(text, lookup) or _script(text, lookup) or parse_config_file(text, lookup)
+
+
+def _script(text: str, lookup: Lookup | None) -> Command | None:
+    """The command of a text that has it on one of its lines."""
+    finder = CommandFinder(lookup)
+    for number, line in enumerate(text.splitlines()[:2000], 1):
+        finder.feed(number, line)
+    finder.finish()
+    return finder.command

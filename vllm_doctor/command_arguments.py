@@ -1,0 +1,183 @@
+"""Put a command together from the arguments vLLM prints: `args: Namespace(…)`, `non-default args: {…}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from packaging.version import InvalidVersion, Version
+
+from vllm_doctor.command_flags import FlagInfo, Lookup, several, table
+from vllm_doctor.command_line import Command, Option, Word, compact
+from vllm_doctor.literals import Repr, read_value
+
+_FIRST_TAGGED = Version("0.2.0")
+_FIRST_SERVE = Version("0.5.3.post1")
+_FIRST_NEGATION = Version("0.8.5")  # `--no-x` for every boolean
+# Older releases: `--no-enable-prefix-caching` from 0.6.6, `--enable-chunked-prefill=False` from 0.5.3.
+_FIRST_NO_PREFIX_CACHING = Version("0.6.6")
+# Releases whose defaults are tried when the log does not tell its own.
+_SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
+# What argparse adds, or what is written elsewhere in the command.
+_NOT_FLAGS = frozenset({"model", "model_tag", "subparser", "dispatch_function", "command", "func", "args"})
+_MODULE = ("python", "-m", "vllm.entrypoints.openai.api_server")
+
+
+def from_arguments(
+    arguments: Mapping[str, object],
+    version: str | None,
+    *,
+    non_default_only: bool,
+    lookup: Lookup | None = None,
+) -> Command:
+    """The command that gives these arguments: `vllm serve MODEL --flag value …`.
+
+    `arguments` are those of a Namespace (then what is None, False, empty or the release's default was not
+    typed) or, with `non_default_only`, of "non-default args". Releases before 0.5.3.post1 get the module form,
+    and so does a Namespace of an unknown release (it works in all). Flags that the table does not know are kept only
+    from non-default arguments.
+    """
+    known = lookup or table()
+    release = _version(version)
+    model = arguments.get("model_tag") or arguments.get("model")
+    model = model if isinstance(model, str) else None
+    options: list[Option] = []
+    for name, value in arguments.items():
+        if name in _NOT_FLAGS or (name == "served_model_name" and value in (model, [model])):
+            continue
+        flag = known("--" + name.replace("_", "-"))
+        if non_default_only or (flag is not None and not _is_default(value, flag, version)):
+            options += _options(name, value, flag, release, known)
+    unknown = release is None and not version and not non_default_only and "model_tag" not in arguments
+    if unknown or (release is not None and release < _FIRST_SERVE):
+        if model is not None:
+            options.insert(0, Option(Word("--model", "--model"), (Word.quoted(model),)))
+        return _command(_MODULE, "module", options, known)
+    if model is not None:
+        options.insert(0, Option(None, (Word.quoted(model),)))
+    return _command(("vllm", "serve"), "serve", options, known)
+
+
+def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lookup: Lookup) -> Command:
+    return Command(
+        form="shell",
+        entry="module" if entry == "module" else "serve",
+        before=tuple(Word.quoted(word) for word in program),
+        options=tuple(options),
+        reconstructed=True,
+        lookup=lookup,
+    )
+
+
+def _version(version: str | None) -> Version | None:
+    try:
+        release = Version(version) if version else None
+    except InvalidVersion:
+        return None
+    if release is not None and release.is_devrelease and release < _FIRST_TAGGED:
+        return None  # 0.1.dev1+g…: built from a checkout without tags, of any age
+    return release
+
+
+def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
+    """Whether a Namespace has this value without the user having typed it."""
+    if value is None or value in ("", [], {}, ()):
+        return True
+    for release in (version,) if version else _SAMPLED:
+        default = flag.default(release)
+        if str(default) == "COMPUTED":  # known only to a running vLLM
+            return True
+        if _same(value, default) if default is not None else value is False:
+            return True
+    return False
+
+
+def _same(value: object, default: object) -> bool:
+    """Equal, where the table may hold text for what vLLM holds as a number, a list or a boolean."""
+    if value == default or _typed(value) == str(default):
+        return True
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return float(value) == float(str(default))
+        except ValueError:
+            return False
+    if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
+        return list(value) == list(default)
+    if isinstance(value, Mapping) and isinstance(default, Mapping):
+        return dict(value) == dict(default)
+    return str(value).lower() == str(default).lower()
+
+
+def _options(name: str, value: object, flag: FlagInfo | None, release: Version | None, lookup: Lookup) -> list[Option]:
+    if isinstance(value, str) and value.startswith("[") and "(" in value:  # the repr of a list, quoted
+        read = read_value(value)
+        value = read.value if read.complete else value
+    typed = flag.name if flag is not None else "--" + name.replace("_", "-")
+    word = Word(typed, typed)
+    if value is True and (flag is None or flag.kind.startswith("bool")):
+        return [Option(word)]
+    if value is False:
+        return _switched_off(typed, release)
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple, set)) and (flag is None or several(flag.name, lookup) or _objects(value)):
+        values = tuple(Word.quoted(_typed(item)) for item in value)
+        return [Option(word, values)] if values else []
+    text = _typed(value)
+    return [Option(word, (Word.quoted(text),))] if text else []
+
+
+def _objects(value: Iterable[object]) -> bool:
+    return any(isinstance(item, Repr) for item in value)
+
+
+def _switched_off(name: str, release: Version | None) -> list[Option]:
+    negation = "--no-" + name[2:]
+    if release is None or release >= _FIRST_NEGATION:
+        return [Option(Word(negation, negation))]
+    if name == "--enable-prefix-caching" and release >= _FIRST_NO_PREFIX_CACHING:
+        return [Option(Word(negation, negation))]
+    if name == "--enable-chunked-prefill":
+        return [Option(Word(name, name), (Word("False", "False"),), "=")]
+    return []
+
+
+def _typed(value: object) -> str:
+    """A printed value as typed on a command line."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Repr):
+        return _typed_object(value)
+    if isinstance(value, (dict, list, tuple, set)):
+        return compact(_plain(value))
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _typed_object(value: Repr) -> str:
+    """An adapter as `name=path`, a path as itself, a configuration object as JSON of what is set in it."""
+    fields = value.as_dict()
+    if {"name", "path"} <= set(fields) and not fields.get("base_model_name"):
+        return f"{fields['name']}={fields['path']}"
+    if not fields and len(value.arguments) == 1:
+        return _typed(value.arguments[0])
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else compact(plain)
+
+
+def _plain(value: object, depth: int = 0) -> object:
+    """What JSON can say of a printed value; None and empty fields of objects are left out."""
+    if depth > 40:
+        return None
+    if isinstance(value, Repr):
+        fields = value.as_dict()
+        if set(fields) == {"value"} and "." in value.name:  # an enum
+            return _plain(fields["value"], depth + 1)
+        if not fields:
+            return _typed(value.arguments[0]) if len(value.arguments) == 1 else value.name
+        value = {name: field for name, field in fields.items() if field not in (None, [], {}, ())}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(item, depth + 1) for item in value]
+    return value.decode("latin-1") if isinstance(value, bytes) else value

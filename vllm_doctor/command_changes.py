@@ -1,0 +1,232 @@
+"""Change a command: set and remove flags where they stand, and set environment variables.
+
+Only what is named changes. A flag keeps the spelling the user gave it (`-tp`, `--max_model_len=`); spellings
+that would contradict the new value (`--no-x`, `--x.key`, an earlier repetition) go.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vllm_doctor.command_flags import (
+    MODEL,
+    Canonical,
+    Spelling,
+    keyword_of,
+    read_json,
+    read_typed,
+    several,
+    spell,
+)
+from vllm_doctor.command_line import Command, Option, Word, compact, with_key
+from vllm_doctor.command_render import yaml_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What does not hand its environment on: there `env NAME=value` stands before the program.
+_CLEARS_ENVIRONMENT = frozenset({"sudo", "su", "doas", "ssh", "kubectl", "oc", "runuser"})
+
+
+def change(
+    command: Command,
+    wanted: Mapping[str, str],
+    unset: tuple[str, ...],
+    env: Mapping[str, str],
+    canonical: Canonical,
+) -> Command:
+    """The command with flags set and removed and variables set (see `Command.with_changes`)."""
+    for flag in unset:
+        command = _without(command, flag, canonical)
+    for flag, value in wanted.items():
+        command = _with(command, flag, value, canonical)
+    for name, value in env.items():
+        command = _with_variable(command, name, value)
+    return command
+
+
+# Flags
+
+
+def _without(command: Command, flag: str, canonical: Canonical) -> Command:
+    gone = spell(flag, canonical)
+    options = list(command.options)
+    for index, spelling in reversed(command.find(flag, canonical)):
+        if gone.negated and not spelling.negated:
+            continue
+        if not gone.path or gone.path == spelling.path:
+            del options[index]
+        elif not spelling.path:
+            shorter = _without_key(options[index], gone.path, command)
+            if shorter is not None:
+                options[index] = shorter
+    return replace(command, options=tuple(options))
+
+
+def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Command:
+    wanted = spell(flag, canonical)
+    found = command.find(flag, canonical)
+    if wanted.path:
+        return _with_mapping_key(command, flag, wanted, value, found)
+    options = list(command.options)
+    if not found:
+        if wanted.name == MODEL and command.entry == "serve":  # 0.8.3 to 0.11.0 refuse `vllm serve --model`
+            options.insert(0, Option(None, (Word.quoted(value),)))
+        else:
+            options.append(_new(command, flag, value))
+        return replace(command, options=tuple(options))
+    whole = [(index, spelling) for index, spelling in found if not spelling.path]
+    positional = [(index, spelling) for index, spelling in found if options[index].flag is None]
+    keep, spelling = (positional or whole or list(found))[-1]
+    if spelling.path or spelling.negated != wanted.negated:
+        options[keep] = _in_place(_new(command, flag, value), options[keep])
+    else:
+        options[keep] = _revalued(options[keep], value, command, wanted)
+    drop = {index for index, _ in found if index != keep}
+    return replace(command, options=tuple(o for i, o in enumerate(options) if i not in drop))
+
+
+def _with_mapping_key(
+    command: Command, flag: str, wanted: Spelling, value: str, found: tuple[tuple[int, Spelling], ...]
+) -> Command:
+    """Set `--flag.key`: where that stands, inside the JSON of `--flag`, or as a new option."""
+    options = list(command.options)
+    for index, spelling in reversed(found):
+        if spelling.path == wanted.path:
+            options[index] = _revalued(options[index], value, command, wanted)
+            return replace(command, options=tuple(options))
+    for index, spelling in reversed(found):
+        mapping = None if spelling.path else read_json(options[index].value or "", None)
+        if isinstance(mapping, dict):
+            merged = compact(with_key(mapping, wanted.path, read_typed(value)))
+            options[index] = _revalued(options[index], merged, command, wanted)
+            return replace(command, options=tuple(options))
+    if command.entry in {"call", "file"}:  # there a key of a mapping cannot be named alone
+        merged = compact(with_key({}, wanted.path, read_typed(value)))
+        return replace(command, options=(*options, _new(command, wanted.name, merged)))
+    return replace(command, options=(*options, _new(command, flag, value)))
+
+
+def _without_key(option: Option, path: str, command: Command) -> Option | None:
+    """The option without one key of its JSON; None when it is not there."""
+    mapping = read_json(option.value or "", None)
+    outer, _, key = path.rpartition(".")
+    inner: object = mapping
+    for step in outer.split(".") if outer else ():
+        inner = inner.get(step) if isinstance(inner, dict) else None
+    if not isinstance(inner, dict) or key not in inner:
+        return None
+    del inner[key]
+    return _revalued(option, compact(mapping), command, Spelling(option.flag.text if option.flag else MODEL))
+
+
+def _in_place(new: Option, old: Option) -> Option:
+    """The new option with the white space of the one it replaces."""
+    if new.flag is None or old.flag is None:
+        return new
+    return replace(new, flag=replace(new.flag, gap=old.flag.gap))
+
+
+def _new(command: Command, flag: str, value: str) -> Option:
+    """A flag that was not there, in the command's form."""
+    gap = command.options[-1].words()[0].gap if command.options else " "
+    word = Word(flag, flag, gap)
+    if command.entry == "file":
+        word = Word(flag.removeprefix("--"), flag, "")
+    elif command.entry == "call":
+        word = Word(keyword_of(spell(flag).name, command.lookup), flag, gap)
+    return _revalued(Option(word), value, command, spell(flag))
+
+
+def _revalued(option: Option, value: str, command: Command, wanted: Spelling) -> Option:
+    """The option with another value, written as the command's form writes values."""
+    many = several(wanted.name, command.lookup) and option.flag is not None and not value.startswith(("{", "["))
+    parts = _split(value) if many else [value]
+    if command.entry == "call":
+        negated = option.flag is not None and (option.flag.value or "").startswith("--no-")
+        kind = _kind(command, wanted.name)
+        return replace(option, values=(_python_word(parts, negated=negated, kind=kind),))
+    if command.entry == "file":
+        text = yaml_scalar(value, numbers=True) if len(parts) == 1 else f"[{', '.join(map(json.dumps, parts))}]"
+        return replace(option, values=(Word(" " + (text if value else "true"), value),))
+    if value == "" and option.flag is not None:
+        return replace(option, values=(), glue=" ")
+    gap = option.values[0].gap if option.values else " "
+    words = tuple(Word.quoted(part, gap if index == 0 else " ") for index, part in enumerate(parts))
+    return replace(option, values=words)
+
+
+def _split(value: str) -> list[str]:
+    try:
+        return shlex.split(value) or [value]
+    except ValueError:  # a quote that is not closed is part of the value
+        return value.split() or [value]
+
+
+def _kind(command: Command, name: str) -> str:
+    flag = command.lookup(name)
+    return flag.kind if flag is not None else ""
+
+
+def _python_word(parts: list[str], *, negated: bool, kind: str) -> Word:
+    """A value as a Python literal."""
+    if parts == [""]:
+        return Word(repr(not negated), "false" if negated else "")
+    values = [read_typed(part, kind) for part in parts]
+    return Word(repr(values[0] if len(values) == 1 else values), " ".join(parts))
+
+
+# Environment
+
+
+def _with_variable(command: Command, name: str, value: str) -> Command:
+    environment = dict(command.environment)
+    environment[name] = value
+    command = replace(command, environment=tuple(environment.items()))
+    if command.form != "shell":
+        variables = dict.fromkeys((*command.document.variables, name))
+        return replace(command, document=replace(command.document, variables=tuple(variables)))
+    assignment = Word.quoted(f"{name}={value}")
+    before = list(command.before)
+    for index, word in enumerate(before[: max(command.program, command.container or 0)]):
+        typed = word.value if word.value is not None else word.text
+        if typed.startswith(f"{name}=") and index >= command.start:
+            before[index] = replace(_assignment(name, value), gap=word.gap)
+            return replace(command, before=tuple(before))
+        if typed.startswith((f"--env={name}=", f"-e{name}=")):
+            prefix = typed[: typed.index(name)]
+            before[index] = Word(prefix + shlex.quote(f"{name}={value}"), f"{prefix}{name}={value}", word.gap)
+            return replace(command, before=tuple(before))
+    if command.container is not None:
+        return _inserted(command, command.container, (Word("-e", "-e"), assignment))
+    first = _assignment(name, value)
+    wrappers = {re.split(r"[/\\]", word.text)[-1] for word in before[command.start : command.program]}
+    if wrappers & _CLEARS_ENVIRONMENT:
+        words = (first,) if "env" in wrappers else (Word("env", "env"), first)
+        return _inserted(command, command.program, words)
+    return _inserted(command, command.start, (first,))
+
+
+def _assignment(name: str, value: str) -> Word:
+    return Word(f"{name}={shlex.quote(value)}", f"{name}={value}")
+
+
+def _inserted(command: Command, position: int, words: tuple[Word, ...]) -> Command:
+    """The command with words put before `before[position]`."""
+    before = list(command.before)
+    if position < len(before):  # the new words take the gap of the word they push on
+        words = (replace(words[0], gap=before[position].gap), *words[1:])
+        before[position] = replace(before[position], gap=" ")
+    before[position:position] = words
+    count = len(words)
+    container = command.container
+    return replace(
+        command,
+        before=tuple(before),
+        program=command.program + count,
+        container=None if container is None else container + count,
+    )

@@ -1,0 +1,317 @@
+"""Read a command out of a document: compose, Kubernetes, a vLLM config file, an argument list.
+
+Documents pasted into a log are pieces: the keys that matter are found by their indentation, each is read
+alone. YAML is read with its base loader, which makes nothing but strings, lists and mappings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import yaml
+
+from vllm_doctor.command_flags import Lookup, canonical_by, read_typed, spell, table
+from vllm_doctor.command_line import Command, Document, Form, Option, Word, compact
+from vllm_doctor.command_shell import MAX_CHARACTERS, PROGRAM, parse_words, read_options
+from vllm_doctor.command_words import split
+from vllm_doctor.literals import read_value
+
+KEY = re.compile(
+    r"(?P<indent>[ \t]*)(?P<dash>- +)?[\"']?"
+    r"(?P<key>command|args|entrypoint|image|environment|env)[\"']?[ \t]*:(?P<rest>[ \t].*|)$",
+    re.IGNORECASE,
+)
+"""A line that opens one of the keys that matter."""
+
+COMMON = frozenset({
+    "--model", "--tensor-parallel-size", "--pipeline-parallel-size", "--max-model-len", "--max-num-seqs",
+    "--gpu-memory-utilization", "--max-num-batched-tokens", "--served-model-name", "--trust-remote-code",
+    "--enforce-eager", "--quantization", "--kv-cache-dtype", "--enable-prefix-caching", "--tool-call-parser",
+})  # fmt: skip
+"""Flags by which an argument list is known as vLLM's."""
+
+_ENTRY_LINE = re.compile(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
+_DESCRIBED = re.compile(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)
+_MAX_GROUPS = 200
+_FILLED_IN = re.compile(r"\$[\w({]|\{\{")
+_ELSEWHERE = re.compile(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:", re.MULTILINE)
+
+
+def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The vLLM command of a document or a piece of one; None when there is none."""
+    if len(text) > MAX_CHARACTERS:
+        return None
+    known = lookup or table()
+    if _DESCRIBED.search(text):
+        command = _described(text.splitlines(), known)
+        if command is not None:
+            return command
+    elsewhere = bool(_ELSEWHERE.search(text))
+    for group in _groups(text.splitlines()):
+        command = _from_keys(group, known, kubernetes=elsewhere)
+        if command is not None:
+            return command
+    return None
+
+
+def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The command of an argument list: `Command '['/x/bin/vllm', 'serve', …]'`, `CMD ["vllm", …]`."""
+    match = PROGRAM.search(text)
+    if match is None:
+        return None
+    start = max(text.rfind("[", 0, match.start()), text.rfind("(", 0, match.start()))
+    if start < 0:
+        return None
+    read = read_value(text, start)
+    values = read.value if isinstance(read.value, (list, tuple)) else ()
+    if not values or not all(isinstance(value, (str, int, float)) for value in values):
+        return None
+    command = parse_words([Word.quoted(str(value)) for value in values], lookup)
+    return None if command is None else replace(command, complete=command.complete and read.complete)
+
+
+def parse_config_file(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The contents of the file of `vllm serve --config FILE`; None when its keys are not vLLM's."""
+    if len(text) > MAX_CHARACTERS:
+        return None
+    known = lookup or table()
+    options, tail = _entries(text.splitlines())
+    spellings = [spell(option.flag.text, canonical_by(known)) for option in options if option.flag is not None]
+    if not any(spelling.known or spelling.name in COMMON for spelling in spellings):
+        return None
+    if any(option.flag is not None and option.flag.text in {"services", "apiVersion"} for option in options):
+        return None
+    return Command("yaml", "file", tuple(options), document=Document(tail=tail), lookup=known)
+
+
+# A vLLM config file
+
+
+def _entries(lines: Sequence[str]) -> tuple[list[Option], str]:
+    """The top-level keys with their values as written; comments go with the key below them."""
+    entries: list[tuple[list[str], list[str]]] = []  # the lines above a key, and its own
+    above: list[str] = []
+    for line in lines:
+        if not line.strip() or line.lstrip().startswith("#") or line.strip() == "---":
+            above.append(line)
+        elif _ENTRY_LINE.match(line):
+            entries.append((above, [line]))
+            above = []
+        elif entries:  # the value goes on
+            entries[-1][1].extend((*above, line))
+            above = []
+    options: list[Option] = []
+    for comments, own in entries:
+        chunk = "\n".join(own)
+        if match := _ENTRY_LINE.fullmatch(chunk):
+            flag = Word(match.group("key"), match.group("key"), "".join(line + "\n" for line in comments))
+            options.append(Option(flag, _entry_values(chunk, match.group("rest"))))
+    return options, "".join("\n" + line for line in above)
+
+
+def _entry_values(chunk: str, raw: str) -> tuple[Word, ...]:
+    node = load(chunk)
+    value = next(iter(node.values()), None) if isinstance(node, Mapping) else None
+    return (Word(raw, _typed(value)),)
+
+
+def _typed(node: object) -> str | None:
+    """A YAML value as typed on a command line."""
+    if isinstance(node, str):
+        return {"true": "", "false": "false", "": None, "null": None, "~": None}.get(node.lower(), node)
+    if isinstance(node, list) and all(isinstance(item, str) for item in node):
+        return " ".join(node)
+    return None if node is None else compact(_plain(node))
+
+
+def _plain(node: object, depth: int = 0) -> object:
+    if depth > 20:
+        return None
+    if isinstance(node, Mapping):
+        return {str(key): _plain(value, depth + 1) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(item, depth + 1) for item in node]
+    return read_typed(node) if isinstance(node, str) else None
+
+
+def load(chunk: str) -> object:
+    """A piece of YAML as strings, lists and mappings; None for what is none."""
+    try:
+        return yaml.load(chunk, Loader=yaml.BaseLoader)  # noqa: S506 - makes only str, list and dict
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError):
+        return None
+
+
+# Compose and Kubernetes
+
+
+@dataclass
+class _Group:
+    """The keys of one service or container."""
+
+    indent: int
+    nodes: dict[str, object] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+
+def _groups(lines: Sequence[str]) -> list[_Group]:
+    groups: list[_Group] = []
+    current: _Group | None = None
+    index = 0
+    while index < len(lines):
+        match = KEY.match(lines[index])
+        column = len(lines[index]) - len(lines[index].lstrip())
+        if match is None:
+            if lines[index].strip() and current is not None and column < current.indent:
+                current = None
+            index += 1
+            continue
+        indent = len(match.group("indent")) + len(match.group("dash") or "")
+        key = match.group("key").lower()
+        if current is None or match.group("dash") or current.indent != indent or key in current.nodes:
+            if len(groups) == _MAX_GROUPS:
+                break
+            current = _Group(indent)
+            groups.append(current)
+        end = index + 1
+        while end < len(lines) and _belongs(lines[end], indent):
+            end += 1
+        first = " " * indent + lines[index][indent:]
+        chunk = "\n".join(line[indent:] for line in (first, *lines[index + 1 : end])).rstrip().rstrip(",")
+        node = load(chunk)
+        if isinstance(node, Mapping) and len(node) == 1:
+            current.nodes[key] = next(iter(node.values()))
+            current.texts[key] = chunk
+        index = end
+    return groups
+
+
+def _belongs(line: str, indent: int) -> bool:
+    """Whether a line is part of the value of a key that stands at `indent`."""
+    stripped = line.lstrip()
+    column = len(line) - len(stripped)
+    return not stripped or column > indent or (column == indent and stripped.startswith(("- ", "]")))
+
+
+def _words_of(node: object) -> list[Word] | None:
+    """The words of a command that is a list or one string; None for what is neither."""
+    if isinstance(node, str):
+        tokens, _ = split(node.strip())
+        return [token.word for token in tokens if token.operator != "\n"]
+    if isinstance(node, list) and all(isinstance(item, str) for item in node):
+        return [document_word(item) for item in node]
+    return [] if node is None else None
+
+
+def document_word(text: str) -> Word:
+    """A word of a list in a document; `$(NAME)`, `${NAME}` and templates are filled in elsewhere."""
+    return Word(text, None) if _FILLED_IN.search(text) else Word.quoted(text)
+
+
+def _from_keys(group: _Group, lookup: Lookup, *, kubernetes: bool) -> Command | None:
+    nodes = group.nodes
+    kubernetes = kubernetes or "args" in nodes or "env" in nodes
+    key = "args" if "args" in nodes else "command"
+    program_key = "command" if key == "args" else "entrypoint"
+    program_key = program_key if nodes.get(program_key) else ""
+    program = _words_of(nodes.get(program_key)) if program_key else []
+    arguments = _words_of(nodes.get(key))
+    if program is None or not arguments:
+        return None
+    image = nodes.get("image")
+    document = Document(
+        key=key,
+        style=_style(group.texts.get(key, ""), nodes.get(key)),
+        program_key=program_key,
+        program=tuple(word.value or word.text for word in program),
+        environment_style="map" if isinstance(nodes.get("environment"), Mapping) else "list",
+    )
+    form: Form = "kubernetes" if kubernetes else "compose"
+    environment = _variables(nodes.get("env") or nodes.get("environment"))
+    context = (form, image if isinstance(image, str) else "", environment)
+    return _assemble(document, (program, arguments), context, lookup)
+
+
+def _assemble(
+    document: Document,
+    words: tuple[list[Word], list[Word]],
+    context: tuple[Form, str, tuple[tuple[str, str | None], ...]],
+    lookup: Lookup,
+) -> Command | None:
+    """The command of a program and its arguments; `context` is the form, the image and the variables."""
+    program, arguments = words
+    form, image, environment = context
+    whole = [*program, *arguments]
+    command = parse_words(whole, lookup)
+    if command is not None:
+        merged = (*environment, *command.environment)
+        return replace(command, form=form, document=document, environment=merged, container=None)
+    options = read_options(arguments, lookup)
+    if program or not ("vllm" in image or _are_vllms(options, lookup)):
+        return None
+    return Command(form, "image", options, environment=environment, document=document, lookup=lookup)
+
+
+def _are_vllms(options: Sequence[Option], lookup: Lookup) -> bool:
+    names = {spell(o.flag.text, canonical_by(lookup)).name for o in options if o.flag is not None}
+    return len(names & COMMON) >= 2
+
+
+def _style(chunk: str, node: object) -> str:
+    value = chunk.partition(":")[2].lstrip()
+    if isinstance(node, list):
+        return "flow" if value.startswith("[") else "list"
+    return "block" if value.startswith((">", "|")) else "string"
+
+
+def _variables(node: object) -> tuple[tuple[str, str | None], ...]:
+    """The variables of `environment` (a list or a mapping) or `env` (a list of names and values)."""
+    if isinstance(node, Mapping):
+        return tuple((str(name), value if isinstance(value, str) else None) for name, value in node.items())
+    made: list[tuple[str, str | None]] = []
+    for item in node if isinstance(node, list) else ():
+        if isinstance(item, str):
+            name, equals, value = item.partition("=")
+            made.append((name, value if equals else None))
+        elif isinstance(item, Mapping) and isinstance(item.get("name"), str):
+            given = item.get("value")
+            made.append((str(item["name"]), given if isinstance(given, str) else None))
+    return tuple(made)
+
+
+def _described(lines: Sequence[str], lookup: Lookup) -> Command | None:
+    """`kubectl describe pod`: under `Command:` and `Args:` each line is one word."""
+    program = _listed(lines, "Command:")
+    arguments = _listed(lines, "Args:")
+    if program[-1:] == ["-c"]:
+        arguments = ["\n".join(arguments)]
+    if not arguments and not program:
+        return None
+    image = next((line.split()[-1] for line in lines if re.match(r"\s*Image:\s+\S", line)), "")
+    environment = tuple(
+        (name, value.strip() if value.strip() and not value.strip().startswith("<") else None)
+        for name, _, value in (line.partition(":") for line in _listed(lines, "Environment:"))
+    )
+    document = Document(
+        "args" if arguments else "command", "list", "command" if arguments and program else "", tuple(program)
+    )
+    words = ([document_word(value) for value in program], [document_word(value) for value in arguments])
+    if not arguments:
+        words = ([], words[0])
+    return _assemble(document, words, ("kubernetes", image, environment), lookup)
+
+
+def _listed(lines: Sequence[str], title: str) -> list[str]:
+    for index, line in enumerate(lines):
+        if line.strip() != title:
+            continue
+        column = len(line) - len(line.lstrip())
+        block: list[str] = []
+        for following in lines[index + 1 :]:
+            if len(following) - len(following.lstrip()) <= column or not following.strip():
+                break
+            block.append(following.strip())
+        return block
+    return []

@@ -1,0 +1,270 @@
+"""Find the command in a log that is fed line by line, also one that goes over several lines.
+
+Memory is bounded: one command of at most 200 lines, one document of at most 400, and the last commands found.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vllm_doctor.command_documents import KEY, parse_document
+from vllm_doctor.command_prompt import command_in, leads
+from vllm_doctor.command_python import CALL, parse_call
+from vllm_doctor.command_shell import may_start
+from vllm_doctor.command_words import split
+
+if TYPE_CHECKING:
+    from vllm_doctor.command_flags import Lookup
+    from vllm_doctor.command_line import Command
+
+_MAX_LINES = 200
+_MAX_CALL_LINES = 40
+_MAX_DOCUMENT_LINES = 400
+_MAX_CHARACTERS = 64 * 1024
+_MAX_QUOTED = 8 * 1024
+_MAX_EXPORTS = 64
+
+_CONTINUATIONS = ("\\", " ^", " `")
+_FLAG_LINE = re.compile(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)")
+_OTHER_PROMPT = re.compile(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@")
+_SECOND_PROMPT = re.compile(r">\s+")
+_LOG_LINE = re.compile(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
+_START = re.compile(
+    r"vLLM API server version|args: Namespace\(|non-default args: \{|Initializing an? (?:V[01] )?LLM engine"
+)
+_EXPORT = re.compile(r"(?:.{0,120}?[$#%>]\s+)?export\s+([A-Za-z_]\w{0,80})=(.*)$")
+_CALL_LEAD = re.compile(
+    r"\s*(?:\([^()]{0,60}\)\s*|\[[^\]]{0,60}\]:?\s*|>>>\s*|In\s\[\d+\]:\s*|-*>\s*\d*\s+|\d+\s+)*"
+    r"(?:[\w.]{1,80}\s*=\s*|return\s+)?(?:await\s+)?$"
+)
+_FRAME = re.compile(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
+_NOT_USERS = re.compile(r"(?:site|dist)-packages|/vllm/(?:entrypoints|engine|v1|executor|worker|benchmarks)/")
+_DESCRIBED = re.compile(r"\s*(?:Args|Command|Image):(?:\s|$)")
+_YAML_LINE = re.compile(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
+
+
+class CommandFinder:
+    """Remembers the command the user typed, for the server start it belongs to.
+
+    Feed it every line in order, and call `start_run` when a new start of the server begins.
+    """
+
+    def __init__(self, lookup: Lookup | None = None) -> None:
+        self._lookup = lookup
+        self._current: tuple[int, Command] | None = None
+        self._next: tuple[int, Command] | None = None
+        self._started = False
+        self._exports: dict[str, str] = {}
+        self._frame_is_users = True
+        self._call: _Pending | None = None
+        self._shell: _Pending | None = None
+        self._document: _Pending | None = None
+        self._document_indent = 0
+        self._claimed = range(0)  # the lines of the last document that was a command
+
+    @property
+    def command(self) -> Command | None:
+        """The command of the current start: the last one typed before it, else the first one seen since."""
+        found = self._current or self._next
+        return None if found is None else found[1]
+
+    @property
+    def line(self) -> int | None:
+        """The line on which `command` begins."""
+        found = self._current or self._next
+        return None if found is None else found[0]
+
+    @property
+    def reading(self) -> bool:
+        """Whether the command being read may go on in the next line."""
+        return self._shell is not None
+
+    def start_run(self) -> None:
+        """A new start of the server begins: a command typed since the last one is its command."""
+        self.finish()
+        if self._next is not None:
+            self._current, self._next = self._next, None
+        self._started = True
+
+    def feed(self, number: int, text: str) -> None:
+        """Read one line; `number` is its line number."""
+        if len(text) > _MAX_CHARACTERS:
+            self.finish()
+            return
+        is_log = bool(_LOG_LINE.match(text))
+        self._read_document(number, text, is_log=is_log)
+        if self._shell is not None and not self._go_on(text, is_log=is_log):
+            self._close_shell()
+        elif self._shell is not None:
+            return
+        self._read_call(number, text)
+        self._open_shell(number, text)
+        if not self._started and _START.search(text):
+            self._started = True
+
+    def finish(self) -> None:
+        """Read what is still open as far as it goes."""
+        self._close_document()
+        self._close_shell()
+        self._close_call()
+
+    # Commands of a shell
+
+    def _open_shell(self, number: int, text: str) -> None:
+        if "export " in text and (export := _EXPORT.match(text)):
+            self._export(export)
+        continued = _is_continued(text)
+        starts = may_start(text)
+        if not starts and not (continued and leads(text)):
+            return
+        self._shell = _Pending(number, [text])
+        if not continued and not self._quote_is_open() and not leads(text):
+            self._close_shell()
+
+    def _go_on(self, text: str, *, is_log: bool) -> bool:
+        """Take one more line of the command, if it belongs to it."""
+        pending = self._shell
+        if pending is None or is_log or len(pending.lines) >= _MAX_LINES or pending.size > _MAX_CHARACTERS:
+            return False
+        if _is_continued(pending.lines[-1]):
+            pending.add(_SECOND_PROMPT.sub("", text, count=1) if _SECOND_PROMPT.match(text) else text)
+            return True
+        if _OTHER_PROMPT.match(text):
+            return False
+        if self._quote_is_open() and len(pending.lines) < _MAX_CALL_LINES:
+            pending.add(text)
+            return True
+        if _FLAG_LINE.match(text):  # pasted without the backslashes
+            pending.lines[-1] += " \\"
+            pending.add(text.lstrip("> \t"))
+            return True
+        return False
+
+    def _quote_is_open(self) -> bool:
+        pending = self._shell
+        if pending is None or pending.size > _MAX_QUOTED or not may_start(pending.text):
+            return False
+        lead = leads(pending.lines[0])
+        start = lead[0].start if lead else 0
+        return bool(lead) and not split(pending.text[start:])[1]
+
+    def _close_shell(self) -> None:
+        pending, self._shell = self._shell, None
+        if pending is None or pending.line in self._claimed:
+            return
+        command = command_in(pending.text, self._lookup)
+        if command is None and len(pending.lines) > 1:  # what followed was not part of it
+            command = command_in(pending.lines[0].removesuffix(" \\"), self._lookup)
+        if command is not None:
+            self._found(pending.line, command)
+
+    def _export(self, match: re.Match[str]) -> None:
+        if len(self._exports) < _MAX_EXPORTS or match.group(1) in self._exports:
+            words, _ = split(match.group(2))
+            if words and words[0].word.value is not None and not words[0].operator:
+                self._exports[match.group(1)] = words[0].word.value
+
+    # Documents
+
+    def _read_document(self, number: int, text: str, *, is_log: bool) -> None:
+        pending = self._document
+        if pending is not None:
+            column = len(text) - len(text.lstrip())
+            belongs = not text.strip() or column > self._document_indent or bool(_YAML_LINE.match(text))
+            full = len(pending.lines) >= _MAX_DOCUMENT_LINES or pending.size > _MAX_CHARACTERS
+            if belongs and not is_log and not full:
+                pending.add(text)
+                return
+            self._close_document()
+        if not is_log and (KEY.match(text) or _DESCRIBED.match(text)):
+            self._document = _Pending(number, [text])
+            self._document_indent = len(text) - len(text.lstrip())
+
+    def _close_document(self) -> None:
+        pending, self._document = self._document, None
+        if pending is None:
+            return
+        text = pending.text
+        command = parse_document(text, self._lookup) if "vllm" in text or "--model" in text else None
+        if command is not None:
+            self._claimed = range(pending.line, pending.line + len(pending.lines))
+            self._forget_since(pending.line)  # what was taken for a shell command was a part of this
+            self._found(pending.line, command)
+
+    def _forget_since(self, line: int) -> None:
+        if self._next is not None and self._next[0] >= line:
+            self._next = None
+        if self._current is not None and self._current[0] >= line:
+            self._current = None
+
+    # Python calls
+
+    def _read_call(self, number: int, text: str) -> None:
+        if 'File "' in text and (frame := _FRAME.search(text)):
+            self._frame_is_users = not _NOT_USERS.search(frame["path"])
+            self._close_call()
+            return
+        if self._call is not None:
+            self._call.add(text)
+            if len(self._call.lines) >= _MAX_CALL_LINES or parse_complete(self._call.text, self._lookup):
+                self._close_call()
+            return
+        match = CALL.search(text) if "LLM(" in text or "EngineArgs(" in text else None
+        if match is None:
+            return
+        if self._frame_is_users and _CALL_LEAD.match(text[: match.start()]):
+            self._call = _Pending(number, [text])
+            if parse_complete(text, self._lookup):
+                self._close_call()
+        self._frame_is_users = True
+
+    def _close_call(self) -> None:
+        pending, self._call = self._call, None
+        if pending is None:
+            return
+        command = parse_call(pending.text, self._lookup)
+        if command is not None and (command.complete or len(pending.lines) == 1):
+            self._found(pending.line, command)
+
+    # What was found
+
+    def _found(self, line: int, command: Command) -> None:
+        if self._exports:
+            command = replace(command, environment=tuple({**self._exports, **dict(command.environment)}.items()))
+        known = self._next or self._current
+        if command.form == "python" and known is not None and known[1].form != "python":
+            return  # a traceback shows code below the command that was typed
+        if self._started and self._current is not None:
+            self._next = (line, command)
+        else:
+            self._current = (line, command)
+
+
+class _Pending:
+    """Lines that are read as one when they are all there."""
+
+    def __init__(self, line: int, lines: list[str]) -> None:
+        self.line = line
+        self.lines = lines
+        self.size = sum(map(len, lines))
+
+    def add(self, text: str) -> None:
+        self.lines.append(text)
+        self.size += len(text)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def _is_continued(text: str) -> bool:
+    """Whether the shell reads the next line as more of this one (sh, cmd, PowerShell)."""
+    return text.rstrip().endswith(_CONTINUATIONS)
+
+
+def parse_complete(text: str, lookup: Lookup | None) -> bool:
+    """Whether a call's closing bracket is there."""
+    command = parse_call(text, lookup)
+    return command is not None and command.complete

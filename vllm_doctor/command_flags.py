@@ -1,0 +1,193 @@
+"""How one vLLM flag is spelled, and how many values stand behind it.
+
+`--max_model_len` is `--max-model-len`, `-tp` is `--tensor-parallel-size`, `--no-x` switches `--x` off,
+`--x.key` sets one key of the mapping that `--x` takes (vLLM's FlexibleArgumentParser, 0.4.1 to 0.33.0).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+MODEL = "--model"
+
+
+class FlagInfo(Protocol):
+    """What is asked of an entry of the flag table (`flags.Flag` has it)."""
+
+    @property
+    def name(self) -> str:
+        """The canonical long flag, `--max-model-len`."""
+
+    @property
+    def kind(self) -> str:
+        """`bool`, `int`, `human_int`, `float`, `str`, `json`, `list` ..."""
+
+    @property
+    def keyword(self) -> str | None:
+        """The Python keyword, `max_model_len`; None for a flag of the server alone."""
+
+    def default(self, version: str | None = None) -> object:
+        """The default in a release."""
+
+
+Lookup = Callable[[str], FlagInfo | None]
+Canonical = Callable[[str], str | None]
+
+SHORT = {
+    "-tp": "--tensor-parallel-size",
+    "-pp": "--pipeline-parallel-size",
+    "-dp": "--data-parallel-size",
+    "-dpn": "--data-parallel-rank",
+    "-q": "--quantization",
+    "-cc": "--compilation-config",
+    "-ac": "--attention-config",
+    "-sc": "--speculative-config",
+    "-O": "--compilation-config",
+}
+"""Short forms, for when the flag table does not have them."""
+
+# Flags that need no value, for when the flag table does not know them.
+_SWITCH = re.compile(
+    r"--(?:enable|disable|no|use|skip|trust|enforce|allow|log|calculate|return|multi|ray|worker-use|engine-use)-.+"
+    r"|--(?:async-scheduling|language-model-only|headless|h|help|version)"
+)
+_NO_SWITCH = re.compile(
+    r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.+=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
+)
+_SEVERAL = frozenset({
+    "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
+    "--cudagraph-capture-sizes", "--logits-processors", "--middleware", "--api-key",
+})  # fmt: skip
+_FLAG = re.compile(r"--[A-Za-z]|-[A-Za-z]")
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
+_INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_MAX_DIGITS = 400
+
+
+def is_flag(text: str) -> bool:
+    """Whether a word is a flag; `-1` and `-0.5` are values."""
+    return bool(_FLAG.match(text))
+
+
+@lru_cache(maxsize=1)
+def table() -> Lookup:
+    """The flag table's lookup, which knows unambiguous beginnings (`--gpu-memory-util`) too."""
+    from vllm_doctor import flags  # noqa: PLC0415 - the table is read only when a command is
+
+    def find(name: str) -> FlagInfo | None:
+        return flags.lookup(name) or flags.accepted(name)
+
+    return lru_cache(maxsize=1024)(find)
+
+
+def canonical_by(lookup: Lookup) -> Canonical:
+    """From a flag as typed to its canonical name, None when the table does not have it."""
+
+    def canonical(name: str) -> str | None:
+        flag = lookup(name)
+        return flag.name if flag is not None else None
+
+    return canonical
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What a flag as typed means: `--a.b` is `name="--a"`, `path="b"`; `known` says that the table has it."""
+
+    name: str
+    path: str = ""
+    negated: bool = False
+    known: bool = True
+
+
+def spell(typed: str, canonical: Canonical | None = None) -> Spelling:
+    """Read a flag as typed, without its value."""
+    known = canonical or canonical_by(table())
+    base, _, path = typed.partition(".")
+    if base.startswith("--"):
+        base = "--" + base[2:].replace("_", "-")
+    elif not base.startswith("-"):
+        base = "--" + base.replace("_", "-")
+    if base.startswith("--no-"):
+        positive = "--" + base[5:]
+        name = known(positive)
+        return Spelling(name or positive, path, negated=True, known=name is not None)
+    name = known(base) or SHORT.get(base)
+    inverse = (
+        base.replace("--enable-", "--disable-", 1)
+        if base.startswith("--enable-")
+        else (base.replace("--disable-", "--enable-", 1))
+    )
+    negated = name == inverse and name != base  # from 0.33.0 `--disable-x` switches `--enable-x` off
+    return Spelling(name or base, path, negated=negated, known=name is not None)
+
+
+def same(one: Spelling, other: Spelling) -> bool:
+    """Whether two spellings mean one flag; an unknown one may be its beginning (`--gpu-memory-util`)."""
+    if one.name == other.name:
+        return True
+    short, long = (one, other) if len(one.name) < len(other.name) else (other, one)
+    return not short.known and len(short.name) > len("--max-m") and long.name.startswith(short.name)
+
+
+def takes(typed: str, lookup: Lookup) -> int | None:
+    """How many values stand behind a flag: 0, 1, or None for as many as there are."""
+    spelling = spell(typed, canonical_by(lookup))
+    if spelling.negated:
+        return 0
+    if spelling.path:
+        return 1
+    if spelling.name in _SEVERAL:
+        return None
+    flag = lookup(spelling.name)
+    if flag is not None:
+        kind = flag.kind
+        if kind.startswith("bool"):
+            return 0
+        return None if kind == "list" else 1
+    return 0 if _SWITCH.fullmatch(spelling.name) and not _NO_SWITCH.fullmatch(spelling.name) else 1
+
+
+def several(name: str, lookup: Lookup) -> bool:
+    """Whether a flag takes several values."""
+    return takes(name, lookup) is None
+
+
+def keyword_of(name: str, lookup: Lookup) -> str:
+    """The Python keyword of a canonical flag."""
+    flag = lookup(name)
+    return (flag.keyword if flag is not None else "") or name.lstrip("-").replace("-", "_")
+
+
+def read_typed(text: str, kind: str = "") -> object:
+    """A value as typed on a command line, as vLLM's parser would take it (`8k` is 8000, `8K` is 8192)."""
+    stripped = text.strip()
+    if kind.startswith("bool") or stripped.lower() in {"true", "false"}:
+        return {"": True, "true": True, "1": True, "false": False, "0": False}.get(stripped.lower(), text)
+    if kind == "str":
+        return text
+    if stripped[:1] in {"{", "["}:
+        return read_json(stripped, text)
+    if len(stripped) > _MAX_DIGITS:
+        return text
+    if human := _HUMAN.fullmatch(stripped):
+        number = int(float(human.group(1)) * _UNITS[human.group(2)])
+        return number if kind.startswith(("int", "human_int")) else text
+    if _INTEGER.fullmatch(stripped):
+        return int(stripped)
+    return float(stripped) if _FLOAT.fullmatch(stripped) else text
+
+
+def read_json(text: str, otherwise: object) -> object:
+    """JSON, or `otherwise` for what is none (however deep or odd it is)."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return otherwise

@@ -1,0 +1,183 @@
+"""Find the command a user typed in one line of a log: behind a prompt, a label, or bare in a script.
+
+A line of prose that names `vllm serve` is none: without a prompt, what stands before must be a program, and
+what stands behind must be arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vllm_doctor.command_documents import parse_list
+from vllm_doctor.command_shell import may_start, parse_shell
+
+if TYPE_CHECKING:
+    from vllm_doctor.command_flags import Lookup
+    from vllm_doctor.command_line import Command
+
+_PROMPT = re.compile(
+    r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*"
+    r"(?:[\w.+-]{1,64}@[\w.-]{1,64}(?:[:\s][^\n$#%>|]{0,200})?[$#%>]\s*"
+    r"|\[[^\]\n]{1,120}\]\s?[$#%>]\s*"
+    r"|(?:PS\s)?[A-Za-z]:\\[^>\n]{0,200}>\s*"
+    r"|(?:ba|z)?sh-[\d.]{1,9}[$#]\s*"
+    r"|[~/][^\s$#%]{0,120}\s?[$#%]\s+"
+    r"|[\u276f\u279c$#%>]\s+|\++\s+"
+    r"|In\s\[\d{1,5}\]:\s!?|!(?=\w))"
+)
+_LABEL = re.compile(
+    r"(?:[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+)(?P<quote>[\"'`]?)"
+)
+_PROGRAMS = frozenset(
+    [
+        "vllm",
+        "docker",
+        "podman",
+        "nerdctl",
+        "sudo",
+        "doas",
+        "nohup",
+        "exec",
+        "time",
+        "env",
+        "command",
+        "eval",
+        "numactl",
+        "taskset",
+        "nice",
+        "ionice",
+        "stdbuf",
+        "unbuffer",
+        "timeout",
+        "setsid",
+        "chrt",
+        "torchrun",
+        "uv",
+        "uvx",
+        "poetry",
+        "pdm",
+        "conda",
+        "mamba",
+        "micromamba",
+        "pipenv",
+        "pixi",
+        "srun",
+        "mpirun",
+        "bash",
+        "sh",
+        "zsh",
+        "ssh",
+        "kubectl",
+        "oc",
+        "singularity",
+        "apptainer",
+        "enroot",
+        "screen",
+        "tmux",
+        "ray",
+        "accelerate",
+        "export",
+        "source",
+        "cd",
+        "set",
+        "nsys",
+        "ncu",
+        "py-spy",
+    ]
+)
+_FIRST_WORD = re.compile(r"\s*(?P<word>[^\s=]{1,400})(?P<equals>=?)")
+_WRAPPER = re.compile(r"[\w./=:@%+,~$-]+")
+_ASSIGNED = re.compile(r"[A-Z_][A-Z0-9_]*")
+_PYTHON = re.compile(r"python[\d.]*")
+_USAGE = re.compile(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
+_MAX_LABELS = 12
+_MAX_LABELLED = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Where a command begins, where it ends (before a quote around it), and whether a prompt told."""
+
+    start: int
+    end: int
+    prompted: bool
+
+
+def strip_prompt(text: str) -> str:
+    """The text without a shell's prompt."""
+    match = _PROMPT.match(text)
+    return text[match.end() :] if match else text
+
+
+def leads(text: str) -> list[Lead]:
+    """Where a command may begin in a line, the likeliest first."""
+    whole = len(text)
+    found: list[Lead] = []
+    prompt = _PROMPT.match(text)
+    if prompt is not None:
+        found.append(Lead(prompt.end(), whole, prompted=True))
+    if _is_program(text, 0):
+        found.append(Lead(0, whole, prompted=False))
+    if whole > _MAX_LABELLED:
+        return found
+    for label in _LABEL.finditer(text):
+        if len(found) >= _MAX_LABELS:
+            break
+        if _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()) or not _is_program(text, label.end()):
+            continue
+        closing = text.rfind(label["quote"]) if label["quote"] else whole
+        found.append(Lead(label.end(), closing if closing > label.end() else whole, prompted=False))
+    return found
+
+
+def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The command in one (logical) line, or None."""
+    if not may_start(text):
+        return None
+    if "[" in text or "(" in text:
+        command = parse_list(text, lookup)
+        if command is not None:
+            return command
+    for lead in leads(text):
+        command = parse_shell(text[lead.start : lead.end], lookup)
+        if command is not None and _is_plausible(command, prompted=lead.prompted):
+            return command
+    return None
+
+
+def told(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The command in a text that is said to be one: programs that are not known may stand before vLLM's."""
+    command = parse_shell(strip_prompt(text), lookup)
+    if command is None:
+        return None
+    wrappers = (word.text for word in command.before[command.start : command.program])
+    if _is_program(strip_prompt(text), 0) or all(_WRAPPER.fullmatch(word) for word in wrappers):
+        return command if _is_plausible(command, prompted=True) else None
+    return None
+
+
+def _is_program(text: str, pos: int) -> bool:
+    match = _FIRST_WORD.match(text, pos)
+    if match is None:
+        return False
+    word = match["word"]
+    if match["equals"]:
+        return bool(_ASSIGNED.fullmatch(word))
+    name = re.split(r"[/\\]", word)[-1].removesuffix(".exe")
+    return name in _PROGRAMS or bool(_PYTHON.fullmatch(name))
+
+
+def _is_plausible(command: Command, *, prompted: bool) -> bool:
+    """Whether what stands behind the program are arguments and not the rest of a sentence."""
+    positional = [option.values[0] for option in command.options if option.flag is None]
+    if positional and positional[0].text.startswith(("[", "<")):  # a usage line
+        return False
+    free = [word.value for word in positional if word.value is not None]  # $EXTRA may be any number of words
+    if prompted:
+        return len(free) <= 1
+    flags = [option for option in command.options if option.flag is not None]
+    if not flags:
+        return len(free) == 1 and "/" in free[0]
+    return len(free) <= 1

@@ -1,0 +1,96 @@
+"""Read a Python call that starts vLLM: `LLM(model="…", tensor_parallel_size=2)`, `AsyncEngineArgs(…)`.
+
+The call is read as text. What is no literal (`args.model`) is kept as written and its value is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vllm_doctor.command_flags import Lookup, table
+from vllm_doctor.command_line import Command, Document, Option, Word, compact
+from vllm_doctor.literals import Repr, read_value
+
+CALL = re.compile(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
+"""Where a call that starts vLLM may stand."""
+
+_STRING = re.compile(r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')")
+_NAME = re.compile(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
+_KEYWORD = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
+_LEAD = re.compile(r"(?:(?<![\w.])[A-Za-z_][\w.]{0,80}\s*=\s*)?(?:await\s+)?$")
+_MARK = re.compile(r"[\"'()\[\]{},#]")
+_MAX_CHARACTERS = 16 * 1024
+
+
+def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The first call in a text that starts vLLM and names something; None when there is none."""
+    match = CALL.search(text)
+    if match is None:
+        return None
+    parts, end, complete = _arguments(text[: match.end() + _MAX_CHARACTERS], match.end())
+    options = tuple(_option(part) for part in parts if part.strip())
+    if not options:
+        return None
+    line = text.rfind("\n", 0, match.start()) + 1
+    lead = _LEAD.search(text[line : match.start()])
+    closing = ")" if not parts or "\n" not in parts[-1] else parts[-1][len(parts[-1].rstrip()) :] + ")"
+    if parts and not parts[-1].strip():  # a comma behind the last argument
+        closing = "," + parts[-1] + ")"
+    rest = text[end:].partition("\n")[0]
+    return Command(
+        form="python",
+        entry="call",
+        options=options,
+        document=Document(callee=match.group()[:-1], lead=lead.group().lstrip() if lead else "", tail=closing + rest),
+        complete=complete,
+        lookup=lookup or table(),
+    )
+
+
+def _arguments(text: str, pos: int) -> tuple[list[str], int, bool]:
+    """The source of each argument, the position behind the closing bracket, and whether there is one."""
+    parts: list[str] = []
+    start, depth = pos, 0
+    while match := _MARK.search(text, pos):
+        mark, pos = match.group(), match.end()
+        if mark in "\"'":
+            string = _STRING.match(text, match.start())
+            if string is None:
+                break
+            pos = string.end()
+        elif mark == "#":
+            newline = text.find("\n", pos)
+            pos = len(text) if newline < 0 else newline
+        elif mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            if depth == 0:
+                return [*parts, text[start : match.start()]], pos, True
+            depth -= 1
+        elif depth == 0:
+            parts.append(text[start : match.start()])
+            start = pos
+    return parts, len(text), False
+
+
+def _option(source: str) -> Option:
+    gap = source[: len(source) - len(source.lstrip())]
+    keyword = _KEYWORD.match(source)
+    if keyword is None:
+        return Option(None, (_value(source.strip(), gap),))
+    flag = Word(keyword.group(1), keyword.group(1), gap)
+    return Option(flag, (_value(source[keyword.end() :].strip(), ""),), "=")
+
+
+def _value(source: str, gap: str) -> Word:
+    if not source or _NAME.search(_STRING.sub("''", source)):
+        return Word(source, None, gap)
+    read = read_value(source)
+    if not read.complete or read.end != len(source) or read.value is None or isinstance(read.value, Repr):
+        return Word(source, None, gap)
+    value = read.value
+    if isinstance(value, bool):
+        return Word(source, "" if value else "false", gap)
+    if isinstance(value, str):
+        return Word(source, value, gap)
+    return Word(source, source if isinstance(value, (int, float)) else compact(value), gap)

@@ -1,0 +1,115 @@
+"""Write a command back in a form that is no shell's: a config file, a Python call, compose, Kubernetes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from vllm_doctor.command_flags import is_flag
+from vllm_doctor.command_line import Word, join
+
+if TYPE_CHECKING:
+    from vllm_doctor.command_line import Command
+
+_PLAIN = re.compile(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
+_RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
+
+
+def render(command: Command) -> str:
+    """The text of the form: the file, the call, or the keys that hold the arguments."""
+    if command.form == "yaml":
+        return _render_file(command)
+    if command.form == "python":
+        return _render_call(command)
+    return _render_keys(command)
+
+
+def yaml_scalar(text: str, *, numbers: bool = False) -> str:
+    """A string as a YAML scalar; what YAML would read as a number is quoted unless `numbers`."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
+        return text
+    if numbers and _NUMBER.fullmatch(text):
+        return text
+    if text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    import yaml  # noqa: PLC0415 - seldom needed, slow to import
+
+    return str(yaml.safe_dump(text, default_style='"', width=1 << 30)).strip()
+
+
+def _render_file(command: Command) -> str:
+    lines = [f"# in the environment: {name}={value}" for name, value in _changed(command)]
+    for option in command.options:
+        if option.flag is not None:
+            value = "".join(word.text for word in option.values)
+            lines.append(f"{option.flag.gap}{option.flag.text}:{value}")
+    return "\n".join(lines) + command.document.tail
+
+
+def _render_call(command: Command) -> str:
+    document = command.document
+    lines = [f"os.environ[{json.dumps(name)}] = {json.dumps(value)}" for name, value in _changed(command)]
+    if lines:
+        lines.insert(0, "import os  # before vLLM is imported")
+    pieces: list[str] = []
+    for option in command.options:
+        words = option.words()
+        gap = words[0].gap if option.flag is None else option.flag.gap
+        value = "".join(word.text for word in option.values)
+        text = value if option.flag is None else f"{option.flag.text}={value}"
+        if not pieces and "\n" not in gap:
+            gap = ""
+        pieces.append(gap + text)
+    lines.append(f"{document.lead}{document.callee}({','.join(pieces)}{document.tail}")
+    return "\n".join(lines)
+
+
+def _render_keys(command: Command) -> str:
+    """The keys `command` or `args` (and `environment` or `env`, where a change set variables)."""
+    document = command.document
+    words = list(command.words())
+    if command.outer is not None:
+        inner = Word.quoted(join(words))
+        words = [*command.outer.before, inner, *command.outer.after]
+    values = [word.value if word.value is not None else word.text for word in words]
+    lines: list[str] = []
+    if document.program_key:
+        program = list(document.program)
+        if values[: len(program)] != program:  # arguments stood behind the program: all go under the other key
+            program = [word.value or word.text for word in command.before]
+            lines += _block(document.program_key, program, words, "flow")
+        values, words = values[len(program) :], words[len(program) :]
+    lines += _block(document.key, values, words, document.style)
+    changed = _changed(command)
+    if changed and command.form == "kubernetes":
+        lines.append("env:")
+        for name, value in changed:
+            lines += [f"  - name: {name}", f"    value: {yaml_scalar(value)}"]
+    elif changed:
+        lines.append("environment:")
+        as_map = document.environment_style == "map"
+        lines += [f"  {n}: {yaml_scalar(v)}" if as_map else f"  - {yaml_scalar(f'{n}={v}')}" for n, v in changed]
+    return "\n".join(lines)
+
+
+def _block(key: str, values: list[str], words: list[Word], style: str) -> list[str]:
+    if style in {"block", "string"} and not any("\n" in word.text for word in words):
+        if style == "string":
+            return [f"{key}: {yaml_scalar(join(words))}"]
+        lines: list[str] = []
+        for word in words:  # a line for each flag with its values
+            if lines and not is_flag(word.text):
+                lines[-1] += " " + word.text
+            else:
+                lines.append("  " + word.text)
+        return [f"{key}: >", *lines]
+    if style == "flow":
+        return [f"{key}: {json.dumps(values, ensure_ascii=False)}"]
+    return [f"{key}:", *(f"  - {yaml_scalar(value)}" for value in values)]
+
+
+def _changed(command: Command) -> list[tuple[str, str]]:
+    environment = dict(command.environment)
+    return [(name, environment[name] or "") for name in command.document.variables]

@@ -1,0 +1,304 @@
+"""Read a shell command that starts vLLM: where its program stands, and which words are its arguments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vllm_doctor.command_flags import Lookup, canonical_by, is_flag, spell, table, takes
+from vllm_doctor.command_line import Command, Entry, Option, Outer, Word
+from vllm_doctor.command_words import Token, split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_CHARACTERS = 64 * 1024
+"""A longer text is no command anyone typed."""
+
+PROGRAM = re.compile(
+    r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
+    r"|-m[\"']?,?\s*[\"']?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
+)
+"""vLLM's own programs, as they stand in a command."""
+
+_CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
+
+_CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
+_INTERPRETER = re.compile(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$")
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
+# Options of `docker run` that take no value; every other one takes the next word.
+_CONTAINER_SWITCH = re.compile(
+    r"-[ditPq]+|--(?:rm|detach|interactive|tty|init|privileged|publish-all|read-only|oom-kill-disable|no-healthcheck"
+    r"|sig-proxy|disable-content-trust|quiet|replace|tls-verify|rmi)"
+)
+_MAX_QUOTED = 1  # a shell in a shell
+_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
+_BOOLEAN_WORD = re.compile(r"true|false", re.IGNORECASE)
+_FOLDED_LEVEL = re.compile(r"-O(=?)(\S+)")
+
+
+def may_start(text: str) -> bool:
+    """Whether a text may hold a command that starts vLLM; cheap, `parse_shell` looks closer."""
+    if "vllm" not in text:
+        return False
+    if ("serve" in text or "-m" in text or "api_server" in text) and PROGRAM.search(text):
+        return True
+    return any(name in text for name in _CONTAINER_PROGRAMS) and bool(_CONTAINER.search(text))
+
+
+def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
+    """The command that starts vLLM in a shell text (without a prompt); None when there is none.
+
+    Of several simple commands (`a && b | c`) it is the first that starts vLLM; the others stay around it.
+    """
+    if len(text) > MAX_CHARACTERS or not may_start(text):
+        return None
+    tokens, complete = split(_continued(text))
+    return _parse_tokens(tokens, complete=complete, lookup=lookup or table(), depth=0)
+
+
+def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
+    """The command of an argument list; None when it does not start vLLM."""
+    return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or table(), depth=0)
+
+
+def _continued(text: str) -> str:
+    """Line continuations of PowerShell (`) and cmd (^) as a shell's; the text's last one joins nothing."""
+    return re.sub(r"(?<=\s)[`^](?=\r?\n)", r"\\", text.rstrip().removesuffix("\\"))
+
+
+def _parse_tokens(tokens: list[Token], *, complete: bool, lookup: Lookup, depth: int) -> Command | None:
+    start = 0
+    for index in range(len(tokens) + 1):
+        if index < len(tokens) and tokens[index].operator not in _CONTROL:
+            continue
+        command = _simple(tokens, start, index, lookup, depth)
+        if command is not None:
+            return replace(command, complete=complete and command.complete)
+        start = index + 1
+    return None
+
+
+def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: int) -> Command | None:
+    """The simple command of tokens[start:end], if it starts vLLM."""
+    # redirections and comments come last
+    stop = next((i for i in range(start, end) if tokens[i].operator), end)
+    words = [token.word for token in tokens[start:stop]]
+    located = _locate([word.value if word.value is not None else word.text for word in words])
+    if located is not None:
+        lead, after = _around(tokens, start, stop)
+        return Command(
+            form="shell",
+            entry=located.entry,
+            before=(*lead, *words[: located.arguments]),
+            options=read_options(words[located.arguments :], lookup),
+            after=after,
+            environment=_environment(_exports(tokens[:start]), words, located),
+            start=len(lead),
+            program=len(lead) + located.program,
+            container=None if located.container is None else len(lead) + located.container,
+            lookup=lookup,
+        )
+    inner = _quoted_command(words, lookup, depth) if depth < _MAX_QUOTED else None
+    if inner is None or inner.outer is None:
+        return inner
+    lead, after = _around(tokens, start, stop)
+    outer = replace(inner.outer, before=(*lead, *inner.outer.before), after=(*inner.outer.after, *after))
+    return replace(inner, outer=outer)
+
+
+def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """What stands on the same line before and behind the words tokens[start:stop]."""
+    first, last = start, stop
+    while first > 0 and tokens[first - 1].operator != "\n":
+        first -= 1
+    while last < len(tokens) and tokens[last].operator != "\n":
+        last += 1
+    return tuple(t.word for t in tokens[first:start]), tuple(t.word for t in tokens[stop:last])
+
+
+@dataclass(frozen=True)
+class _Located:
+    entry: Entry
+    program: int  # the first word of vLLM's program (or of the arguments, for an image's entrypoint)
+    arguments: int
+    container: int | None = None
+
+
+def _locate(values: list[str]) -> _Located | None:
+    container = _container(values)
+    for index, value in enumerate(values[: 4 * 1024]):
+        following = values[index + 1] if index + 1 < len(values) else ""
+        name = re.split(r"[/\\]", value)[-1].removesuffix(".exe")
+        python = _python(values, index)
+        if name == "vllm" and following == "serve":
+            return _Located("serve", python, index + 2, container)
+        module = following if value == "-m" else value[2:] if value.startswith("-mvllm") else ""
+        behind = index + (2 if value == "-m" else 1)
+        if module in {"vllm", "vllm.entrypoints.cli.main", "vllm.scripts"}:
+            if values[behind : behind + 1] == ["serve"]:
+                return _Located("serve", python, behind + 1, container)
+        elif module.startswith("vllm.entrypoints."):
+            return _Located("module", python, behind, container)
+        if name == "api_server.py" and "vllm/entrypoints/" in value:
+            return _Located("module", python, index + 1, container)
+    if container is None or "exec" in values[:container]:
+        return None
+    image, command = values[container], values[container + 1 : container + 2]
+    other = bool(command) and re.split(r"/", command[0])[-1] in _SHELLS
+    if "vllm" not in image or other or any(value.startswith("--entrypoint") for value in values[:container]):
+        return None
+    return _Located("image", container + 1, container + 1, container)
+
+
+def _python(values: list[str], index: int) -> int:
+    """Where the interpreter stands that runs values[index]; `index` itself without one."""
+    position = index - 1
+    while position > 0 and values[position].startswith("-"):
+        position -= 1
+    return position if position >= 0 and _INTERPRETER.search(values[position]) else index
+
+
+def _container(values: list[str]) -> int | None:
+    """Where the image (or the container's name, for `exec`) stands in a `docker run …`."""
+    for index, value in enumerate(values[:64]):
+        if value.rpartition("/")[2] not in _CONTAINER_PROGRAMS:
+            continue
+        verbs = [i for i in range(index + 1, min(index + 8, len(values))) if values[i] in {"run", "create", "exec"}]
+        if not verbs:
+            return None
+        position = verbs[0] + 1
+        while position < len(values) and values[position].startswith("-"):
+            option = values[position]
+            position += 1 if "=" in option or _CONTAINER_SWITCH.fullmatch(option) or _joined(option) else 2
+        return position if position < len(values) else None
+    return None
+
+
+def _joined(option: str) -> bool:
+    """`-p8000:8000`: a short option with its value in one word."""
+    return bool(re.fullmatch(r"-[evpwuhlm][^-].*", option))
+
+
+def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
+    """Variables that earlier commands export."""
+    made: list[tuple[str, str | None]] = []
+    exporting = False
+    for token in tokens:
+        if token.operator:
+            exporting = False
+        elif token.word.text == "export":
+            exporting = True
+        elif exporting and (match := _ASSIGNMENT.match(token.word.text)):
+            value = token.word.value
+            made.append((match.group(1), None if value is None else value.partition("=")[2]))
+    return made
+
+
+def _environment(
+    exported: list[tuple[str, str | None]], words: list[Word], located: _Located
+) -> tuple[tuple[str, str | None], ...]:
+    """The variables vLLM gets: exported, in front of the command, or `-e NAME=value` of a container."""
+    found: dict[str, str | None] = dict(exported)
+    if located.container is not None:
+        for index in range(located.container):
+            option = words[index].value or ""
+            given: str | None = None
+            if option in {"-e", "--env"} and index + 1 < located.container:
+                given = words[index + 1].value
+            elif option.startswith("--env="):
+                given = option.removeprefix("--env=")
+            elif option.startswith("-e") and "=" in option:
+                given = option[2:]
+            if given is not None and (match := _ASSIGNMENT.match(given)):
+                found[match.group(1)] = match.group(2)
+    first = 0 if located.container is None else located.container + 1
+    for word in words[first : located.program]:
+        if match := _ASSIGNMENT.match(word.text):
+            found[match.group(1)] = None if word.value is None else word.value.partition("=")[2]
+    return tuple(found.items())
+
+
+def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | None:
+    """`bash -c 'vllm serve …'`: the command that is one quoted word of another."""
+    for index, word in enumerate(words):
+        if not re.search(r"\s", word.text) or not may_start(word.text):
+            continue
+        if word.value is not None:
+            quote, text = "", word.value
+        elif _DOUBLE_QUOTED.fullmatch(word.text):  # with something in it that the outer shell expands
+            quote, text = '"', re.sub(r'\\([\\"`])', r"\1", word.text[1:-1])
+        else:
+            continue
+        if word.text.startswith('"') and "$" not in text:
+            quote = '"'
+        tokens, complete = split(_continued(text))
+        if quote == '"':
+            tokens = [replace(t, word=replace(t.word, value=None)) if "$" in t.word.text else t for t in tokens]
+        inner = _parse_tokens(tokens, complete=complete, lookup=lookup, depth=depth + 1)
+        if inner is not None and inner.outer is None:
+            outer = Outer(tuple(words[:index]), tuple(words[index + 1 :]), quote, word.gap)
+            return replace(inner, outer=outer)
+    return None
+
+
+# Reading vLLM's arguments
+
+
+def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
+    """The words behind vLLM's program as options and positional words, in order."""
+    options: list[Option] = []
+    index = 0
+    positional = False
+    while index < len(words):
+        word = words[index]
+        index += 1
+        typed = word.value if word.value is not None else word.text
+        if not is_flag(typed):
+            last = options[-1] if options else None
+            if positional and last is not None and _may_grow(last, word, lookup):
+                options[-1] = replace(last, values=(*last.values, word))
+            else:
+                positional = True
+                options.append(Option(None, (word,)))
+            continue
+        if level := _FOLDED_LEVEL.fullmatch(typed):
+            value = Word.quoted(level.group(2))
+            options.append(Option(Word("-O", "-O", word.gap), (value,), level.group(1)))
+            continue
+        name, equals, _ = typed.partition("=")
+        if equals:
+            options.append(_joined_option(word, name))
+            continue
+        many = takes(name, lookup)
+        values: list[Word] = []
+        while index < len(words) and (many is None or len(values) < many):
+            following = words[index].value if words[index].value is not None else words[index].text
+            if is_flag(following or ""):
+                break
+            values.append(words[index])
+            index += 1
+        if many == 0 and index < len(words) and _BOOLEAN_WORD.fullmatch(words[index].value or ""):
+            values.append(words[index])
+            index += 1
+        options.append(Option(word, tuple(values)))
+    return tuple(options)
+
+
+def _may_grow(option: Option, word: Word, lookup: Lookup) -> bool:
+    """Whether a free word can be one more value of an option: of a flag that no table knows the values of."""
+    if option.flag is None or not option.values or option.glue != " " or word.value is None:
+        return False
+    return lookup(spell(option.flag.text, canonical_by(lookup)).name) is None
+
+
+def _joined_option(word: Word, name: str) -> Option:
+    """`--flag=value`, also with quotes around all of it."""
+    raw_name, _, raw_value = word.text.partition("=")
+    value = None if word.value is None else word.value.partition("=")[2]
+    if raw_name != name:  # quotes begin before the equals sign
+        raw_value = Word.quoted(value).text if value is not None else word.text.partition("=")[2]
+    return Option(Word(name, name, word.gap), (Word(raw_value, value),), "=")

@@ -1,0 +1,127 @@
+"""Split a text into words as a POSIX shell would.
+
+Only splitting and unquoting happen here. What a shell would compute (`$MODEL`, `$(…)`) is kept as typed and
+its value is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from vllm_doctor.command_line import Word
+
+_GAP = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
+_OPERATOR = re.compile(r"\n|\d*>&\d*-?|\d*<&\d*-?|&>>?|\d*>>|\d*>\||\d*>|<<<|<<-?|\d*<|&&|\|\||\|&|;;|[;|&()]")
+_PLAIN = re.compile(r"[^ \t\r\n\"'\\$`;|&()<>]+")
+_SINGLE = re.compile(r"'([^']*)('?)")
+_DOUBLE_PLAIN = re.compile(r"[^\"\\$`]+")
+_EXPANSION = re.compile(r"\$(?:\w+|[@*#?$!-]|\{[^}\n]*\}?)")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, or an operator (`|`, `>`, `;`, a line end) or comment."""
+
+    word: Word
+    operator: str = ""  # empty for a word
+
+
+def split(text: str) -> tuple[list[Token], bool]:
+    """The words and operators of a shell text, and whether its quotes are closed."""
+    tokens: list[Token] = []
+    pos, gap = 0, ""
+    complete = True
+    while pos < len(text):
+        if match := _GAP.match(text, pos):
+            gap, pos = match.group(), match.end()
+            continue
+        if text[pos] == "#":
+            end = text.find("\n", pos)
+            end = len(text) if end < 0 else end
+            tokens.append(Token(Word(text[pos:end], None, gap), "#"))
+            pos = end
+        elif match := _OPERATOR.match(text, pos):
+            tokens.append(Token(Word(match.group(), None, gap), match.group()))
+            pos = match.end()
+        else:
+            word, pos, closed = _word(text, pos, gap)
+            complete = complete and closed
+            tokens.append(Token(word))
+        gap = ""
+    return tokens, complete
+
+
+def _word(text: str, pos: int, gap: str) -> tuple[Word, int, bool]:
+    start = pos
+    pieces: list[str] = []
+    known = closed = True
+    while pos < len(text):
+        char = text[pos]
+        if match := _PLAIN.match(text, pos):
+            pieces.append(match.group())
+            pos = match.end()
+        elif char == "'" and (match := _SINGLE.match(text, pos)):
+            pieces.append(match.group(1))
+            closed = bool(match.group(2))
+            pos = match.end()
+        elif char == '"':
+            piece, pos, closed, plain = _double(text, pos + 1)
+            pieces.append(piece)
+            known = known and plain
+        elif char == "\\":
+            pair = text[pos + 1 : pos + 2]
+            pieces.append("" if pair == "\n" else pair or "\\")
+            pos += 2
+        elif char in "$`":
+            pos, plain = _expansion(text, pos)
+            known = known and plain
+            if plain:
+                pieces.append(char)
+        else:
+            break
+    pos = min(pos, len(text))
+    value = "".join(pieces)
+    raw = text[start:pos]
+    if not closed and known:
+        raw = Word.quoted(value).text  # a quote the text was cut in: closed, so that what is written can be read
+    return Word(raw, value if known else None, gap), pos, closed
+
+
+def _double(text: str, pos: int) -> tuple[str, int, bool, bool]:
+    """The inside of double quotes: text, position behind, closed, and known (nothing is expanded)."""
+    pieces: list[str] = []
+    known = True
+    while pos < len(text):
+        char = text[pos]
+        if match := _DOUBLE_PLAIN.match(text, pos):
+            pieces.append(match.group())
+            pos = match.end()
+        elif char == '"':
+            return "".join(pieces), pos + 1, True, known
+        elif char == "\\":
+            pair = text[pos + 1 : pos + 2]
+            pieces.append(pair if pair in '\\"$`' else "" if pair == "\n" else "\\" + pair)
+            pos += 2
+        else:
+            pos, plain = _expansion(text, pos)
+            known = known and plain
+            if plain:
+                pieces.append(char)
+    return "".join(pieces), len(text), False, known
+
+
+def _expansion(text: str, pos: int) -> tuple[int, bool]:
+    """Step over `$NAME`, `${…}`, `$(…)` or backquotes; a lone `$` is itself."""
+    if text[pos] == "`":
+        end = text.find("`", pos + 1)
+        return (len(text) if end < 0 else end + 1), False
+    if text.startswith("$(", pos):
+        depth = 0
+        for mark in re.compile(r"[()]").finditer(text, pos):
+            depth += 1 if mark.group() == "(" else -1
+            if depth == 0:
+                return mark.end(), False
+        return len(text), False
+    match = _EXPANSION.match(text, pos)
+    return (match.end(), False) if match else (pos + 1, True)

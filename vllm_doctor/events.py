@@ -1,0 +1,243 @@
+"""Line -> Event: vLLM's own prefixes, process and rank, traceback blocks, server starts ("runs").
+
+vLLM's log prefix by release: `INFO 10-08 20:33:48 llm_engine.py:72] message` up to 0.7, `… [core.py:489] message` from
+0.8, `(EngineCore_DP0 pid=12) INFO …` from 0.10.1 (vllm/logger.py, vllm/utils decorate_logs). Every line of a message
+with several lines carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be told apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vllm_doctor.lines import Line
+
+_PROCESS = re.compile(
+    r"\s*\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*)(?: rank=(?P<rank>\d+))?(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
+)
+_RECORD = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
+    r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
+)
+_UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
+_LEVEL_WORD = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
+_PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
+_FRAME = re.compile(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_RAY_FRAME = re.compile(r"\s*ray::\S+\(\)?")
+_EXCEPTION = re.compile(r"(?:\| +)*(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Fault|Failure|"
+                        r"NotFound|Rejected|Refused|Broken|Killed|Died)?)(?:\([\w.]*\))?(?:: |:$|$)")
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
+_MAX_FRAMES = 200
+_MAX_DETAIL = 40
+_MAX_CONTEXT = 4096
+_MAX_STREAMS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One message of the log.
+
+    `line` is its 1-based line number; `rank` the worker it comes from, where the prefix says so; `run` counts the
+    starts of the server from 1. For the last lines of a traceback `frames` holds its calls, outermost first, as
+    `path/file.py:function` joined by newlines, and `context` the lines of the exception's message before this one.
+    `is_code` marks a traceback's source line, which is no message.
+    """
+
+    line: int
+    text: str
+    level: str = ""
+    process: str = ""
+    rank: int | None = None
+    run: int = 1
+    frames: str = ""
+    is_code: bool = False
+    context: str = ""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What one process has open: the traceback it is printing."""
+
+    frames: list[str] = field(default_factory=list)
+    inside: bool = False  # between "Traceback" and the exception's line
+    detail: int = 0  # how many more lines may belong to the exception's message
+    shown: str = ""  # the frames of the exception just printed
+    message: list[str] = field(default_factory=list)  # the lines of its message so far
+
+
+class EventReader:
+    """Turns lines into events. Keeps no more than the open traceback of each process."""
+
+    def __init__(self) -> None:
+        self._streams: OrderedDict[str, _Stream] = OrderedDict()
+        self._ranks: dict[str, int] = {}
+        self._runs = RunCounter()
+
+    @property
+    def run(self) -> int:
+        """The number of the start being read."""
+        return self._runs.run
+
+    def read(self, line: Line) -> Iterator[Event]:
+        """The events of one line: one, or none for a blank line."""
+        text = line.text
+        if not text or text.isspace():
+            self._stream(line.source + "\0").detail = 0  # a blank line ends a bare exception's message
+            return
+        process, rank, rest = self._process(text, line.source)
+        level, message = _record(rest)
+        key = f"{line.source}\0{process}"
+        stream = self._stream(key)
+        label = process or line.source
+        run = self._runs.see(message, label)
+        if _TRACEBACK in message:
+            stream.frames, stream.inside, stream.detail = [], True, 0
+            yield Event(line.number, message, level, label, rank, run, is_code=True)
+            return
+        if stream.inside:
+            yield self._inside(stream, Event(line.number, message, level, label, rank, run))
+            return
+        frames = context = ""
+        if stream.detail and not message.startswith(_CHAIN) and (level == "ERROR" or rest is message):
+            stream.detail -= 1
+            frames, context = stream.shown, "\n".join(stream.message)
+            if len(context) < _MAX_CONTEXT:
+                stream.message.append(message)
+        elif stream.detail and level:
+            stream.detail = 0
+        yield Event(line.number, message, level, label, rank, run, frames, context=context)
+
+    def _stream(self, key: str) -> _Stream:
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = _Stream()
+            if len(self._streams) > _MAX_STREAMS:
+                self._streams.popitem(last=False)
+        return stream
+
+    def _inside(self, stream: _Stream, event: Event) -> Event:
+        """One line of an open traceback: a call, its source line, or the exception that ends it."""
+        message = event.text
+        frame = _FRAME.match(message)
+        if frame:
+            path = "/".join(frame["path"].split("/")[-4:])
+            if len(stream.frames) < _MAX_FRAMES:
+                stream.frames.append(f"{path}:{frame['function']}")
+            return _as_code(event)
+        if message[:1] in " \t|+" or _RAY_FRAME.match(message):
+            return _as_code(event)
+        if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
+                and _LEVEL_WORD.match(message):
+            return event  # another message came in between
+        stream.inside = False
+        stream.shown = "\n".join(stream.frames)
+        stream.detail, stream.message = _MAX_DETAIL, [message]
+        return Event(event.line, message, event.level, event.process, event.rank, event.run, stream.shown)
+
+    def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
+        """Split off `(EngineCore_DP0 pid=12) ` prefixes: the process as printed, its rank, what follows."""
+        process, rank, start = "", None, 0
+        while match := _PROCESS.match(text, start):
+            process = match[0].strip()[1:-1]
+            rank = int(match["rank"]) if match["rank"] is not None else self._rank(match["name"], match["pid"])
+            start = match.end()
+        if not process and source.startswith("RayWorker"):
+            rank = self._ranks.setdefault(source, len(self._ranks) + 1)
+        return process, rank, text[start:] if start else text
+
+    def _rank(self, name: str, pid: str) -> int | None:
+        """The rank a worker's process name tells; where it names several dimensions, the order of appearance."""
+        if "Worker" not in name:
+            return None
+        match = re.fullmatch(r"\w*?Worker[-_]?(?:TP)?(\d+)(?:_EP\d+)?", name)
+        if match:
+            return int(match[1])
+        if name == "VllmWorkerProcess":  # V0's workers 1, 2, …; the driver is rank 0 and has no prefix
+            return self._ranks.setdefault(f"{name} {pid}", 1 + sum(k.startswith(name) for k in self._ranks))
+        if name in {"Worker", "VllmWorker"}:
+            return 0
+        return self._ranks.setdefault(name, len(self._ranks))
+
+
+def _as_code(event: Event) -> Event:
+    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True)
+
+
+def _record(text: str) -> tuple[str, str]:
+    """Split off vLLM's or uvicorn's record prefix: the level, and the message behind it."""
+    match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
+    if match and (match.start() == 0 or match.start() <= _PREFIX_REACH):
+        level, rest = match["level"], text[match.end():]
+        inner = _PROCESS.match(rest) if rest.startswith("(") else None
+        return level, rest[inner.end():] if inner else rest
+    match = _UVICORN.match(text)
+    if match:
+        return match["level"], text[match.end():]
+    return "", text
+
+
+_PROMPT = re.compile(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
+_ENDED = re.compile(
+    r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start|vllm: error: |"
+    r"api_server\.py: error: |Finished server process|Application shutdown complete|EngineDeadError|"
+    r"Engine loop is dead|AsyncEngineDeadError|"
+    r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
+)
+_ENGINE = re.compile(r"Initializing an? (?:V\d )?LLM engine")
+
+
+class RunCounter:
+    """Counts the starts of the server in one log.
+
+    A start prints up to three banners in this order: the version, its arguments, the engine. A banner that is not
+    behind the one last seen is a new start. Where no banner is printed (a script with `LLM(…)`), an engine that
+    begins after the last one ended is.
+    """
+
+    _STAGES = (
+        ("prompt", _PROMPT),
+        ("usage", re.compile(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
+        ("banner", re.compile(r"vLLM API server version|[█▀▄ ]{4,}version \d")),
+        ("arguments", re.compile(r"args: Namespace\(|non-default args: \{")),
+    )
+
+    def __init__(self) -> None:
+        self.run = 1
+        self._seen: dict[str, str] = {}
+        self._ended = False
+
+    def see(self, message: str, process: str) -> int:
+        """The number of the run `message` belongs to."""
+        stage = self._stage(message)
+        if stage:
+            again = stage in self._seen and (self._ended or self._seen[stage] == process or stage != "arguments")
+            later = self._later(stage)
+            if again or (self._ended and later):
+                self.run += 1
+                self._seen, self._ended = {}, False
+            self._seen[stage] = process
+        elif _ENGINE.search(message):
+            if self._ended and self._seen.get("engine") == process:
+                self.run += 1
+                self._seen, self._ended = {}, False
+            self._seen["engine"] = process
+        elif not self._ended and _ENDED.search(message):
+            self._ended = True
+        return self.run
+
+    def _stage(self, message: str) -> str:
+        for name, pattern in self._STAGES:
+            if pattern.search(message):
+                return name
+        return ""
+
+    def _later(self, stage: str) -> bool:
+        """Whether something of a start that comes at or after `stage` was already seen in this run."""
+        order = ["prompt", "usage", "banner", "arguments", "engine"]
+        return any(order.index(name) >= order.index(stage) for name in self._seen)

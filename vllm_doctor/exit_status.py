@@ -1,0 +1,13 @@
+"""Exit statuses of the commands, as the contract fixes them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """0 nothing found at or above the threshold, 1 something found, 2 wrong use or unreadable input."""
+
+    OK = 0
+    FOUND = 1
+    USAGE = 2

@@ -1,0 +1,197 @@
+"""Event -> Fact: the quantities a log states, each with its line, rank and run.
+
+Which wording carries which fact is data (`rules/facts/*.yaml`): the named groups of the patterns are the fact names.
+Lines that print many settings at once (`args: Namespace(…)`, `non-default args: {…}`, the engine's config) are read by
+`literals`, and `names.yaml` says which setting is which fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vllm_doctor.literals import Repr, read_pairs, read_value
+
+_UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
+_QUANTITY = re.compile(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
+_INTEGER = re.compile(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)\s*$")
+_HUMAN = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
+_VERSION = re.compile(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
+_UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
+_KEEP = 8  # observations kept at either end of a fact's list
+
+
+@dataclass(frozen=True, slots=True)
+class FactName:
+    """What `rules/facts/names.yaml` says of one fact."""
+
+    name: str
+    type: str
+    merge: str
+    about: str
+    args: str = ""
+    config: str = ""
+    flag: str = ""
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One observation: `value` in the unit the name says, the line it stands on, the rank that printed it."""
+
+    name: str
+    value: Any
+    line: int
+    rank: int | None = None
+
+
+def convert(kind: str, text: Any) -> Any:
+    """A captured text as the value of a fact of type `kind`; None when it is none of that type.
+
+    GiB are 2^30 bytes; a number without a unit is GiB; GB is GiB, for that is what vLLM means by it.
+    """
+    if text is None:
+        return None
+    if isinstance(text, (int, float)) and not isinstance(text, bool) and kind in {"gib", "float", "int"}:
+        return int(text) if kind == "int" else float(text)
+    if kind == "bool":
+        return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
+            str(text).strip().lower())
+    words = str(text).strip()
+    if kind == "gib":
+        match = _QUANTITY.match(words)
+        if not match:
+            return None
+        unit = match[2].upper() or ("B" if match[3] else "G")
+        return _number(match[1], _UNIT_GIB[unit])
+    if kind == "float":
+        match = _QUANTITY.match(words)
+        return _number(match[1], 1.0) if match else None
+    if kind == "int":
+        match = _INTEGER.match(words)
+        if not match:
+            return None
+        value = _number(match[1], float(_HUMAN.get(match[2], 1)))
+        return None if value is None else int(value)
+    if kind == "version":
+        match = _VERSION.match(words)
+        return match[1] if match and not words.startswith(_UNTAGGED) else None
+    return words or None
+
+
+def _number(text: str, factor: float) -> float | None:
+    try:
+        return float(text.replace(",", "").replace("_", "")) * factor
+    except ValueError:
+        return None
+
+
+@dataclass(slots=True)
+class _Seen:
+    """All observations of one fact in one run: the merged value, and the first and last few."""
+
+    value: Any
+    first: list[Fact] = field(default_factory=list)
+    last: list[Fact] = field(default_factory=list)
+
+
+class FactStore:
+    """The facts of one run, merged as the contract says: the largest, the smallest, the first or the last."""
+
+    def __init__(self, names: Mapping[str, FactName]) -> None:
+        self._names = names
+        self._seen: dict[str, _Seen] = {}
+
+    def add(self, name: str, raw: Any, line: int, rank: int | None = None) -> Fact | None:
+        """Note one observation. Returns None when the value says nothing or the name is not a fact's."""
+        definition = self._names.get(name)
+        if definition is None:
+            return None
+        value = convert(definition.type, _plain(raw))
+        if value is None or str(value) in definition.ignore:
+            return None
+        fact = Fact(name, value, line, rank)
+        seen = self._seen.get(name)
+        if seen is None:
+            self._seen[name] = _Seen(value, [fact])
+            return fact
+        seen.value = _merge(definition.merge, seen.value, value)
+        if len(seen.first) < _KEEP:
+            seen.first.append(fact)
+        else:
+            seen.last.append(fact)
+            del seen.last[:-_KEEP]
+        return fact
+
+    def get(self, name: str) -> Any:
+        """The merged value, or None."""
+        seen = self._seen.get(name)
+        return None if seen is None else seen.value
+
+    def values(self) -> dict[str, Any]:
+        """All merged values, in the order the facts are declared."""
+        return {name: self._seen[name].value for name in self._names if name in self._seen}
+
+    def observations(self, name: str) -> tuple[Fact, ...]:
+        """Where a fact came from: its first and last few observations."""
+        seen = self._seen.get(name)
+        return (*seen.first, *seen.last) if seen else ()
+
+    def inherit(self, older: FactStore, names: Iterable[str]) -> None:
+        """Take over those of `names` that this run does not show itself."""
+        for name in names:
+            if name not in self._seen and name in older._seen:
+                self._seen[name] = older._seen[name]
+
+
+def _merge(rule: str, old: Any, new: Any) -> Any:
+    if rule == "max":
+        return max(old, new)
+    if rule == "min":
+        return min(old, new)
+    return old if rule == "first" else new
+
+
+def _plain(value: Any) -> Any:
+    """A setting's value as one text or number: the member of an enum, the type of a device, a list's first item."""
+    if isinstance(value, Repr):
+        return _plain(value.get("value", value.get("type")))  # an enum's member, a device's type
+    if isinstance(value, (list, tuple)):
+        return _plain(value[0]) if value else None
+    if isinstance(value, dict):
+        return str(value) if value else None
+    if isinstance(value, str):
+        word = value.rsplit(".", 1)[-1] if value.startswith("torch.") else value
+        return None if word in {"None", ""} else word
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one line of many settings said. `complete` is False when the line was cut."""
+
+    kind: str  # "arguments" | "non-default" | "config"
+    values: dict[str, Any]
+    complete: bool
+
+
+_NAMESPACE = re.compile(r"\bargs: (?=Namespace\()")
+_NON_DEFAULT = re.compile(r"\bnon-default args: (?=\{)")
+_CONFIG = re.compile(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ")
+
+
+def read_settings(text: str) -> Settings | None:
+    """Read the three kinds of lines that print many settings; None when `text` is none of them."""
+    for kind, pattern in (("arguments", _NAMESPACE), ("non-default", _NON_DEFAULT)):
+        match = pattern.search(text)
+        if match:
+            read = read_value(text, match.end())
+            values = read.value.as_dict() if isinstance(read.value, Repr) else read.value
+            return Settings(kind, dict(values) if isinstance(values, Mapping) else {}, read.complete)
+    match = _CONFIG.search(text)
+    if match:
+        pairs = read_pairs(text, match.end())
+        return Settings("config", dict(pairs.value), pairs.complete)
+    return None

@@ -1,0 +1,79 @@
+"""Where a log's bytes come from: a file, compressed or not, standard input, bytes in memory."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, TypeGuard, cast
+
+from vllm_doctor.errors import InputError
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "gz"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"BZh", "bz2"),
+    (b"\x28\xb5\x2f\xfd", "zst"),
+)
+
+
+def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether `source` names a file."""
+    return isinstance(source, (str, os.PathLike))
+
+
+def chunks(source: Any, size: int) -> Iterator[bytes]:
+    """The bytes of `source` in pieces of about `size`. Raises InputError in one line when it cannot be read."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        yield bytes(source)
+        return
+    if is_path(source):
+        with open_log(os.fspath(source)) as file:
+            yield from _read(file, size, os.fspath(source))
+        return
+    if hasattr(source, "read"):
+        yield from _read(cast("IO[bytes]", source), size, "standard input")
+        return
+    yield from cast("Iterable[bytes]", source)
+
+
+def open_log(path: str) -> IO[bytes]:
+    """Open a log, decompressing what its first bytes say is compressed. Raises InputError."""
+    try:
+        if os.path.isdir(path):
+            raise InputError(f"{path}: is a directory, not a log")
+        with open(path, "rb") as file:
+            head = file.read(8)
+        kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
+        if kind == "gz":
+            return cast("IO[bytes]", gzip.open(path))
+        if kind == "xz":
+            return lzma.open(path)
+        if kind == "bz2":
+            return bz2.open(path)
+        return _zstd(path) if kind == "zst" else open(path, "rb")
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _zstd(path: str) -> IO[bytes]:
+    try:
+        import zstandard  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise InputError(f"{path}: reading .zst needs the extra: pip install 'vllm-log-doctor[zstd]'") from error
+    return cast("IO[bytes]", zstandard.open(path))
+
+
+def _read(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
+    try:
+        while data := file.read(size):
+            yield data
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(f"{name}: {error}") from error
+    except Exception as error:
+        if type(error).__name__ == "ZstdError":
+            raise InputError(f"{name}: {error}") from error
+        raise

@@ -1,0 +1,181 @@
+"""What a reviewer would ask of a rule, asked by a program.
+
+Each check answers with `file:line: problem`. The shape of the file (keys, types) is `schema`'s business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2 import meta
+from packaging.specifiers import InvalidSpecifier
+
+from vllm_doctor import flags, words
+from vllm_doctor.expressions import ExpressionError, parse
+from vllm_doctor.load import Load
+from vllm_doctor.releases import admitted
+from vllm_doctor.rules import Pattern, Rule, RuleBase
+from vllm_doctor.schema import did_you_mean
+
+DERIVED = frozenset({
+    "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
+    "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
+})
+SITUATION = frozenset({"phase", "run_phase", "status", "serving", "hits", "releases"})
+_UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
+_COMMON = ("INFO ", "throughput", "HTTP/1.1", "GET /", "POST /", " 200 OK", "it/s]", "Running:", "requests")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a rule."""
+
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+def lint(rule: Rule, base: RuleBase) -> list[Problem]:
+    """Everything wrong with one rule."""
+    text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
+    found = []
+    for check in _CHECKS:
+        for problem, word in check(rule, base):
+            found.append(Problem(rule.path, _line_of(text, word), problem))
+    return found
+
+
+def _line_of(text: str, word: str) -> int:
+    at = text.find(word) if word else -1
+    return text.count("\n", 0, at) + 1 if at >= 0 else 1
+
+
+Complaints = Iterator[tuple[str, str]]
+
+
+def _identity(rule: Rule, base: RuleBase) -> Complaints:
+    path = Path(rule.path)
+    if path.stem != rule.id:
+        yield f"the file must be named {rule.id}.yaml", "id:"
+    if path.parent.name not in {rule.phase, "environment"} and base.rules.get(rule.id) is rule:
+        yield f"the file belongs into the folder {rule.phase}/", "phase:"
+    if rule.title.rstrip().endswith("."):
+        yield "the title ends with a full stop", "title:"
+    for other in rule.refines:
+        if other not in base.rules:
+            yield f"`refines` names no rule: `{other}`{did_you_mean(other, list(base.rules))}", other
+
+
+def _patterns(rule: Rule, base: RuleBase) -> Complaints:
+    seen: set[str] = set()
+    for pattern in (*rule.any, *rule.also, *rule.absent):
+        if pattern.id in seen:
+            yield f"two patterns are named `{pattern.id}`", pattern.id
+        seen.add(pattern.id)
+        yield from check_pattern(pattern, base)
+
+
+def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
+    """What is wrong with one wording, of a rule or a fact."""
+    where = pattern.anchor
+    for name, regex in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
+        try:
+            compiled = re.compile(regex)
+        except re.error as error:
+            yield f"`{pattern.id}`: {name} is no regular expression: {error}", where
+            return
+        if name == "pattern":
+            for group in compiled.groupindex:
+                if group not in base.names:
+                    yield (f"`{pattern.id}`: the group `{group}` is no fact of rules/facts/names.yaml"
+                           f"{did_you_mean(group, list(base.names))}"), group
+    if len(pattern.anchor) < 6:
+        yield f"`{pattern.id}`: the anchor is shorter than 6 characters", where
+    if pattern.anchor.strip() in _COMMON:
+        yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
+    if _UNBOUNDED_HEAD.search(pattern.regex):
+        yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
+    if pattern.vllm:
+        try:
+            if not admitted(pattern.vllm):
+                yield f"`{pattern.id}`: no release is {pattern.vllm}", where
+        except InvalidSpecifier:
+            yield f"`{pattern.id}`: `{pattern.vllm}` is no version specifier", where
+
+
+def _expressions(rule: Rule, base: RuleBase) -> Complaints:
+    load = set(Load(stats_lines=1).summary())
+    known = set(base.names) | DERIVED | SITUATION | load
+    todo: list[tuple[Any, set[str]]] = [(source, known) for source in rule.when + rule.unless]
+    names = set(known)
+    for name, alternatives in rule.let.items():
+        todo += [(source, set(names)) for source in alternatives]
+        names.add(name)
+    for fix in rule.fixes:
+        todo += [(source, names) for source in (*fix.when, *fix.set.values(), *fix.env.values())]
+    for source, allowed in todo:
+        if not isinstance(source, str):
+            continue
+        try:
+            expression = parse(source)
+        except ExpressionError as error:
+            yield f"`{source}`: {error}", source
+            continue
+        for name in sorted(expression.names - allowed):
+            yield f"`{source}`: nothing is called `{name}`{did_you_mean(name, list(allowed))}", source
+    for text in (rule.title, rule.explain, rule.verify, *(t for fix in rule.fixes for t in
+                                                         (fix.title, fix.why, fix.cost, fix.verify))):
+        yield from _words(text, names)
+
+
+def _words(text: str, names: set[str]) -> Complaints:
+    try:
+        tree = words.environment().parse(text)
+    except jinja2.TemplateSyntaxError as error:
+        yield f"not a template: {error.message}", text[:30]
+        return
+    for name in sorted(meta.find_undeclared_variables(tree) - names):
+        yield f"the words use `{name}`, which nothing is called{did_you_mean(name, list(names))}", name
+
+
+def _fixes(rule: Rule, base: RuleBase) -> Complaints:
+    seen: set[str] = set()
+    for fix in rule.fixes:
+        if fix.id in seen:
+            yield f"two fixes are named `{fix.id}`", fix.id
+        seen.add(fix.id)
+        if not (fix.set or fix.unset or fix.env or fix.action):
+            yield f"the fix `{fix.id}` changes nothing", fix.id
+        if fix.action and fix.action not in base.actions:
+            yield f"no action is called `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
+        for name in (*fix.set, *fix.unset):
+            if name.startswith("-") and flags.lookup(name) is None:
+                yield f"no release of vLLM has the flag {name}", name
+        for name in fix.env:
+            if name.startswith("VLLM_") and flags.env(name) is None:
+                yield f"vLLM reads no variable {name}", name
+    if rule.role == "cause" and rule.severity == "error" and not rule.fixes:
+        yield "a cause needs at least one fix", "role:"
+
+
+def _tests(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    fired = {test["fires"] for test in rule.tests}
+    for pattern in rule.any:
+        if pattern.id not in fired and rule.status != "draft":
+            yield f"no test fires `{pattern.id}`", pattern.id
+    if None not in fired:
+        yield "no near miss: a test with `fires: null`", "tests:"
+    for name in fired - {None} - {pattern.id for pattern in rule.any}:
+        yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
+
+
+_CHECKS: tuple[Callable[[Rule, RuleBase], Complaints], ...] = (_identity, _patterns, _expressions, _fixes, _tests)

@@ -1,0 +1,145 @@
+"""Event -> Hit: which rules' wordings stand in the log, and which rules fire.
+
+Only patterns whose anchor stands in the message are tried. A rule keeps its first and last few hits, so memory does
+not grow with the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from vllm_doctor import expressions
+from vllm_doctor.anchors import Anchors
+from vllm_doctor.events import Event
+from vllm_doctor.rules import Marker, Pattern, Rule, RuleBase
+
+_WINDOW = 16_384  # of a very long message only the part around the anchor is searched
+_KEEP = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One wording found: where, in which phase of the start, and the facts its groups captured."""
+
+    pattern: str
+    line: int
+    text: str
+    rank: int | None
+    process: str
+    phase: str
+    values: Mapping[str, str]
+    frames: str = ""
+
+
+@dataclass(slots=True)
+class Hits:
+    """The hits of one rule in one run: the first and last few, and how many there were."""
+
+    first: list[Hit] = field(default_factory=list)
+    last: list[Hit] = field(default_factory=list)
+    count: int = 0
+    ranks: set[int] = field(default_factory=set)
+    also: set[str] = field(default_factory=set)
+    absent: bool = False
+
+    def add(self, hit: Hit) -> None:
+        """Note one more hit."""
+        self.count += 1
+        if hit.rank is not None:
+            self.ranks.add(hit.rank)
+        if len(self.first) < _KEEP:
+            self.first.append(hit)
+        else:
+            self.last.append(hit)
+            del self.last[:-2]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pattern that waits for its anchor, and who wants to know."""
+
+    pattern: Pattern
+    rule: Rule | None = None  # None: a wording of a fact
+    part: str = "any"
+    marker: Marker | None = None
+
+
+@lru_cache(maxsize=8192)
+def compiled(regex: str) -> re.Pattern[str]:
+    """The compiled expression; each is compiled once, when its anchor is first seen."""
+    return re.compile(regex)
+
+
+class Matcher:
+    """All patterns of a rule base behind one scanner of their anchors."""
+
+    def __init__(self, base: RuleBase) -> None:
+        self._anchors = Anchors()
+        for marker in base.markers:
+            self._anchors.add(marker.pattern.anchor, Waiting(marker.pattern, marker=marker))
+        for pattern in base.facts:
+            self._anchors.add(pattern.anchor, Waiting(pattern))
+        for rule in base.rules.values():
+            for part, patterns in (("any", rule.any), ("also", rule.also), ("absent", rule.absent)):
+                for pattern in patterns:
+                    self._anchors.add(pattern.anchor, Waiting(pattern, rule, part))
+
+    def matches(self, event: Event) -> list[tuple[Waiting, re.Match[str]]]:
+        """The patterns that match the event's message. Where in the start it stands is for the caller to weigh."""
+        found = []
+        for waiting in self._anchors.found_in(event.text):
+            pattern = waiting.pattern
+            if pattern.level and event.level not in pattern.level:
+                continue
+            match = search(pattern, event)
+            if match is None:
+                continue
+            if pattern.frames and not compiled(pattern.frames).search(event.frames):
+                continue
+            if pattern.not_frames and compiled(pattern.not_frames).search(event.frames):
+                continue
+            found.append((waiting, match))
+        return found
+
+
+def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
+    """Search the pattern in a message; of a very long one, in a window around the anchor.
+
+    In the message of an exception with several lines the match may begin in an earlier line: the anchor stands in the
+    last line of what the pattern matches.
+    """
+    text = event.text
+    if len(text) > _WINDOW:
+        begin = max(0, text.find(pattern.anchor) - _WINDOW // 2)
+        text = text[begin:begin + _WINDOW]
+    match = compiled(pattern.regex).search(text)
+    if match is None and event.context:
+        before = len(event.context)
+        match = compiled(pattern.regex).search(f"{event.context}\n{text}")
+        if match is not None and match.end() <= before:
+            return None
+    return match
+
+
+def fires(rule: Rule, hits: Hits, known: Mapping[str, Any]) -> bool:
+    """Whether the rule's conditions hold, given what the run showed."""
+    if not hits.first or hits.absent or len(hits.also) < len(rule.also):
+        return False
+    return not why_not(rule, known)
+
+
+def why_not(rule: Rule, known: Mapping[str, Any]) -> str:
+    """The first condition that keeps the rule from firing, in its own words; empty when none does."""
+    for source in rule.when:
+        expression = expressions.parse(source)
+        if not expression.holds(known):
+            missing = sorted(name for name in expression.names if name not in known)
+            return f"`{source}` does not hold" + (f" (unknown: {', '.join(missing)})" if missing else "")
+    for source in rule.unless:
+        if expressions.parse(source).holds(known):
+            return f"`{source}` holds"
+    return ""

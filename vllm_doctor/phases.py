@@ -1,0 +1,22 @@
+"""The phases of a vLLM start, in their order."""
+
+from __future__ import annotations
+
+PHASES: tuple[str, ...] = (
+    "args",
+    "config",
+    "download",
+    "distributed-init",
+    "weights",
+    "profiling",
+    "kv-cache",
+    "graph-capture",
+    "api",
+    "runtime",
+)
+ORDER: dict[str, int] = {name: index for index, name in enumerate(PHASES)}
+
+
+def reached(phase: str, other: str) -> bool:
+    """Whether a start that is in `phase` has come as far as `other`. Raises KeyError for an unknown phase."""
+    return ORDER[phase] >= ORDER[other]

@@ -1,0 +1,55 @@
+"""Which finding is the cause.
+
+The order can be said in one sentence: causes before cascades and advice; what the server did not survive before what it
+did; a specific rule hides the general one it refines; errors before warnings before remarks; then the earliest line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vllm_doctor.match import Hits
+from vllm_doctor.rules import Rule
+
+_ROLE = {"cause": 0, "cascade": 1, "advice": 2}
+_SEVERITY = {"error": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A rule that fired, with what it fired on. `recovered`: the server went on to serve all the same."""
+
+    rule: Rule
+    hits: Hits
+    recovered: bool = False
+
+    @property
+    def line(self) -> int:
+        """The first line of its evidence."""
+        return self.hits.first[0].line
+
+
+def rank(fired: Iterable[Fired]) -> list[Fired]:
+    """Those that stand, the likeliest cause first."""
+    standing = _without_refined(list(fired))
+    standing = _without_fallbacks(standing)
+    return sorted(standing, key=_order)
+
+
+def _order(item: Fired) -> tuple[int, bool, int, int, str]:
+    rule = item.rule
+    return _ROLE[rule.role], item.recovered, _SEVERITY[rule.severity], item.line, rule.id
+
+
+def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
+    """Drop each rule that another one, which fired too, says more exactly."""
+    hidden = {general for item in fired if not item.recovered for general in item.rule.refines}
+    return [item for item in fired if item.rule.id not in hidden]
+
+
+def _without_fallbacks(fired: Sequence[Fired]) -> list[Fired]:
+    """Drop the rules that name a cause only for want of a better one, when there is a better one."""
+    better = any(item.rule.role == "cause" and item.rule.severity == "error" and not item.rule.fallback
+                 and not item.recovered for item in fired)
+    return [item for item in fired if not (item.rule.fallback and better)]

@@ -1,0 +1,144 @@
+"""Diagnosis -> Report: findings in words, with fixes, evidence, the memory picture; everything redacted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vllm_doctor import fixes, memory, words
+from vllm_doctor.redact import redact, redact_value, safe_text
+from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
+
+if TYPE_CHECKING:
+    from vllm_doctor.diagnosis import Diagnosis, Run
+    from vllm_doctor.match import Hits
+    from vllm_doctor.ranking import Fired
+
+_EVIDENCE = 3
+_EVIDENCE_WIDTH = 600
+_PLACES = 16
+
+
+def build(diagnosis: Diagnosis) -> Report:
+    """The report on the run the options ask for."""
+    run = diagnosis.chosen_run()
+    clean = _cleaner(diagnosis.options.show_secrets)
+    fired = diagnosis.fired(run)
+    findings = tuple(_finding(item, diagnosis, run, clean) for item in fired)
+    primary = next((finding.id for finding in findings
+                    if finding.role == "cause" and not finding.recovered), None)
+    facts = diagnosis.facts_of(run)
+    status = _status(run, findings)
+    reader = diagnosis.reader
+    unexplained = None
+    if status == "failed" and not any(f.role == "cause" and f.severity == "error" and not f.recovered for f in findings):
+        unexplained = _unexplained(run, clean)
+    return Report(
+        source=Source(diagnosis.path, reader.line_count, reader.byte_count, diagnosis.run_count, run.number),
+        status=status,
+        phase=run.phase or None,
+        facts={name: clean(value) if isinstance(value, str) else value for name, value in facts.items()},
+        facts_at={name: tuple(_place(fact.line, fact.rank, clean(fact.value))
+                              for fact in run.facts.observations(name)[:_PLACES] if fact.line)
+                  for name in facts if run.facts.observations(name)},
+        derived=memory.derived(facts),
+        memory=memory.ledger(facts),
+        primary=primary,
+        unexplained=unexplained,
+        findings=findings,
+        notes=_notes(diagnosis, run),
+    )
+
+
+def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
+    """What every text and value from the log passes through."""
+    if show_secrets:
+        return lambda value: safe_text(value) if isinstance(value, str) else value
+    return lambda value: safe_text(redact(value)) if isinstance(value, str) else redact_value(value)
+
+
+def _place(line: int, rank: int | None, value: Any) -> dict[str, Any]:
+    return {"line": line, "rank": rank, "value": value}
+
+
+def _status(run: Run, findings: tuple[Finding, ...]) -> str:
+    """One of failed, serving, starting, stopped, unknown."""
+    if run.status == "failed":
+        return "failed"
+    fatal = any(f.role in {"cause", "cascade"} and f.severity == "error" and not f.recovered for f in findings)
+    if fatal and not run.serving_line:
+        return "failed"
+    if run.status:
+        return run.status
+    return "starting" if run.phase else "unknown"
+
+
+def _finding(item: Fired, diagnosis: Diagnosis, run: Run, clean: Callable[[Any], Any]) -> Finding:
+    rule, hits = item.rule, item.hits
+    known = diagnosis.known(run, hits.first[0])
+    known.update(fixes.let(rule, known))
+    situation = fixes.Situation(known, diagnosis.releases_of(run), diagnosis.base.actions, diagnosis.command_of(run), run.settings)
+    return Finding(
+        id=rule.id,
+        title=words.sentence(rule.title, known) or rule.title,
+        severity="info" if item.recovered else rule.severity,
+        confidence=_confidence(item),
+        role=rule.role,
+        phase=rule.phase,
+        evidence=tuple(Evidence(hit.line, clean(_short(hit.text))) for hit in hits.first[:_EVIDENCE]),
+        explanation=clean(words.paragraphs(rule.explain, known)),
+        fixes=tuple(_clean_fix(fix, clean)
+                    for fix in fixes.fixes(rule, situation, diagnosis.options.max_fixes)),
+        links=rule.references,
+        ranks=_ranks(hits, known),
+        recovered=item.recovered,
+    )
+
+
+def _confidence(item: Fired) -> float:
+    """How sure a finding is: the wording is vLLM's own and its conditions held; less so for want of a better cause."""
+    if item.rule.role != "cause" or item.rule.fallback:
+        return 0.5
+    return 0.8 if item.rule.status == "draft" else 0.95
+
+
+def _ranks(hits: Hits, known: dict[str, Any]) -> str:
+    if len(hits.ranks) < 2:
+        return ""
+    size = known.get("tensor_parallel_size", 1) * known.get("pipeline_parallel_size", 1)
+    return f"on {len(hits.ranks)} of {max(size, len(hits.ranks))} ranks"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _EVIDENCE_WIDTH else text[: _EVIDENCE_WIDTH - 1] + "…"
+
+
+def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
+    return Fix(
+        id=fix.id, title=clean(fix.title), flags={name: clean(value) for name, value in fix.flags.items()},
+        unset=fix.unset, env={name: clean(value) for name, value in fix.env.items()}, action=fix.action,
+        steps=tuple(clean(step) for step in fix.steps),
+        command=clean(fix.command) if fix.command else None,
+        patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
+        why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
+        proof={name: clean(value) for name, value in fix.proof.items()},
+    )
+
+
+def _unexplained(run: Run, clean: Callable[[Any], Any]) -> Unexplained | None:
+    if not run.block:
+        return None
+    lines = [clean(_short(text)) for _, text in run.block]
+    return Unexplained(run.block[0][0], "\n".join(lines))
+
+
+def _notes(diagnosis: Diagnosis, run: Run) -> tuple[str, ...]:
+    notes = []
+    if diagnosis.run_count > 1 and diagnosis.options.run is None:
+        notes.append(f"The log holds {diagnosis.run_count} starts of the server; this is number {run.number}.")
+    releases = diagnosis.releases_of(run)
+    if not releases.known and run.events:
+        notes.append(f"The log does not name the vLLM release; its wording fits {releases.words()}.")
+    if diagnosis.reader.long_lines:
+        notes.append(f"{diagnosis.reader.long_lines} very long lines were cut.")
+    return tuple(notes)

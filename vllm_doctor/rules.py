@@ -1,0 +1,271 @@
+"""Rules, facts' wordings, actions and phases: what stands in `rules/`, loaded into small frozen values.
+
+`rules/` ships inside the wheel as `vllm_doctor/_rules`; a checkout uses the folder beside `pyproject.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vllm_doctor import schema
+from vllm_doctor.errors import RuleError
+from vllm_doctor.facts import FactName
+from vllm_doctor.phases import PHASES
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One wording. `regex` is searched in a message that holds `anchor`."""
+
+    id: str
+    anchor: str
+    regex: str
+    vllm: str = ""
+    frames: str = ""
+    not_frames: str = ""
+    level: tuple[str, ...] = ()
+    phase: tuple[str, ...] = ()
+    set: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FixRule:
+    """One way out, as the rule file says it: expressions still to be computed."""
+
+    id: str
+    title: str
+    when: tuple[str, ...] = ()
+    vllm: str = ""
+    set: Mapping[str, Any] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    env: Mapping[str, Any] = field(default_factory=dict)
+    action: str = ""
+    why: str = ""
+    cost: str = ""
+    safety: str = "review"
+    verify: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One known failure."""
+
+    id: str
+    title: str
+    severity: str
+    phase: str
+    role: str
+    any: tuple[Pattern, ...]
+    also: tuple[Pattern, ...] = ()
+    absent: tuple[Pattern, ...] = ()
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    refines: tuple[str, ...] = ()
+    let: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    explain: str = ""
+    fixes: tuple[FixRule, ...] = ()
+    verify: str = ""
+    references: tuple[str, ...] = ()
+    status: str = "stable"
+    fallback: bool = False
+    survives: bool = False
+    tests: tuple[Mapping[str, Any], ...] = ()
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is no flag: a title and the steps to take."""
+
+    id: str
+    title: str
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A line that tells how far the server has come, or that it ended."""
+
+    pattern: Pattern
+    phase: str = ""
+    status: str = ""
+
+
+@dataclass(frozen=True)
+class RuleBase:
+    """Everything that stands in `rules/`."""
+
+    rules: Mapping[str, Rule]
+    facts: tuple[Pattern, ...]
+    names: Mapping[str, FactName]
+    actions: Mapping[str, Action]
+    markers: tuple[Marker, ...]
+
+
+def rules_folder() -> Path:
+    """Where the built-in rules stand: inside the installed package, or in the checkout."""
+    here = Path(__file__).resolve().parent
+    for folder in (here / "_rules", here.parent / "rules"):
+        if folder.is_dir():
+            return folder
+    raise RuleError("the built-in rules are missing from this installation")
+
+
+def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
+    """The built-in rules and those of `folders`; the same id overrides. Raises RuleError with file:line:column."""
+    base = builtin()
+    rules = dict(base.rules)
+    for folder in folders:
+        rules.update(read_folder(Path(folder)))
+    return RuleBase(rules, base.facts, base.names, base.actions, base.markers)
+
+
+@lru_cache(maxsize=1)
+def builtin() -> RuleBase:
+    """The rules that ship with vllm-doctor."""
+    folder = rules_folder()
+    rules: dict[str, Rule] = {}
+    for phase in (*PHASES, "environment"):
+        for path in sorted((folder / phase).glob("*.yaml")):
+            rule = read_rule(path, trusted=True)
+            if rule.id in rules:
+                raise RuleError(f"{path}:1:1: the id `{rule.id}` is also in {rules[rule.id].path}")
+            rules[rule.id] = rule
+    facts = tuple(
+        _pattern(entry)
+        for path in sorted((folder / "facts").glob("*.yaml"))
+        if path.name != "names.yaml"
+        for entry in _yaml(path) or ()
+    )
+    names = {
+        name: FactName(name, entry["type"], entry["merge"], entry["about"], entry.get("args", ""),
+                       entry.get("config", ""), entry.get("flag", ""),
+                       tuple(str(value) for value in entry.get("ignore", ())))
+        for name, entry in _yaml(folder / "facts" / "names.yaml").items()
+    }
+    actions = {
+        name: Action(name, entry["title"], tuple(entry.get("steps", ())))
+        for name, entry in _yaml(folder / "actions.yaml").items()
+    }
+    markers = tuple(
+        Marker(_pattern(entry), entry.get("phase", ""), entry.get("status", ""))
+        for entry in _yaml(folder / "phases.yaml")
+    )
+    return RuleBase(rules, facts, names, actions, markers)
+
+
+def read_folder(folder: Path) -> dict[str, Rule]:
+    """The rules of a user's folder, checked. Raises RuleError."""
+    if not folder.is_dir():
+        raise RuleError(f"{folder}: no such folder of rules")
+    rules = {}
+    for path in sorted(folder.rglob("*.yaml")):
+        rule = read_rule(path)
+        rules[rule.id] = rule
+    return rules
+
+
+def read_rule(path: Path, *, trusted: bool = False) -> Rule:
+    """One rule file. Raises RuleError with file:line:column; a trusted file is only looked at closely when it fails."""
+    text = _text(path)
+    if not trusted:
+        check_text(text, str(path))
+    try:
+        return _rule(yaml.load(text, Loader=_Loader), str(path))  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
+        check_text(text, str(path))
+        raise RuleError(f"{path}:1:1: {error}") from error
+
+
+def check_text(text: str, path: str) -> None:
+    """Raise RuleError when `text` has not the shape of a rule."""
+    schema.check(text, path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{path}:1:1: not UTF-8 text") from error
+    except OSError as error:
+        raise RuleError(f"{path}: {error.strerror}") from error
+
+
+def _yaml(path: Path) -> Any:
+    return yaml.load(_text(path), Loader=_Loader)  # noqa: S506 - a safe loader
+
+
+def _pattern(entry: Mapping[str, Any]) -> Pattern:
+    return Pattern(
+        id=entry["id"],
+        anchor=entry["anchor"],
+        regex=entry["pattern"],
+        vllm=str(entry.get("vllm", "")),
+        frames=entry.get("frames", ""),
+        not_frames=entry.get("not_frames", ""),
+        level=tuple(entry.get("level", ())),
+        phase=_phases(entry.get("phase")),
+        set=entry.get("set", {}),
+    )
+
+
+def _phases(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def _fix(entry: Mapping[str, Any]) -> FixRule:
+    return FixRule(
+        id=entry["id"],
+        title=entry["title"],
+        when=_texts(entry.get("when")),
+        vllm=str(entry.get("vllm", "")),
+        set=entry.get("set", {}),
+        unset=_texts(entry.get("unset")),
+        env=entry.get("env", {}),
+        action=entry.get("action", ""),
+        why=entry.get("why", ""),
+        cost=entry.get("cost", ""),
+        safety=entry.get("safety", "manual" if entry.get("action") else "review"),
+        verify=entry.get("verify", ""),
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if value else ()
+
+
+def _rule(entry: Mapping[str, Any], path: str) -> Rule:
+    match = entry["match"]
+    return Rule(
+        id=entry["id"],
+        title=entry["title"],
+        severity=entry["severity"],
+        phase=entry["phase"],
+        role=entry["role"],
+        any=tuple(_pattern(item) for item in match["any"]),
+        also=tuple(_pattern(item) for item in match.get("also", ())),
+        absent=tuple(_pattern(item) for item in match.get("absent", ())),
+        when=_texts(match.get("when")),
+        unless=_texts(match.get("unless")),
+        refines=_texts(entry.get("refines")),
+        let={name: tuple(value) if isinstance(value, list) else (value,)
+             for name, value in (entry.get("let") or {}).items()},
+        explain=entry["explain"],
+        fixes=tuple(_fix(item) for item in entry.get("fixes", ())),
+        verify=entry.get("verify", ""),
+        references=_texts(entry.get("references")),
+        status=entry.get("status", "stable"),
+        fallback=entry.get("fallback", False),
+        survives=entry.get("survives", False),
+        tests=tuple(entry.get("tests", ())),
+        path=path,
+    )

@@ -1,0 +1,207 @@
+"""The shape of a rule file: a JSON Schema, and a check of YAML against it that can point at line and column.
+
+The schema is what editors and `vllm-doctor rules schema` get; the check reads the same schema, so there is one truth.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+import yaml
+
+from vllm_doctor.errors import RuleError
+from vllm_doctor.phases import PHASES
+
+_ID = r"^[a-z0-9]+(?:-[a-z0-9]+)*$"
+_TEXT: dict[str, Any] = {"type": "string"}
+_EXPRESSIONS: dict[str, Any] = {"type": "array", "items": _TEXT}
+_SPECIFIER: dict[str, Any] = {"type": "string", "pattern": r"^\s*[<>=!~]=?\s*\d[\w.]*(?:\s*,\s*[<>=!~]=?\s*\d[\w.]*)*\s*$"}
+_VALUE: dict[str, Any] = {"type": ["string", "number", "boolean"]}
+
+_PATTERN: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["id", "anchor", "pattern"],
+    "properties": {
+        "id": {"type": "string", "pattern": _ID, "description": "Name of this wording, unique in the rule."},
+        "vllm": {**_SPECIFIER, "description": "The releases that print this wording."},
+        "anchor": {"type": "string", "minLength": 4, "description": "A literal that stands in every such line."},
+        "pattern": {"type": "string", "description": "Regular expression; its named groups are fact names."},
+        "frames": {"type": "string", "description": "Expression that the traceback's calls must match."},
+        "not_frames": {"type": "string", "description": "Expression that the traceback's calls must not match."},
+        "level": {"type": "array", "items": {"enum": ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", ""]}},
+        "phase": {"type": "array", "items": {"enum": list(PHASES)}, "description": "Phases it counts in."},
+    },
+}
+_PATTERNS: dict[str, Any] = {"type": "array", "minItems": 1, "items": _PATTERN}
+
+_FIX: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["id", "title"],
+    "properties": {
+        "id": {"type": "string", "pattern": _ID},
+        "title": {**_TEXT, "description": "One imperative line."},
+        "when": {**_EXPRESSIONS, "description": "All must hold for the fix to be offered."},
+        "vllm": {**_SPECIFIER, "description": "Releases in which the fix works."},
+        "set": {"type": "object", "additionalProperties": _VALUE, "description": "--flag: expression"},
+        "unset": {"type": "array", "items": _TEXT},
+        "env": {"type": "object", "additionalProperties": _VALUE},
+        "action": {"type": "string", "pattern": _ID, "description": "A name of rules/actions.yaml."},
+        "why": _TEXT,
+        "cost": _TEXT,
+        "safety": {"enum": ["safe", "review", "manual"]},
+        "verify": _TEXT,
+    },
+}
+
+_TEST: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "log", "fires"],
+    "properties": {
+        "name": _TEXT,
+        "log": _TEXT,
+        "command": _TEXT,
+        "vllm": _TEXT,
+        "fires": {"type": ["string", "null"], "description": "The pattern's id, or null: this rule stays silent."},
+        "facts": {"type": "object"},
+        "first_fix": {"type": "object", "description": "--flag or NAME: value, or action: name, of the first fix."},
+        "no_fix": {"type": "array", "items": _TEXT, "description": "Fix ids that must not be offered."},
+    },
+}
+
+RULE_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "A vllm-doctor rule",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["id", "title", "severity", "phase", "role", "match", "explain", "tests"],
+    "properties": {
+        "id": {"type": "string", "pattern": _ID, "description": "Also the file's name."},
+        "title": {**_TEXT, "description": "What is wrong; no advice, no full stop."},
+        "severity": {"enum": ["error", "warning", "info"]},
+        "phase": {"enum": list(PHASES)},
+        "role": {"enum": ["cause", "cascade", "advice"]},
+        "status": {"enum": ["draft", "stable", "retired"]},
+        "fallback": {"type": "boolean", "description": "The cause only when no other error is."},
+        "survives": {"type": "boolean", "description": "The server may serve in spite of it."},
+        "match": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["any"],
+            "properties": {
+                "any": {**_PATTERNS, "description": "One of these fires the rule."},
+                "also": {**_PATTERNS, "description": "Each of these must be in the run as well."},
+                "absent": {**_PATTERNS, "description": "None of these may be in the run."},
+                "when": {**_EXPRESSIONS, "description": "All must hold, at the end of the run."},
+                "unless": {**_EXPRESSIONS, "description": "None may hold."},
+            },
+        },
+        "refines": {"type": "array", "items": {"type": "string", "pattern": _ID},
+                    "description": "General rules that this one hides."},
+        "let": {"type": "object", "additionalProperties": {
+            "type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}}},
+        "explain": _TEXT,
+        "fixes": {"type": "array", "items": _FIX},
+        "verify": _TEXT,
+        "tests": {"type": "array", "minItems": 1, "items": _TEST},
+        "references": {"type": "array", "items": _TEXT},
+    },
+}
+
+_NAMES = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "a text",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+_TAGS = {
+    "tag:yaml.org,2002:str": "string",
+    "tag:yaml.org,2002:int": "number",
+    "tag:yaml.org,2002:float": "number",
+    "tag:yaml.org,2002:bool": "boolean",
+    "tag:yaml.org,2002:null": "null",
+    "tag:yaml.org,2002:timestamp": "string",
+}
+
+
+def check(text: str, path: str, schema: dict[str, Any] = RULE_SCHEMA) -> None:
+    """Raise RuleError naming `path:line:column` for the first thing in the YAML `text` that the schema does not allow."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise RuleError(f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    if root is None:
+        raise RuleError(f"{path}:1:1: the file is empty")
+    _check(root, schema, path, "the rule")
+
+
+def _fail(path: str, node: yaml.Node, problem: str) -> None:
+    raise RuleError(f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}: {problem}")
+
+
+def _kind(node: yaml.Node) -> str:
+    if isinstance(node, yaml.MappingNode):
+        return "object"
+    return "array" if isinstance(node, yaml.SequenceNode) else _TAGS.get(node.tag, "string")
+
+
+def _check(node: yaml.Node, schema: dict[str, Any], path: str, what: str) -> None:
+    kind = _kind(node)
+    wanted = schema.get("type")
+    allowed = [wanted] if isinstance(wanted, str) else wanted
+    if allowed and kind not in allowed:
+        _fail(path, node, f"{what} must be {' or '.join(_NAMES[name] for name in allowed)}, not {_NAMES[kind]}")
+    if isinstance(node, yaml.ScalarNode):
+        _check_scalar(node, schema, path, what)
+    elif isinstance(node, yaml.SequenceNode):
+        if len(node.value) < schema.get("minItems", 0):
+            _fail(path, node, f"{what} must not be empty")
+        for item in node.value:
+            _check(item, schema.get("items", {}), path, f"an item of {what}")
+    elif isinstance(node, yaml.MappingNode):
+        _check_mapping(node, schema, path, what)
+
+
+def _check_scalar(node: yaml.ScalarNode, schema: dict[str, Any], path: str, what: str) -> None:
+    value = node.value
+    if "enum" in schema and value not in schema["enum"]:
+        _fail(path, node, f"{what} cannot be `{value}`{did_you_mean(value, schema['enum'])}; "
+                          f"it is one of {', '.join(str(v) for v in schema['enum'] if v)}")
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        _fail(path, node, f"{what} `{value}` has not the form {schema['pattern']}")
+    if len(value) < schema.get("minLength", 0):
+        _fail(path, node, f"{what} `{value}` is shorter than {schema['minLength']} characters")
+
+
+def _check_mapping(node: yaml.MappingNode, schema: dict[str, Any], path: str, what: str) -> None:
+    properties = schema.get("properties", {})
+    extra = schema.get("additionalProperties", True)
+    seen: set[str] = set()
+    for key, value in node.value:
+        name = str(key.value)
+        if name in seen:
+            _fail(path, key, f"`{name}` stands twice")
+        seen.add(name)
+        if name in properties:
+            _check(value, properties[name], path, f"`{name}`")
+        elif extra is False:
+            _fail(path, key, f"{what} has no key `{name}`{did_you_mean(name, list(properties))}")
+        elif isinstance(extra, dict):
+            _check(value, extra, path, f"`{name}`")
+    for name in schema.get("required", ()):
+        if name not in seen:
+            _fail(path, node, f"{what} lacks `{name}`")
+
+
+def did_you_mean(word: str, known: list[Any]) -> str:
+    """`; did you mean `x`?` when a known word is close, else nothing."""
+    close = difflib.get_close_matches(word, [str(name) for name in known if name], n=1, cutoff=0.6)
+    return f"; did you mean `{close[0]}`?" if close else ""
