@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor import command
 from vllm_doctor.command import Command
-from vllm_doctor.command_words import split
+from vllm_doctor.command.words import split
 
 
 def parsed(text: str) -> Command:
@@ -126,7 +126,7 @@ def test_a_prompt_is_not_part_of_the_command(prompt: str) -> None:
     ("text", "rendered"),
     [
         ("Command '['/x/bin/vllm', 'serve', 'org/m', '--dtype', 'a b']' returned non-zero", "/x/bin/vllm serve org/m --dtype 'a b'"),
-        ("cmd: [\"python3\", \"-m\", \"vllm.entrypoints.openai.api_server\", \"--model\", \"m\"]", "python3 -m vllm.entrypoints.openai.api_server --model m"),
+        ('cmd: ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "m"]', "python3 -m vllm.entrypoints.openai.api_server --model m"),
         ("Running command: vllm serve org/m --port 1", "vllm serve org/m --port 1"),
         ("2025-01-01 10:00:01 INFO launcher - executing: `vllm serve org/m --port 1`", "vllm serve org/m --port 1"),
         ("ExecStart=/opt/venv/bin/vllm serve org/m --port 1", "/opt/venv/bin/vllm serve org/m --port 1"),

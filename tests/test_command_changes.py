@@ -100,33 +100,45 @@ def test_a_variable_is_set_where_the_form_has_it(text: str, changed: str) -> Non
     [
         (
             "llm = LLM(model='m', max_model_len=8192)",
-            "llm = LLM(model='m', max_model_len=4096, enforce_eager=True, "
-            "compilation_config={'mode': 0}, enable_prefix_caching=False)",
+            (
+                "llm = LLM(model='m', max_model_len=4096, enforce_eager=True, "
+                "compilation_config={'mode': 0}, enable_prefix_caching=False)"
+            ),
         ),
         (
             "LLM(\n    'm',\n    enable_prefix_caching=True,\n)",
-            "LLM(\n    'm',\n    enable_prefix_caching=False,\n    max_model_len=4096,\n    enforce_eager=True,\n"
-            "    compilation_config={'mode': 0},\n)",
+            (
+                "LLM(\n    'm',\n    enable_prefix_caching=False,\n    max_model_len=4096,\n    enforce_eager=True,\n"
+                "    compilation_config={'mode': 0},\n)"
+            ),
         ),
         (
             "model: m\nmax-model-len: 8192 # long\nenable-prefix-caching: true\nport: 1",
-            "model: m\nmax-model-len: 4096\nno-enable-prefix-caching: true\nport: 1\nenforce-eager: true\n"
-            "compilation-config: '{\"mode\":0}'",
+            (
+                "model: m\nmax-model-len: 4096\nno-enable-prefix-caching: true\nport: 1\nenforce-eager: true\n"
+                "compilation-config: '{\"mode\":0}'"
+            ),
         ),
         (
             "image: vllm/vllm-openai\ncommand: >\n  --model m\n  --max_model_len 8192",
-            "command: >\n  --model m\n  --max_model_len 4096\n  --enforce-eager\n"
-            "  --compilation-config '{\"mode\":0}'\n  --no-enable-prefix-caching",
+            (
+                "command: >\n  --model m\n  --max_model_len 4096\n  --enforce-eager\n"
+                "  --compilation-config '{\"mode\":0}'\n  --no-enable-prefix-caching"
+            ),
         ),
         (
             "command: [vllm, serve]\nargs:\n- m\n- --max-model-len=8192",
-            "args:\n  - m\n  - --max-model-len=4096\n  - --enforce-eager\n  - --compilation-config\n"
-            "  - '{\"mode\":0}'\n  - --no-enable-prefix-caching",
+            (
+                "args:\n  - m\n  - --max-model-len=4096\n  - --enforce-eager\n  - --compilation-config\n"
+                "  - '{\"mode\":0}'\n  - --no-enable-prefix-caching"
+            ),
         ),
         (
             "command: [vllm, serve, m]\nargs:\n- --port\n- '1'",
-            "args:\n  - --port\n  - '1'\n  - --max-model-len\n  - '4096'\n"
-            "  - --enforce-eager\n  - --compilation-config\n  - '{\"mode\":0}'\n  - --no-enable-prefix-caching",
+            (
+                "args:\n  - --port\n  - '1'\n  - --max-model-len\n  - '4096'\n"
+                "  - --enforce-eager\n  - --compilation-config\n  - '{\"mode\":0}'\n  - --no-enable-prefix-caching"
+            ),
         ),
     ],
 )

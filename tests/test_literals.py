@@ -68,9 +68,7 @@ def test_reads_a_value_whole(text: str, value: object) -> None:
 
 
 def test_reads_nested_configuration_objects() -> None:
-    read = read_value(
-        "CompilationConfig(level=3, custom_ops=['+rms', 'none'], pass_config={'x': <M.A: 1>}) tail"
-    )
+    read = read_value("CompilationConfig(level=3, custom_ops=['+rms', 'none'], pass_config={'x': <M.A: 1>}) tail")
     assert isinstance(read.value, Repr)
     assert read.value.name == "CompilationConfig"
     assert read.value.get("custom_ops") == ["+rms", "none"]

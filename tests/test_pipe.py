@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -90,9 +91,7 @@ class Doctor:
         popen = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         popen |= options.pop("popen", {})
         what = ["run", *command] if command else ["pump", json.dumps(options)]
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV"))} | {
-            "PYTHONPATH": ROOT
-        }
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV"))} | {"PYTHONPATH": ROOT}
         self.process = subprocess.Popen(
             [sys.executable, "-c", DRIVER, str(self.base), analyser, *what],
             env=env,
@@ -128,10 +127,8 @@ def start(tmp_path: Path):
         doctor.process.wait()
         for stream in (doctor.process.stdin, doctor.process.stdout, doctor.process.stderr):
             if stream:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    pass
 
 
 def sha(data: bytes) -> str:
@@ -480,9 +477,7 @@ def test_run_a_killed_command(start, number):
     assert doctor.process.returncode == 128 + number
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGWINCH]
-)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGWINCH])
 def test_run_forwards_signals(start, number):
     doctor = run(
         start,

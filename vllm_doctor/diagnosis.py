@@ -56,14 +56,18 @@ class Run:
 
 
 class Diagnosis:
-    """Reads a log piece by piece. Memory does not grow with the log."""
+    """Reads a log piece by piece. Memory does not grow with the log.
 
-    def __init__(self, options: Options | None = None, path: str = "-") -> None:
+    `live` says that the bytes come from a running server: then no line waits to be joined to the next one, as the
+    lines of a log that a terminal wrapped are.
+    """
+
+    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False) -> None:
         self.options = options or Options()
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
-        self._lines = LineReader()
+        self._lines = LineReader(join_wrapped=not live)
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)

@@ -31,6 +31,7 @@ _FRAME = re.compile(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in
 _RAY_FRAME = re.compile(r"\s*ray::\S+\(\)?")
 _EXCEPTION = re.compile(r"(?:\| +)*(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Fault|Failure|"
                         r"NotFound|Rejected|Refused|Broken|Killed|Died)?)(?:\([\w.]*\))?(?:: |:$|$)")
+_RANK_SOURCE = re.compile(r"\brank ?(\d+)\b")
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _MAX_FRAMES = 200
@@ -147,8 +148,12 @@ class EventReader:
             process = match[0].strip()[1:-1]
             rank = int(match["rank"]) if match["rank"] is not None else self._rank(match["name"], match["pid"])
             start = match.end()
-        if not process and source.startswith("RayWorker"):
-            rank = self._ranks.setdefault(source, len(self._ranks) + 1)
+        if rank is None and source:
+            named = _RANK_SOURCE.search(source)
+            if named:
+                rank = int(named[1])
+            elif "RayWorker" in source:
+                rank = self._ranks.setdefault(source, len(self._ranks) + 1)
         return process, rank, text[start:] if start else text
 
     def _rank(self, name: str, pid: str) -> int | None:

@@ -99,7 +99,7 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
                            f"{did_you_mean(group, list(base.names))}"), group
     if len(pattern.anchor) < 6:
         yield f"`{pattern.id}`: the anchor is shorter than 6 characters", where
-    if pattern.anchor.strip() in _COMMON:
+    if any(pattern.anchor.strip() == common.strip() for common in _COMMON):
         yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
     if _UNBOUNDED_HEAD.search(pattern.regex):
         yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where

@@ -105,9 +105,7 @@ _CALL = re.compile(r"(?P<name>[A-Za-z_][\w.]*)\(")
 _ENUM = re.compile(r"<(?P<name>[A-Za-z_][\w.]*): ")
 _STRING = re.compile(r"(?P<prefix>[bBrRuUfF]{0,2})(?P<quote>'''|\"\"\"|'|\")")
 _STRING_BODY = {quote: re.compile(rf"[^{quote}\\]+") for quote in "'\""}
-_NUMBER = re.compile(
-    r"[-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?=$|[\s,:)\]}>])"
-)
+_NUMBER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?=$|[\s,:)\]}>])")
 _VALUE_STOP = re.compile(r"[^,)\]}\n]*")
 _ENUM_STOP = re.compile(r"[^,)\]}>\n]*")
 _DICT_KEY_STOP = re.compile(r"[^,:)\]}\n]*")
@@ -120,9 +118,7 @@ _NAMES: dict[str, object] = {
     "-inf": float("-inf"), "-Infinity": float("-inf"),
 }  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
-_CODES = {
-    letter: re.compile(rf"[0-9a-fA-F]{{{digits}}}") for letter, digits in (("x", 2), ("u", 4), ("U", 8))
-}
+_CODES = {letter: re.compile(rf"[0-9a-fA-F]{{{digits}}}") for letter, digits in (("x", 2), ("u", 4), ("U", 8))}
 _OCTAL = re.compile(r"[0-7]{1,3}")
 _SURROGATES = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
 

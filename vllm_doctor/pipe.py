@@ -402,9 +402,7 @@ class _Route:
             except BrokenPipeError:
                 self.reader_gone = True
                 return
-            except (
-                OSError
-            ) as error:  # a full disk must not stop the server: go on without this output, as tee
+            except OSError as error:  # a full disk must not stop the server: go on without this output, as tee
                 self.fault = 1
                 self.sink = -1
                 say(f"cannot write the log on: {error.strerror}; it is still read, but passed on no further")

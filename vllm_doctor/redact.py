@@ -245,10 +245,13 @@ _COOKIES = r"[^\"'\n]+"
 _HARMLESS = r"""(?ix) ["'`<\[(]{0,2}
       (?: | none | null | nil | true | false | empty | redacted | hidden | masked | unset )
       ["'`>\])]{0,2}
-    | (?: str | bool | int | bytes | list | dict | any | secretstr | optional | union ) (?: \[ .* )?
     | [*.]{3,} | (?-i: \$[A-Z_][A-Z0-9_]* | \$\{[A-Z_][A-Z0-9_]*(?: [:?-].* )? \}? ) | \$\(?
-    | <\ *(?:set\ to|your|redacted|hidden|unset|none)[^<>]{0,80}>?
-    | (?: self | args | config | cfg | os | model_config | settings ) \. [a-z_.]{1,80}"""
+    | <\ *(?:set\ to|your|redacted|hidden|unset|none)[^<>]{0,80}>?"""
+# Source code in a traceback: a type, or a variable that is itself named after a secret. Never in quotes.
+_CODE = r"""(?x) (?: str | bool | int | bytes | list | dict | Any | SecretStr | Optional | Union ) (?: \[ .* )?
+    | os\.environ | os\.getenv
+    | (?: self | args | config | cfg | model_config | settings )
+      \. [a-z_.]{0,80} (?: key | token | secret | password )"""
 _PROSE = (
     r"an|and|are|argument|as|at|be|but|by|can|for|from|has|if|in|is|it|may|must|not|of|on|option|or|"
     r"parameter|set|should|that|the|then|to|was|were|when|which|will|with|without|you|your"
@@ -386,7 +389,7 @@ class _Scan:
             end = close = bare.end()
             if text[end : end + 1] == "(" and bare[0].islower():  # a call in a line of source code
                 return end
-        if self._stays(text[start:end], what, name, explicit=explicit, prose=prose and not opened):
+        if self._stays(text[start:end], what, name, explicit=explicit, prose=prose, quoted=bool(opened)):
             return close
         self._mask(start, end, what)
         return close
@@ -413,12 +416,14 @@ class _Scan:
         return start, end, end + len(delimiter)
 
     @staticmethod
-    def _stays(value: str, what: _Name, name: str, *, explicit: bool, prose: bool) -> bool:
+    def _stays(value: str, what: _Name, name: str, *, explicit: bool, prose: bool, quoted: bool) -> bool:
         if len(value) <= 120 and _compiled(_HARMLESS).fullmatch(value):
+            return True
+        if not quoted and _compiled(_CODE).fullmatch(value):
             return True
         if value.lower().replace("-", "_") == name.lower().replace("-", "_").lstrip("_"):
             return True  # token=token, [--api-key API_KEY]
-        if prose and _is(value.lower().rstrip(".,:"), _PROSE):
+        if prose and not quoted and _is(value.lower().rstrip(".,:"), _PROSE):
             return True
         if what.sure:
             return False

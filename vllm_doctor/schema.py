@@ -157,6 +157,8 @@ def _check(node: yaml.Node, schema: dict[str, Any], path: str, what: str) -> Non
     kind = _kind(node)
     wanted = schema.get("type")
     allowed = [wanted] if isinstance(wanted, str) else wanted
+    if "enum" in schema and kind in {"array", "object"}:
+        _fail(path, node, f"{what} cannot be {_NAMES[kind]}")
     if allowed and kind not in allowed:
         _fail(path, node, f"{what} must be {' or '.join(_NAMES[name] for name in allowed)}, not {_NAMES[kind]}")
     if isinstance(node, yaml.ScalarNode):

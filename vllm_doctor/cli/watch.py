@@ -50,7 +50,7 @@ class Voice:
         """Analyse what comes until it ends; returns the exit status."""
         from vllm_doctor.diagnosis import Diagnosis  # noqa: PLC0415 - after the fork, so the pump stays light
 
-        diagnosis = Diagnosis(self._options, "standard input")
+        diagnosis = Diagnosis(self._options, "standard input", live=True)
         missed = 0
         for piece in reader:
             if isinstance(piece, pipe.Gap):

@@ -6,11 +6,11 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from vllm_doctor.command_flags import is_flag
-from vllm_doctor.command_line import Word, join
+from vllm_doctor.command.flags import is_flag
+from vllm_doctor.command.line import Word, join
 
 if TYPE_CHECKING:
-    from vllm_doctor.command_line import Command
+    from vllm_doctor.command.line import Command
 
 _PLAIN = re.compile(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.command_flags import Lookup, table
-from vllm_doctor.command_line import Command, Document, Option, Word, compact
+from vllm_doctor.command.flags import Lookup, table
+from vllm_doctor.command.line import Command, Document, Option, Word, compact
 from vllm_doctor.literals import Repr, read_value
 
 CALL = re.compile(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")

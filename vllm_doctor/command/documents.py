@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 import yaml
 
-from vllm_doctor.command_flags import Lookup, canonical_by, read_typed, spell, table
-from vllm_doctor.command_line import Command, Document, Form, Option, Word, compact
-from vllm_doctor.command_shell import MAX_CHARACTERS, PROGRAM, parse_words, read_options
-from vllm_doctor.command_words import split
+from vllm_doctor.command.flags import Lookup, canonical_by, read_typed, spell, table
+from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
+from vllm_doctor.command.shell import MAX_CHARACTERS, PROGRAM, parse_words, read_options
+from vllm_doctor.command.words import split
 from vllm_doctor.literals import read_value
 
 KEY = re.compile(

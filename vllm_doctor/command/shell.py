@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vllm_doctor.command_flags import Lookup, canonical_by, is_flag, spell, table, takes
-from vllm_doctor.command_line import Command, Entry, Option, Outer, Word
-from vllm_doctor.command_words import Token, split
+from vllm_doctor.command.flags import Lookup, canonical_by, is_flag, spell, table, takes
+from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
+from vllm_doctor.command.words import Token, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

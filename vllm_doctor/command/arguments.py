@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from vllm_doctor.command_flags import FlagInfo, Lookup, several, table
-from vllm_doctor.command_line import Command, Option, Word, compact
+from vllm_doctor.command.flags import FlagInfo, Lookup, several, table
+from vllm_doctor.command.line import Command, Option, Word, compact
 from vllm_doctor.literals import Repr, read_value
 
 _FIRST_TAGGED = Version("0.2.0")

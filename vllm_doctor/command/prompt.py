@@ -10,12 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vllm_doctor.command_documents import parse_list
-from vllm_doctor.command_shell import may_start, parse_shell
+from vllm_doctor.command.documents import parse_list
+from vllm_doctor.command.shell import may_start, parse_shell
 
 if TYPE_CHECKING:
-    from vllm_doctor.command_flags import Lookup
-    from vllm_doctor.command_line import Command
+    from vllm_doctor.command.flags import Lookup
+    from vllm_doctor.command.line import Command
 
 _PROMPT = re.compile(
     r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*"

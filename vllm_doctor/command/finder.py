@@ -9,15 +9,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vllm_doctor.command_documents import KEY, parse_document
-from vllm_doctor.command_prompt import command_in, leads
-from vllm_doctor.command_python import CALL, parse_call
-from vllm_doctor.command_shell import may_start
-from vllm_doctor.command_words import split
+from vllm_doctor.command.documents import KEY, parse_document
+from vllm_doctor.command.prompt import command_in, leads
+from vllm_doctor.command.python import CALL, parse_call
+from vllm_doctor.command.shell import may_start
+from vllm_doctor.command.words import split
 
 if TYPE_CHECKING:
-    from vllm_doctor.command_flags import Lookup
-    from vllm_doctor.command_line import Command
+    from vllm_doctor.command.flags import Lookup
+    from vllm_doctor.command.line import Command
 
 _MAX_LINES = 200
 _MAX_CALL_LINES = 40

@@ -12,7 +12,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from vllm_doctor.command_flags import (
+from vllm_doctor.command.flags import (
     MODEL,
     Canonical,
     Lookup,
@@ -253,7 +253,7 @@ class Command:
 
         A flag is replaced where it stands, in the spelling it has; one that is not there is appended.
         """
-        from vllm_doctor.command_changes import change  # noqa: PLC0415 - changes are made of commands
+        from vllm_doctor.command.changes import change  # noqa: PLC0415 - changes are made of commands
 
         return change(self, set, tuple(unset), env or {}, canonical or canonical_by(self.lookup))
 
@@ -266,7 +266,7 @@ class Command:
         """The command in the user's own form; a shell command stands on one line unless `multiline`."""
         if self.form == "shell":
             return self.to_shell(multiline=multiline)
-        from vllm_doctor.command_render import render  # noqa: PLC0415 - it renders commands
+        from vllm_doctor.command.render import render  # noqa: PLC0415 - it renders commands
 
         return render(self)
 

@@ -7,13 +7,13 @@ other flags (`with_changes`, `render`, `patch`). Nothing is ever executed.
 
 from __future__ import annotations
 
-from vllm_doctor.command_arguments import from_arguments
-from vllm_doctor.command_documents import KEY, parse_config_file, parse_document
-from vllm_doctor.command_finder import CommandFinder
-from vllm_doctor.command_flags import Canonical, FlagInfo, Lookup
-from vllm_doctor.command_line import Command, Option, Word
-from vllm_doctor.command_prompt import command_in, told
-from vllm_doctor.command_python import CALL, parse_call
+from vllm_doctor.command.arguments import from_arguments
+from vllm_doctor.command.documents import KEY, parse_config_file, parse_document
+from vllm_doctor.command.finder import CommandFinder
+from vllm_doctor.command.flags import Canonical, FlagInfo, Lookup
+from vllm_doctor.command.line import Command, Option, Word
+from vllm_doctor.command.prompt import command_in, told
+from vllm_doctor.command.python import CALL, parse_call
 
 __all__ = [
     "Canonical",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vllm_doctor.command_line import Word
+from vllm_doctor.command.line import Word
 
 _GAP = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _OPERATOR = re.compile(r"\n|\d*>&\d*-?|\d*<&\d*-?|&>>?|\d*>>|\d*>\||\d*>|<<<|<<-?|\d*<|&&|\|\||\|&|;;|[;|&()]")

@@ -12,7 +12,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vllm_doctor.command_flags import (
+from vllm_doctor.command.flags import (
     MODEL,
     Canonical,
     Spelling,
@@ -22,8 +22,8 @@ from vllm_doctor.command_flags import (
     several,
     spell,
 )
-from vllm_doctor.command_line import Command, Option, Word, compact, with_key
-from vllm_doctor.command_render import yaml_scalar
+from vllm_doctor.command.line import Command, Option, Word, compact, with_key
+from vllm_doctor.command.render import yaml_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
