@@ -7,6 +7,7 @@ report however they are cut.
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ from vllm_doctor.report.model import Report
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.rules import load as load_rules
 
+# uvicorn's line of a request that went well: most of a busy server's log, and nothing else can stand in it.
+_SERVED = re.compile(r'(?:\(APIServer(?:_\d+)? pid=\d+\) )?INFO: {1,8}[\w.:\[\]-]+ - "[A-Z]+ [^"\s]{1,300} HTTP/\d(?:\.\d)?" 20\d \w+')
 _KEEP_RUNS = 16
 _CHUNK = 1 << 18
 _BLOCK_LINES = 60
@@ -120,6 +123,9 @@ class Diagnosis:
     def _line(self, line: Line) -> None:
         if self._skipped_lines:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
+        if line.text.endswith(" OK") and _SERVED.fullmatch(line.text):
+            _advance(self.runs[-1], "runtime", "", line.number)
+            return
         self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:
             self._finder.start_run()

@@ -194,6 +194,9 @@ _ENDED = re.compile(
     r"Engine loop is dead|AsyncEngineDeadError|"
     r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
 )
+# One word of each expression here: a line without any of them says nothing about a start or its end.
+_TELLING = re.compile(r"vllm|usage: |version|args: |LLM engine|initialization|failed|error: |Finished|shutdown|Dead|dead|"
+                      r"Killed|exited|SystemExit|Segmentation")
 _ENGINE = re.compile(r"Initializing an? (?:V\d )?LLM engine")
 
 
@@ -219,6 +222,8 @@ class RunCounter:
 
     def see(self, message: str, process: str) -> int:
         """The number of the run `message` belongs to."""
+        if not _TELLING.search(message):
+            return self.run
         stage = self._stage(message)
         if stage:
             again = stage in self._seen and (self._ended or self._seen[stage] == process or stage != "arguments")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vllm_doctor import phases, solver
+from vllm_doctor import flag_advice, phases, solver
 from vllm_doctor.releases import Releases
 
 
@@ -47,6 +47,32 @@ def at_most(value: float, bound: float | None = None) -> float:
 def power_of_two(value: float) -> int | None:
     """The largest power of two not above `value`."""
     return None if value < 1 else 1 << (int(value).bit_length() - 1)
+
+
+def largest_divisor(value: float, limit: float) -> int | None:
+    """The largest whole divisor of `value` that is not above `limit`."""
+    whole = int(value)
+    return next((number for number in range(min(int(limit), whole), 0, -1) if whole % number == 0), None)
+
+
+def power_of_two_divisor(value: float, limit: float) -> int | None:
+    """The largest power of two not above `limit` that divides `value`: vLLM's kernels and KV heads like these best."""
+    number, whole = 1, int(value)
+    if whole < 1 or limit < 1:
+        return None
+    while number * 2 <= limit and whole % (number * 2) == 0:
+        number *= 2
+    return number
+
+
+def aligned_parallel(shard: float, parallel: float, unit: float) -> int | None:
+    """The largest number of ranks below `parallel` whose share of the split dimension is a whole number of units.
+
+    `shard` is the share at `parallel` ranks. None when none is, not even a single rank.
+    """
+    whole = int(shard) * int(parallel)
+    ranks = range(int(parallel) - 1, 0, -1)
+    return next((number for number in ranks if whole % number == 0 and (whole // number) % int(unit) == 0), None)
 
 
 def or_else(value: Any = None, fallback: Any = None) -> Any:
@@ -124,6 +150,9 @@ _OWN: tuple[Callable[..., Any], ...] = (
     at_least,
     at_most,
     power_of_two,
+    largest_divisor,
+    power_of_two_divisor,
+    aligned_parallel,
     or_else,
     given,
     since,
@@ -142,4 +171,5 @@ _OWN: tuple[Callable[..., Any], ...] = (
 FILTERS: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in _OWN},
     **{name: getattr(solver, name) for name in solver.__all__},
+    **{name: getattr(flag_advice, name) for name in flag_advice.__all__},
 }

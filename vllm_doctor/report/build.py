@@ -85,7 +85,7 @@ def _finding(item: Fired, diagnosis: Diagnosis, run: Run, clean: Callable[[Any],
         confidence=_confidence(item),
         role=rule.role,
         phase=rule.phase,
-        evidence=tuple(Evidence(hit.line, clean(_short(hit.text))) for hit in hits.first[:_EVIDENCE]),
+        evidence=_evidence(hits, clean),
         explanation=clean(words.paragraphs(rule.explain, known)),
         fixes=tuple(_clean_fix(fix, clean)
                     for fix in fixes.fixes(rule, situation, diagnosis.options.max_fixes)),
@@ -93,6 +93,15 @@ def _finding(item: Fired, diagnosis: Diagnosis, run: Run, clean: Callable[[Any],
         ranks=_ranks(hits, known),
         recovered=item.recovered,
     )
+
+
+def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:
+    """The first lines that say it, each text once: ranks and tracebacks repeat it."""
+    said: dict[str, Evidence] = {}
+    for hit in hits.first:
+        text = clean(_short(hit.text))
+        said.setdefault(text.rpartition("Error: ")[2], Evidence(hit.line, text))
+    return tuple(said.values())[:_EVIDENCE]
 
 
 def _confidence(item: Fired) -> float:

@@ -44,7 +44,7 @@ class _Paint:
         later = " " * (indent if hang is None else hang)
         blocks = [
             "\n".join(textwrap.wrap(block, self.width, initial_indent=" " * indent, subsequent_indent=later,
-                                    break_long_words=False, break_on_hyphens=False))
+                                    break_long_words=True, break_on_hyphens=False))
             for block in text.split("\n\n")
         ]
         return "\n\n".join(blocks)
