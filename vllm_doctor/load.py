@@ -1,17 +1,30 @@
 """The load of a serving vLLM, from its periodic statistics lines, in bounded memory.
 
 A saturated cache or a waiting queue is a finding only when it lasts; one busy line is not. The counters here tell that:
-how many lines, how many of them saturated, queued, stalled, and the peaks.
+how many lines, how many of them saturated, queued, pinned, stalled, and the peaks. With data parallelism each engine
+prints its own lines; what is counted in a row or against a peak is counted for each engine apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 SATURATED_PERCENT = 90.0
 """KV cache usage from which on a queue waits for the cache: a new request needs blocks for its whole prompt."""
+ROOMY_PERCENT = 80.0
+"""KV cache usage below which a queue does not wait for the cache."""
+_MAX_ENGINES = 256
+
+
+@dataclass(slots=True)
+class _Engine:
+    """What is counted for one engine: stalled lines in a row, and queued lines at the peak of running requests."""
+
+    stalled_in_a_row: int = 0
+    peak_running: int = 0
+    pinned_lines: int = 0
 
 
 @dataclass(slots=True)
@@ -19,16 +32,17 @@ class Load:
     """Counters over the statistics lines of one run. Lines of several engines count together."""
 
     stats_lines: int = 0
+    busy_lines: int = 0
     saturated_lines: int = 0
     queued_lines: int = 0
     queued_while_empty_lines: int = 0
     stalled_lines: int = 0
-    stalled_in_a_row: int = 0
     longest_stall: int = 0
     peak_running: int = 0
     peak_waiting: int = 0
     peak_kv_cache_usage_percent: float = 0.0
     zero_prefix_hit_lines: int = 0
+    _engines: dict[int, _Engine] = field(default_factory=dict)
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Count one statistics line, given the facts it showed."""
@@ -38,6 +52,7 @@ class Load:
         waiting = int(values.get("waiting_requests", 0))
         usage = float(values.get("kv_cache_usage_percent", 0.0))
         self.stats_lines += 1
+        self.busy_lines += running > 0
         self.peak_running = max(self.peak_running, running)
         self.peak_waiting = max(self.peak_waiting, waiting)
         self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, usage)
@@ -48,18 +63,38 @@ class Load:
                 self.saturated_lines += 1
             elif usage < 50.0 and running:
                 self.queued_while_empty_lines += 1
+        engine = self._engine(int(values.get("engine_index", 0)))
+        if running > engine.peak_running:
+            engine.peak_running, engine.pinned_lines = running, 0
+        engine.pinned_lines += bool(waiting and running == engine.peak_running and running and usage < ROOMY_PERCENT)
         if waiting and not running:
             self.stalled_lines += 1
-            self.stalled_in_a_row += 1
-            self.longest_stall = max(self.longest_stall, self.stalled_in_a_row)
+            engine.stalled_in_a_row += 1
+            self.longest_stall = max(self.longest_stall, engine.stalled_in_a_row)
         else:
-            self.stalled_in_a_row = 0
+            engine.stalled_in_a_row = 0
+
+    def _engine(self, index: int) -> _Engine:
+        if index not in self._engines and len(self._engines) >= _MAX_ENGINES:
+            index = -1  # all the others together
+        return self._engines.setdefault(index, _Engine())
+
+    @property
+    def pinned_lines(self) -> int:
+        """Lines with a queue behind the most requests that ever ran, while the cache had room."""
+        return sum(engine.pinned_lines for engine in self._engines.values()
+                   if engine.peak_running == self.peak_running)
+
+    @property
+    def stalled_at_end(self) -> int:
+        """The last lines in a row (of the engine with the most) with requests that wait and none that runs."""
+        return max((engine.stalled_in_a_row for engine in self._engines.values()), default=0)
 
     def summary(self) -> dict[str, int | float]:
         """The counters by name, for rules; empty when no statistics line was seen."""
         if not self.stats_lines:
             return {}
-        names = ("stats_lines", "saturated_lines", "queued_lines", "queued_while_empty_lines", "stalled_lines",
-                 "longest_stall", "peak_running", "peak_waiting", "peak_kv_cache_usage_percent",
-                 "zero_prefix_hit_lines")
+        names = ("stats_lines", "busy_lines", "saturated_lines", "queued_lines", "queued_while_empty_lines",
+                 "pinned_lines", "stalled_lines", "longest_stall", "stalled_at_end", "peak_running", "peak_waiting",
+                 "peak_kv_cache_usage_percent", "zero_prefix_hit_lines")
         return {name: getattr(self, name) for name in names}

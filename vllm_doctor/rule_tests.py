@@ -40,7 +40,7 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
     problems = []
     fired = None
     if finding is not None:
-        hits = diagnosis.chosen_run().hits[rule.id]
+        hits = diagnosis.case().run.hits[rule.id]
         fired = hits.first[0].pattern
         patterns = {hit.pattern for hit in (*hits.first, *hits.last)}
     if test["fires"] is None:
@@ -101,8 +101,8 @@ def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
     """Why a rule did not fire on what was read: the wording not found, the condition that failed, the rule that hid it."""
     from vllm_doctor.match import why_not  # noqa: PLC0415 - only when asked
 
-    run = diagnosis.chosen_run()
-    hits = run.hits.get(rule.id)
+    case = diagnosis.case()
+    hits = case.run.hits.get(rule.id)
     if hits is None or not hits.first:
         return "none of its wordings stands in the log: " + ", ".join(f"`{p.id}`" for p in rule.any)
     if hits.absent:
@@ -110,10 +110,10 @@ def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
     missing = [p.id for p in rule.also if p.id not in hits.also]
     if missing:
         return f"`{missing[0]}` must be in the log as well"
-    reason = why_not(rule, diagnosis.known(run, hits.first[0]))
+    reason = why_not(rule, case.known(hits))
     if reason:
         return reason
-    hiding = [item.rule.id for item in diagnosis.fired(run) if rule.id in item.rule.refines]
+    hiding = [item.rule.id for item in case.fired if rule.id in item.rule.refines]
     if hiding:
         return f"`{hiding[0]}` says it more exactly"
     return "another cause stands" if rule.fallback else "it fires"

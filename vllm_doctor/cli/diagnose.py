@@ -38,7 +38,7 @@ def command(logs: tuple[str, ...], format_: str, output: str | None, run_number:
     text = _render(reports, format_, values)
     if output:
         _write(output, text)
-    elif not (values["quiet"] and format_ == "text" and all(report.worst() is None for report in reports)):
+    elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
         _print(text)
     sys.exit(exit_status(reports, values["fail_on"]))
 

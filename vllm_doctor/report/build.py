@@ -10,43 +10,38 @@ from vllm_doctor.redact import redact, redact_value, safe_text
 from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
 
 if TYPE_CHECKING:
-    from vllm_doctor.diagnosis import Diagnosis, Run
+    from vllm_doctor.case import Case
     from vllm_doctor.match import Hits
     from vllm_doctor.ranking import Fired
+    from vllm_doctor.runs import Run
 
 _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
 _PLACES = 16
 
 
-def build(diagnosis: Diagnosis) -> Report:
-    """The report on the run the options ask for."""
-    run = diagnosis.chosen_run()
-    clean = _cleaner(diagnosis.options.show_secrets)
-    fired = diagnosis.fired(run)
-    findings = tuple(_finding(item, diagnosis, run, clean) for item in fired)
-    primary = next((finding.id for finding in findings
-                    if finding.role == "cause" and not finding.recovered), None)
-    facts = diagnosis.facts_of(run)
+def build(case: Case, source: Source, notes: tuple[str, ...] = ()) -> Report:
+    """The report on one run."""
+    run = case.run
+    clean = _cleaner(case.options.show_secrets)
+    findings = tuple(_finding(item, case, clean) for item in case.fired)
+    causes = [finding for finding in findings if finding.role == "cause" and not finding.recovered]
     status = _status(run, findings)
-    reader = diagnosis.reader
-    unexplained = None
-    if status == "failed" and not any(f.role == "cause" and f.severity == "error" and not f.recovered for f in findings):
-        unexplained = _unexplained(run, clean)
+    explained = any(finding.severity == "error" for finding in causes)
     return Report(
-        source=Source(diagnosis.path, reader.line_count, reader.byte_count, diagnosis.run_count, run.number),
+        source=source,
         status=status,
         phase=run.phase or None,
-        facts={name: clean(value) if isinstance(value, str) else value for name, value in facts.items()},
-        facts_at={name: tuple(_place(fact.line, fact.rank, clean(fact.value))
+        facts={name: clean(value) for name, value in case.facts.items()},
+        facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
                               for fact in run.facts.observations(name)[:_PLACES] if fact.line)
-                  for name in facts if run.facts.observations(name)},
-        derived=memory.derived(facts),
-        memory=memory.ledger(facts),
-        primary=primary,
-        unexplained=unexplained,
+                  for name in case.facts if run.facts.observations(name)},
+        derived=memory.derived(case.facts),
+        memory=memory.ledger(case.facts),
+        primary=causes[0].id if causes else None,
+        unexplained=_unexplained(run, clean) if status == "failed" and not explained else None,
         findings=findings,
-        notes=_notes(diagnosis, run),
+        notes=notes,
     )
 
 
@@ -55,10 +50,6 @@ def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
     if show_secrets:
         return lambda value: safe_text(value) if isinstance(value, str) else value
     return lambda value: safe_text(redact(value)) if isinstance(value, str) else redact_value(value)
-
-
-def _place(line: int, rank: int | None, value: Any) -> dict[str, Any]:
-    return {"line": line, "rank": rank, "value": value}
 
 
 def _status(run: Run, findings: tuple[Finding, ...]) -> str:
@@ -73,11 +64,11 @@ def _status(run: Run, findings: tuple[Finding, ...]) -> str:
     return "starting" if run.phase else "unknown"
 
 
-def _finding(item: Fired, diagnosis: Diagnosis, run: Run, clean: Callable[[Any], Any]) -> Finding:
+def _finding(item: Fired, case: Case, clean: Callable[[Any], Any]) -> Finding:
     rule, hits = item.rule, item.hits
-    known = diagnosis.known(run, hits.first[0])
+    known = case.known(hits)
     known.update(fixes.let(rule, known))
-    situation = fixes.Situation(known, diagnosis.releases_of(run), diagnosis.base.actions, diagnosis.command_of(run), run.settings)
+    situation = fixes.Situation(known, case.releases, case.base.actions, case.command, case.run.settings)
     return Finding(
         id=rule.id,
         title=words.sentence(rule.title, known) or rule.title,
@@ -88,7 +79,7 @@ def _finding(item: Fired, diagnosis: Diagnosis, run: Run, clean: Callable[[Any],
         evidence=_evidence(hits, clean),
         explanation=clean(words.paragraphs(rule.explain, known)),
         fixes=tuple(_clean_fix(fix, clean)
-                    for fix in fixes.fixes(rule, situation, diagnosis.options.max_fixes)),
+                    for fix in fixes.fixes(rule, situation, case.options.max_fixes)),
         links=rule.references,
         ranks=_ranks(hits, known),
         recovered=item.recovered,
@@ -139,15 +130,3 @@ def _unexplained(run: Run, clean: Callable[[Any], Any]) -> Unexplained | None:
         return None
     lines = [clean(_short(text)) for _, text in run.block]
     return Unexplained(run.block[0][0], "\n".join(lines))
-
-
-def _notes(diagnosis: Diagnosis, run: Run) -> tuple[str, ...]:
-    notes = []
-    if diagnosis.run_count > 1 and diagnosis.options.run is None:
-        notes.append(f"The log holds {diagnosis.run_count} starts of the server; this is number {run.number}.")
-    releases = diagnosis.releases_of(run)
-    if not releases.known and run.events:
-        notes.append(f"The log does not name the vLLM release; its wording fits {releases.words()}.")
-    if diagnosis.reader.long_lines:
-        notes.append(f"{diagnosis.reader.long_lines} very long lines were cut.")
-    return tuple(notes)

@@ -86,7 +86,7 @@ def _environment() -> Environment:
 
 def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False,
            brief: bool = False, max_findings: int = 3) -> str:
-    """The report as text of at most `width` columns (commands are never broken). `brief`: the cause and its first fix."""
+    """The report as text of at most `width` columns (commands are never broken); `brief`: the cause, its first fix."""
     paint = _Paint(max(40, width), color)
     causes = [finding for finding in report.findings if finding.role == "cause" and not finding.recovered]
     main = causes if verbose else causes[:1]

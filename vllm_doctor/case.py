@@ -1,0 +1,92 @@
+"""One start of the server and what the user told beside the log: what is known of it, and which rules fire on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vllm_doctor import phases, ranking
+from vllm_doctor.command import Command, from_arguments
+from vllm_doctor.facts import FactStore
+from vllm_doctor.match import Hit, Hits, fires
+from vllm_doctor.memory import derived
+from vllm_doctor.options import Options
+from vllm_doctor.releases import Releases
+from vllm_doctor.rules import RuleBase
+from vllm_doctor.runs import Run
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log."""
+
+    run: Run
+    base: RuleBase
+    options: Options
+    typed: Command | None = None
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The run's facts; what the log does not print but the command says is added from there."""
+        facts = self.run.facts.values()
+        told = FactStore(self.base.names)
+        if self.typed is not None:
+            arguments = self.typed.arguments()
+            for name, definition in self.base.names.items():
+                if name not in facts and definition.args in arguments:
+                    told.add(name, arguments[definition.args], 0)
+            if "vllm_version" not in facts and self.typed.image_version:
+                told.add("vllm_version", self.typed.image_version, 0)
+        if self.options.gpu_memory_gib is not None and "gpu_total_gib" not in facts:
+            told.add("gpu_total_gib", self.options.gpu_memory_gib, 0)
+        said = told.values()
+        return {name: facts.get(name, said.get(name)) for name in self.base.names if name in facts or name in said}
+
+    @cached_property
+    def releases(self) -> Releases:
+        """The releases it can be of: as printed, as told by the command's image, or narrowed by its wording."""
+        version = None if self.run.releases.known else self.facts.get("vllm_version")
+        return Releases.of(str(version)) if version else self.run.releases
+
+    @cached_property
+    def command(self) -> Command | None:
+        """What the user ran; put together from the arguments the log prints, where it is not shown itself."""
+        if self.typed is None and self.run.settings:
+            return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
+                                  non_default_only=self.run.settings_kind == "non-default")
+        return self.typed
+
+    @cached_property
+    def _common(self) -> dict[str, Any]:
+        run = self.run
+        return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
+                "run_phase": run.phase or "args", "status": run.status or "unknown", "serving": bool(run.serving_line)}
+
+    def known(self, hits: Hits) -> dict[str, Any]:
+        """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit."""
+        hit: Hit = hits.first[0]
+        own = FactStore(self.base.names)
+        for name, raw in hit.values.items():
+            own.add(name, raw, hit.line)
+        return {**self._common, **own.values(), "phase": hit.phase, "hits": hits.count}
+
+    @cached_property
+    def fired(self) -> list[ranking.Fired]:
+        """The rules that fire, ranked."""
+        found = []
+        for rule_id, hits in self.run.hits.items():
+            rule = self.base.rules[rule_id]
+            if rule.status == "retired" or rule_id in self.options.ignore or not hits.first:
+                continue
+            if self.options.only and rule_id not in self.options.only:
+                continue
+            if fires(rule, hits, self.known(hits)):
+                found.append(ranking.Fired(rule, hits, self._recovered(rule.severity, rule.phase, rule.survives, hits)))
+        return ranking.rank(found)
+
+    def _recovered(self, severity: str, phase: str, survives: bool, hits: Hits) -> bool:
+        """Whether the server came up and served after a fault of its start, so that this was not what stopped it."""
+        if severity != "error" or survives or not self.run.serving_line:
+            return False
+        return phases.ORDER[phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line

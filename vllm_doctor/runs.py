@@ -1,0 +1,57 @@
+"""One start of the server, as far as the log shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from vllm_doctor.command import Command
+from vllm_doctor.events import Event
+from vllm_doctor.facts import FactStore
+from vllm_doctor.load import Load
+from vllm_doctor.match import Hits
+from vllm_doctor.phases import ORDER
+from vllm_doctor.releases import Releases
+
+_BLOCK_LINES = 60
+
+
+@dataclass
+class Run:
+    """What was read of one start. `serving_line` is where it began to serve; `block` is its first traceback."""
+
+    number: int
+    facts: FactStore
+    releases: Releases
+    hits: dict[str, Hits] = field(default_factory=dict)
+    phase: str = ""
+    status: str = ""
+    serving_line: int = 0
+    load: Load = field(default_factory=Load)
+    settings: dict[str, Any] = field(default_factory=dict)
+    settings_kind: str = ""
+    command: Command | None = None
+    block: list[tuple[int, str]] = field(default_factory=list)
+    block_process: str = ""
+    block_open: bool = False
+    events: int = 0
+
+    def advance(self, phase: str, status: str, line: int) -> None:
+        """Note how far the start has come and how it stands. A phase never goes back, a stop undoes no failure."""
+        if phase and (not self.phase or ORDER[phase] > ORDER[self.phase]):
+            self.phase = phase
+        if status and not (status == "stopped" and self.status == "failed"):
+            self.status = status
+            if status == "serving" and not self.serving_line:
+                self.serving_line = line
+
+    def remember_block(self, event: Event) -> None:
+        """Keep the first traceback: what is shown when no rule knows the cause."""
+        if not self.block and "Traceback (most recent call last):" in event.text:
+            self.block_open, self.block_process = True, event.process
+        if not self.block_open or event.process != self.block_process:
+            return
+        self.block.append((event.line, event.text))
+        del self.block[1:-_BLOCK_LINES]  # its first line and the last ones, where the exception is
+        if event.frames:
+            self.block_open = False
