@@ -140,3 +140,20 @@ def test_run_keeps_the_commands_own_status() -> None:
                            "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"],
                           capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n")
+
+
+@pytest.mark.parametrize(("rule_id", "words"), [
+    ("cpu-kv-cache-space-too-small", "fires: line"),
+    ("kv-cache-too-small-for-max-len", "`cpu-kv-cache-space-too-small` says it more exactly"),
+    ("model-weights-exceed-gpu-memory", "none of its wordings stands in the log"),
+])
+def test_why(rule_id: str, words: str) -> None:
+    status, out, _ = run("diagnose", str(LOG), "--why", rule_id)
+    assert status == 0
+    assert words in out
+
+
+def test_verbose_says_what_was_recognised() -> None:
+    out = run("diagnose", str(LOG), "-v")[1]
+    assert "Encoding utf-8; wrappers: none." in out
+    assert "vLLM 0.32.0, from line" in out

@@ -209,7 +209,7 @@ class Diagnosis:
         reader = self._lines
         run = self.chosen_run()
         source = Source(self.path, reader.line_count, reader.byte_count, self.run_count, run.number)
-        return build(self.case(run), source, self._notes(run))
+        return build(self.case(run), source, self._notes(run), self._recognised(run))
 
     def _notes(self, run: Run) -> tuple[str, ...]:
         notes = []
@@ -221,6 +221,23 @@ class Diagnosis:
         if self._lines.long_lines:
             notes.append(f"{self._lines.long_lines} very long lines were cut.")
         return tuple(notes)
+
+    def _recognised(self, run: Run) -> tuple[str, ...]:
+        """What was made of the input, for a person who asks with -v."""
+        case = self.case(run)
+        if case.releases.known:
+            places = run.facts.observations("vllm_version")
+            how = f"line {places[-1].line}" if places and places[-1].line else "the command or --vllm-version"
+            release = f"vLLM {case.facts.get('vllm_version')}, from {how}"
+        else:
+            release = f"vLLM not named; the wording fits {case.releases.words()}"
+        wrappers = ", ".join(self._lines.wrappers) or "none"
+        return (
+            f"Encoding {self._lines.encoding}; wrappers: {wrappers}.",
+            f"{release}.",
+            f"{self.run_count} starts, this is {run.number}; phase reached: {run.phase or 'none'}; {run.events} messages.",
+            f"Rules whose wording stands in the log: {', '.join(sorted(run.hits)) or 'none'}.",
+        )
 
 
 def given_command(options: Options) -> Command | None:

@@ -18,12 +18,13 @@ from vllm_doctor.releases import Releases
 __all__ = [
     "as_flag",
     "as_json",
+    "as_pairs",
     "later_flags",
     "later_release",
     "nearest_choice",
     "number_meant",
     "reasoning_parser_for",
-    "release_with_flag",
+    "release_with_choice",
     "replacement_flag",
     "replacement_value",
     "replacement_words",
@@ -305,17 +306,18 @@ def _note(remedy: Remedy, releases: Releases) -> str:
 
 
 def as_flag(keyword: str) -> str:
-    """A Python keyword as a flag: `max_model_len` is `--max-model-len`."""
-    return flags.canonical(keyword)
+    """A keyword, or how a message names a setting, as a flag: `max_model_len`, `kv cache dtype`."""
+    return flags.canonical(keyword.strip().lower().replace(" ", "-"))
 
 
-def release_with_flag(name: str, releases: Releases) -> str | None:
-    """The first release that has the flag, when none of those possible has it and a newer one does."""
+def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:
+    """The first release whose flag takes the value, when it is newer than those possible; else None."""
     found = flags.lookup(name)
-    if found is None or any(found.exists(release) for release in releases.candidates):
+    if found is None or any(value in found.choices(release) for release in releases.candidates):
         return None
     order = flags.releases()
-    return found.first if order.index(found.first) > order.index(releases.candidates[-1]) else None
+    newer = order[order.index(releases.candidates[-1]) + 1:]
+    return next((release for release in newer if value in found.choices(release)), None)
 
 
 def _listed(choices: str) -> list[str]:
@@ -405,6 +407,15 @@ def as_json(value: Any) -> str | None:
         return json.dumps(json.loads("".join(made)))
     except ValueError:
         return None
+
+
+def as_pairs(value: Any) -> str | None:
+    """A JSON object (or Python dict) of numbers as `image=4,audio=1`, which releases before 0.10 take."""
+    text = as_json(value)
+    read = json.loads(text) if text else None
+    if not isinstance(read, dict) or not all(isinstance(item, int) for item in read.values()):
+        return None
+    return ",".join(f"{key}={item}" for key, item in read.items())
 
 
 def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: str, releases: Releases) -> str | None:

@@ -37,10 +37,14 @@ class Run:
     events: int = 0
 
     def advance(self, phase: str, status: str, line: int) -> None:
-        """Note how far the start has come and how it stands. A phase never goes back, a stop undoes no failure."""
+        """Note how far the start has come and how it stands.
+
+        A phase never goes back. Between a stop and a failure the first one counts: a server that was told to stop
+        prints dead engines, and one whose engine died shuts down in good order.
+        """
         if phase and (not self.phase or ORDER[phase] > ORDER[self.phase]):
             self.phase = phase
-        if status and not (status == "stopped" and self.status == "failed"):
+        if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "serving" and not self.serving_line:
                 self.serving_line = line

@@ -15,6 +15,7 @@ from vllm_doctor.inputs import chunks
 from vllm_doctor.options import Options
 from vllm_doctor.report import to_json, to_text
 from vllm_doctor.report.model import Report
+from vllm_doctor.schema import did_you_mean
 
 _CHUNK = 1 << 18
 
@@ -25,8 +26,11 @@ _CHUNK = 1 << 18
 @click.option("--output", metavar="FILE", help="Write the report there instead of to stdout.")
 @click.option("--run", "run_number", type=RunNumber(), default="last", show_default=True,
               help="Which start of the server in the log.")
+@click.option("--why", metavar="ID", help="Say why this rule fired, or why it did not.")
 @shared
-def command(logs: tuple[str, ...], format_: str, output: str | None, run_number: str, **values: Any) -> None:
+def command(
+    logs: tuple[str, ...], format_: str, output: str | None, run_number: str, why: str | None, **values: Any,
+) -> None:
     """Diagnose logs: files (also .gz .xz .bz2 .zst), or standard input (`-`, or nothing with a pipe)."""
     if not logs:
         if sys.stdin.isatty():
@@ -34,6 +38,9 @@ def command(logs: tuple[str, ...], format_: str, output: str | None, run_number:
         logs = ("-",)
     options = gather(values, int(run_number) if run_number.isdigit() else None)
     check_ids(options)
+    if why:
+        _print("".join(_why(log, options, why) for log in logs))
+        return
     reports = [report for log in logs for report in _read(log, options, every=run_number == "all")]
     text = _render(reports, format_, values)
     if output:
@@ -58,6 +65,23 @@ def _report(log: str, options: Options) -> tuple[Report, int]:
     for chunk in chunks(sys.stdin.buffer if log == "-" else log, _CHUNK):
         diagnosis.feed(chunk)
     return diagnosis.finish(), diagnosis.run_count
+
+
+def _why(log: str, options: Options, rule_id: str) -> str:
+    """Why a rule fired on a log or did not, in one line."""
+    from vllm_doctor.rule_tests import explain_silence  # noqa: PLC0415 - only when asked
+
+    diagnosis = Diagnosis(options, log)
+    if rule_id not in diagnosis.base.rules:
+        raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(diagnosis.base.rules))}")
+    for chunk in chunks(sys.stdin.buffer if log == "-" else log, _CHUNK):
+        diagnosis.feed(chunk)
+    report = diagnosis.finish()
+    finding = next((item for item in report.findings if item.id == rule_id), None)
+    if finding is not None:
+        place = f"fires: line {finding.evidence[0].line}: {finding.evidence[0].text}"
+        return f"{log}: {rule_id} {place}" + ("" if report.primary == rule_id else f"; the cause is {report.primary}") + "\n"
+    return f"{log}: {rule_id} does not fire: {explain_silence(diagnosis, diagnosis.base.rules[rule_id])}\n"
 
 
 def _render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:

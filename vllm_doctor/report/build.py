@@ -20,7 +20,7 @@ _EVIDENCE_WIDTH = 600
 _PLACES = 16
 
 
-def build(case: Case, source: Source, notes: tuple[str, ...] = ()) -> Report:
+def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: tuple[str, ...] = ()) -> Report:
     """The report on one run."""
     run = case.run
     clean = _cleaner(case.options.show_secrets)
@@ -42,6 +42,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = ()) -> Report:
         unexplained=_unexplained(run, clean) if status == "failed" and not explained else None,
         findings=findings,
         notes=notes,
+        recognised=recognised,
     )
 
 

@@ -90,6 +90,7 @@ class Report:
     unexplained: Unexplained | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase, what was not understood
 
     @property
     def cause(self) -> Finding | None:
