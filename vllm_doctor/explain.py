@@ -28,9 +28,9 @@ def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
 
 def rule_page(rule: Rule, base: RuleBase) -> str:
     """What a failure is, how it looks, why, what to change, its look-alikes, its releases."""
-    parts = [f"# {rule.id}", _plain(rule.title),
+    parts = [f"# {rule.id}", plain(rule.title),
              f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## What it means",
-             _plain(rule.explain.strip())]
+             plain(rule.explain.strip())]
     example = next((test["log"] for test in rule.tests if test["fires"]), None)
     if example:
         parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
@@ -44,7 +44,7 @@ def rule_page(rule: Rule, base: RuleBase) -> str:
     alike = [other for other in rule.refines if other in base.rules]
     alike += [other.id for other in base.rules.values() if rule.id in other.refines]
     if alike:
-        parts += ["## Look-alikes", "\n".join(f"- `{other}`: {_plain(base.rules[other].title)}" for other in alike)]
+        parts += ["## Look-alikes", "\n".join(f"- `{other}`: {plain(base.rules[other].title)}" for other in alike)]
     if rule.references:
         parts += ["## References", "\n".join(f"- {link}" for link in rule.references)]
     return "\n\n".join(parts) + "\n"
@@ -54,9 +54,9 @@ def _fix_line(fix: Any, base: RuleBase) -> str:
     settings = [f"`{name}`" + (f" = `{value}`" if value is not True else "") for name, value in
                 (*fix.set.items(), *fix.env.items())]
     settings += [f"without `{name}`" for name in fix.unset]
-    line = f"1. {_plain(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
+    line = f"1. {plain(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
     line += f" (vLLM {fix.vllm})" if fix.vllm else ""
-    line += f". Cost: {_plain(fix.cost)}" if fix.cost else ""
+    line += f". Cost: {plain(fix.cost)}" if fix.cost else ""
     if fix.action in base.actions:
         steps = "\n".join(f"   - {step}" for step in base.actions[fix.action].steps)
         line += f"\n{steps}" if steps else ""
@@ -66,8 +66,9 @@ def _fix_line(fix: Any, base: RuleBase) -> str:
 def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
     """What a flag is in a release: since, until, default, choices, its other spellings, the rules that use it."""
     release = flags.resolve(version) if version else flags.releases()[-1]
-    parts = [f"# {flag.name}", f"In vLLM since {flag.first}" + (
-        f", gone after {flag.last}." if flag.last != flags.releases()[-1] else ".")]
+    since = f"{flag.first} or earlier" if flag.first == flags.releases()[0] else flag.first
+    until = f", gone after {flag.last}" if flag.last != flags.releases()[-1] else ""
+    parts = [f"# {flag.name}", f"In vLLM since {since}{until}."]
     if flag.exists(release):
         default = flag.default(release)
         parts.append(f"Default in {release}: `{'none' if default is None else default}`. Type: {flag.kind}.")
@@ -75,7 +76,7 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
         if choices:
             parts.append(f"Choices in {release}: {', '.join(f'`{choice}`' for choice in choices)}.")
     else:
-        parts.append(f"vLLM {release} has not got it." + (f" {flag.replaced_by}" if flag.replaced_by else ""))
+        parts.append(f"vLLM {release} has not got it." + _instead(flag))
     spellings = [f"`{alias}`" for alias in flag.aliases]
     if flag.yaml_key:
         spellings.append(f"YAML `{flag.yaml_key}`")
@@ -88,6 +89,16 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
     if users:
         parts.append("Rules that change it: " + ", ".join(f"`{user}`" for user in users) + ".")
     return "\n\n".join(parts) + "\n"
+
+
+def _instead(flag: flags.Flag) -> str:
+    """What to write where the flag is gone."""
+    advice = flag.replaced_by
+    if advice is None:
+        return ""
+    wanted = " ".join(f"{name} {value}".strip() for name, value in advice.set.items())
+    return (f" Write `{wanted}` instead." if wanted else " Leave it out." if advice.drop else "") + (
+        f" {advice.note}" if advice.note else "")
 
 
 def fact_page(name: str, base: RuleBase) -> str:
@@ -109,7 +120,7 @@ def fact_page(name: str, base: RuleBase) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A rule's words with their placeholders shown as names: `{{ max_model_len | number }}` is `<max_model_len>`."""
     import re  # noqa: PLC0415 - small, and only pages need it
 
