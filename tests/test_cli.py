@@ -157,3 +157,17 @@ def test_verbose_says_what_was_recognised() -> None:
     out = run("diagnose", str(LOG), "-v")[1]
     assert "Encoding utf-8; wrappers: none." in out
     assert "vLLM 0.32.0, from line" in out
+
+
+@pytest.mark.parametrize(("old", "new", "problem"), [
+    ("pattern: something is wrong", "pattern: (something is wrong", "is no regular expression"),
+    ("fixes:", "let: {a: 9 ** 9}\nfixes:", "is not part of the language"),
+])
+def test_a_rule_that_could_not_be_used_is_refused_at_once(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    from test_schema import GOOD
+
+    (tmp_path / "my-rule.yaml").write_text(GOOD.replace(old, new, 1), encoding="utf-8")
+    status, _, err = run("diagnose", str(LOG), "--rules", str(tmp_path))
+    assert status == 2
+    assert problem in err
+    assert err.startswith(f"vllm-doctor: {tmp_path}/my-rule.yaml:")

@@ -138,3 +138,20 @@ def test_a_user_can_say_what_the_log_does_not() -> None:
     assert "--seed 3" in fix.command
     with pytest.raises(InputError, match="not one that starts vLLM"):
         diagnose(SMALL.encode(), Options(command="echo hello"))
+
+
+def test_a_bare_traceback_is_a_failure_that_is_shown() -> None:
+    log = ('Traceback (most recent call last):\n  File "/home/user/serve.py", line 3, in <module>\n    main()\n'
+           "KeyError: 'nobody knows'\n")
+    report = diagnose(log.encode())
+    assert report.status == "failed"
+    assert report.unexplained is not None
+    assert report.unexplained.line == 1
+    assert report.unexplained.text.endswith("KeyError: 'nobody knows'")
+
+
+def test_a_traceback_that_the_start_went_past_is_no_failure() -> None:
+    log = (START + 'Traceback (most recent call last):\n  File "/opt/venv/x.py", line 3, in f\n    import y\n'
+           "ImportError: an optional extra\n"
+           "INFO 05-06 10:00:09 [core.py:1] Initializing a V1 LLM engine (v0.8.5) with config: model='m'\n")
+    assert diagnose(log.encode()).status == "starting"

@@ -61,7 +61,7 @@ class Case:
     def _common(self) -> dict[str, Any]:
         run = self.run
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
-                "run_phase": run.phase or "args", "status": run.status or "unknown", "serving": bool(run.serving_line)}
+                "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line)}
 
     def known(self, hits: Hits) -> dict[str, Any]:
         """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit."""

@@ -200,9 +200,9 @@ class Diagnosis:
                     return run
             raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
         last = self.runs[-1]
-        if last.status or self.case(last).fired:
+        if last.state() not in {"starting", "unknown"} or self.case(last).fired:
             return last
-        told = [run for run in self.runs if run.status == "failed" or self.case(run).fired]
+        told = [run for run in self.runs if run.state() == "failed" or self.case(run).fired]
         return told[-1] if told else last
 
     def _report(self) -> Report:

@@ -121,6 +121,11 @@ def count(items: Any) -> int:
     return len(items) if isinstance(items, Sequence) and not isinstance(items, str) else 1
 
 
+def listed(text: Any) -> int:
+    """How many items a text lists, separated by commas: 2 for `0, 1`, 0 for an empty one."""
+    return sum(1 for item in str(text).split(",") if item.strip())
+
+
 def gib(value: float) -> str:
     """A quantity of memory in words: `4.5 GiB`, `512 MiB`."""
     if abs(value) < 0.1 and value:
@@ -162,6 +167,7 @@ _OWN: tuple[Callable[..., Any], ...] = (
     starts_with,
     is_local_path,
     count,
+    listed,
     gib,
     number,
     percent,

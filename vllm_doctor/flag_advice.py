@@ -33,6 +33,7 @@ __all__ = [
     "tool_parser_for",
     "unknown_flags",
     "unknown_flag_notes",
+    "with_position_limit",
     "yarn_overrides",
 ]
 
@@ -357,9 +358,13 @@ _FACTOR = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 2**20, "g": 10**9, "G":
 
 
 def number_meant(value: Any) -> int | None:
-    """The whole number in `32k`, `8,192` or `8192.0`, with vLLM's own reading of the letters (k 1000, K 1024)."""
-    match = _NUMBER.fullmatch(str(value).strip("'\" "))
-    if match is None:
+    """The whole number in `32k`, `8,192` or `8192.0`, with vLLM's own reading of the letters (k 1000, K 1024).
+
+    None when it is none, and when it is written plainly already.
+    """
+    text = str(value).strip("'\" ")
+    match = _NUMBER.fullmatch(text)
+    if match is None or text.isdigit():
         return None
     number = float(match[1].replace(",", "").replace("_", "")) * _FACTOR[match[2]]
     return int(number) if number.is_integer() else None
@@ -452,3 +457,15 @@ def yarn_overrides(length: float, original: float, theta: float, releases: Relea
     if releases.since("0.30.0"):
         overrides["max_position_embeddings"] = factor * int(original)
     return json.dumps(overrides)
+
+
+def with_position_limit(overrides: Any, length: float) -> str | None:
+    """The same --hf-overrides with max_position_embeddings beside the RoPE settings, as 0.30.0 and newer want it."""
+    text = as_json(overrides)
+    read = json.loads(text) if text else None
+    if not isinstance(read, dict):
+        return None
+    place = next((inner for inner in read.values() if isinstance(inner, dict)
+                  and any(key.startswith("rope") and isinstance(inner[key], dict) for key in inner)), read)
+    place["max_position_embeddings"] = int(length)
+    return json.dumps(read)

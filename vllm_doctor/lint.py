@@ -31,6 +31,10 @@ _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\
 _COMMON = ("INFO ", "throughput", "HTTP/1.1", "GET /", "POST /", " 200 OK", "it/s]", "Running:", "requests")
 
 
+Complaints = Iterator[tuple[str, str]]
+Check = Callable[[Rule, RuleBase], Complaints]
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with a rule."""
@@ -45,9 +49,18 @@ class Problem:
 
 def lint(rule: Rule, base: RuleBase) -> list[Problem]:
     """Everything wrong with one rule."""
+    return _run(_CHECKS, rule, base)
+
+
+def unusable(rule: Rule, base: RuleBase) -> list[Problem]:
+    """What would fail when the rule is used; the rest of `lint` is about how it is written."""
+    return _run((_patterns, _expressions), rule, base)
+
+
+def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
     text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
     found = []
-    for check in _CHECKS:
+    for check in checks:
         for problem, word in check(rule, base):
             found.append(Problem(rule.path, _line_of(text, word), problem))
     return found
@@ -58,7 +71,6 @@ def _line_of(text: str, word: str) -> int:
     return text.count("\n", 0, at) + 1 if at >= 0 else 1
 
 
-Complaints = Iterator[tuple[str, str]]
 
 
 def _identity(rule: Rule, base: RuleBase) -> Complaints:
@@ -178,4 +190,4 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
 
 
-_CHECKS: tuple[Callable[[Rule, RuleBase], Complaints], ...] = (_identity, _patterns, _expressions, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _expressions, _fixes, _tests)

@@ -125,7 +125,9 @@ def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
     base = builtin()
     rules = dict(base.rules)
     for folder in folders:
-        rules.update(read_folder(Path(folder)))
+        own = read_folder(Path(folder))
+        rules.update(own)
+        _refuse_unusable(own, RuleBase(rules, base.facts, base.names, base.actions, base.markers))
     return RuleBase(rules, base.facts, base.names, base.actions, base.markers)
 
 
@@ -161,6 +163,15 @@ def builtin() -> RuleBase:
         for entry in _yaml(folder / "phases.yaml")
     )
     return RuleBase(rules, facts, names, actions, markers)
+
+
+def _refuse_unusable(rules: Mapping[str, Rule], base: RuleBase) -> None:
+    """Raise RuleError for an expression, pattern or name that could not be used when the rule fires."""
+    from vllm_doctor.lint import unusable  # noqa: PLC0415 - only for rules of one's own
+
+    for rule in rules.values():
+        for problem in unusable(rule, base):
+            raise RuleError(str(problem))
 
 
 def read_folder(folder: Path) -> dict[str, Rule]:

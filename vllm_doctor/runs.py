@@ -34,6 +34,7 @@ class Run:
     block: list[tuple[int, str]] = field(default_factory=list)
     block_process: str = ""
     block_open: bool = False
+    crashed: bool = False  # an exception ended a traceback and the start went no further since
     events: int = 0
 
     def advance(self, phase: str, status: str, line: int) -> None:
@@ -43,7 +44,7 @@ class Run:
         prints dead engines, and one whose engine died shuts down in good order.
         """
         if phase and (not self.phase or ORDER[phase] > ORDER[self.phase]):
-            self.phase = phase
+            self.phase, self.crashed = phase, False
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "serving" and not self.serving_line:
@@ -51,6 +52,8 @@ class Run:
 
     def remember_block(self, event: Event) -> None:
         """Keep the first traceback: what is shown when no rule knows the cause."""
+        if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
+            self.crashed = True
         if not self.block and "Traceback (most recent call last):" in event.text:
             self.block_open, self.block_process = True, event.process
         if not self.block_open or event.process != self.block_process:
@@ -59,3 +62,11 @@ class Run:
         del self.block[1:-_BLOCK_LINES]  # its first line and the last ones, where the exception is
         if event.frames:
             self.block_open = False
+
+    def state(self) -> str:
+        """How it stands: a marker's word, failed when it ended in an exception, starting, or unknown."""
+        if self.status:
+            return self.status
+        if self.crashed:
+            return "failed"
+        return "starting" if self.phase else "unknown"

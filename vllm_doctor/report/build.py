@@ -55,14 +55,10 @@ def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
 
 def _status(run: Run, findings: tuple[Finding, ...]) -> str:
     """One of failed, serving, starting, stopped, unknown."""
-    if run.status == "failed":
-        return "failed"
     fatal = any(f.role in {"cause", "cascade"} and f.severity == "error" and not f.recovered for f in findings)
     if fatal and not run.serving_line:
         return "failed"
-    if run.status:
-        return run.status
-    return "starting" if run.phase else "unknown"
+    return run.state()
 
 
 def _finding(item: Fired, case: Case, clean: Callable[[Any], Any]) -> Finding:
