@@ -87,3 +87,16 @@ def test_starts_of_the_server(texts: list[str], runs: list[int]) -> None:
 def test_any_lines_are_read(texts: list[str]) -> None:
     for event in read(*[text.replace("\n", " ") for text in texts]):
         assert event.run >= 1
+
+
+def test_a_traceback_whose_head_is_cut_off_still_tells_its_calls() -> None:
+    events = read('  File "/a/vllm/worker.py", line 1, in profile_run', "    x()", "torch.OutOfMemoryError: CUDA out of memory.")
+    assert events[-1].frames == "/a/vllm/worker.py:profile_run"
+
+
+def test_words_before_the_head_of_a_traceback_are_a_message() -> None:
+    events = read("ERROR 05-06 10:00:01 [core.py:489] EngineCore hit an exception: Traceback (most recent call last):",
+                  'ERROR 05-06 10:00:01 [core.py:489]   File "/a/b.py", line 1, in f',
+                  "ERROR 05-06 10:00:01 [core.py:489] ValueError: x")
+    assert [event.is_code for event in events] == [False, True, False]
+    assert events[-1].frames == "/a/b.py:f"

@@ -35,7 +35,7 @@ class Case:
             arguments = self.typed.arguments()
             for name, definition in self.base.names.items():
                 if name not in facts and definition.args in arguments:
-                    told.add(name, arguments[definition.args], 0)
+                    told.add(name, definition.from_setting(arguments[definition.args]), 0)
             if "vllm_version" not in facts and self.typed.image_version:
                 told.add("vllm_version", self.typed.image_version, 0)
         if self.options.gpu_memory_gib is not None and "gpu_total_gib" not in facts:
@@ -69,7 +69,7 @@ class Case:
         own = FactStore(self.base.names)
         for name, raw in hit.values.items():
             own.add(name, raw, hit.line)
-        return {**self._common, **own.values(), "phase": hit.phase, "hits": hits.count}
+        return {**self._common, **own.values(), "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
 
     @cached_property
     def fired(self) -> list[ranking.Fired]:

@@ -169,7 +169,7 @@ class Diagnosis:
         for definition in self.base.names.values():
             key = getattr(definition, column)
             if key and key in settings.values:
-                run.facts.add(definition.name, settings.values[key], event.line, event.rank)
+                run.facts.add(definition.name, definition.from_setting(settings.values[key]), event.line, event.rank)
         if settings.kind != "config":
             if settings.values.get("model_tag") and "model" not in settings.values:
                 run.facts.add("model", settings.values["model_tag"], event.line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class DoctorError(Exception):
     """A problem to tell in one line; the command ends with status 2."""
@@ -13,3 +15,11 @@ class InputError(DoctorError):
 
 class RuleError(DoctorError):
     """A rule file that cannot be used; the text names file, line and column."""
+
+
+def did_you_mean(word: str, known: list[Any]) -> str:
+    """`; did you mean `x`?` when a known word is close, else nothing."""
+    import difflib  # noqa: PLC0415 - only when something is misspelt
+
+    close = difflib.get_close_matches(word, [str(name) for name in known if name], n=1, cutoff=0.6)
+    return f"; did you mean `{close[0]}`?" if close else ""

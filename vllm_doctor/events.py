@@ -99,8 +99,11 @@ class EventReader:
         run = self._runs.see(message, label)
         if _TRACEBACK in message:
             stream.frames, stream.inside, stream.detail = [], True, 0
-            yield Event(line.number, message, level, label, rank, run, is_code=True)
+            said = not message.lstrip(" |+").startswith(_TRACEBACK)  # `EngineCore hit an exception: Traceback …`
+            yield Event(line.number, message, level, label, rank, run, is_code=not said)
             return
+        if not stream.inside and _FRAME.match(message):  # the head of the traceback is cut off, or Ray's
+            stream.frames, stream.inside, stream.detail = [], True, 0
         if stream.inside:
             yield self._inside(stream, Event(line.number, message, level, label, rank, run))
             return

@@ -35,6 +35,11 @@ class FactName:
     config: str = ""
     flag: str = ""
     ignore: tuple[str, ...] = ()
+    args_unit: str = ""
+
+    def from_setting(self, value: Any) -> Any:
+        """The value of the argument as a captured text would read: a plain number of bytes gets its unit."""
+        return f"{value} B" if self.args_unit == "bytes" and str(value).isdigit() else value
 
 
 @dataclass(frozen=True, slots=True)

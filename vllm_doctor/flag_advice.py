@@ -33,7 +33,9 @@ __all__ = [
     "tool_parser_for",
     "unknown_flags",
     "unknown_flag_notes",
+    "with_key",
     "with_position_limit",
+    "with_renamed_key",
     "yarn_overrides",
 ]
 
@@ -469,3 +471,19 @@ def with_position_limit(overrides: Any, length: float) -> str | None:
                   and any(key.startswith("rope") and isinstance(inner[key], dict) for key in inner)), read)
     place["max_position_embeddings"] = int(length)
     return json.dumps(read)
+
+
+def with_key(settings: Any, key: str, value: Any) -> str | None:
+    """A JSON flag's settings with one key set; None when they are no mapping."""
+    text = as_json(settings)
+    read = json.loads(text) if text else None
+    return json.dumps({**read, key: value}) if isinstance(read, dict) else None
+
+
+def with_renamed_key(settings: Any, old: str, new: str) -> str | None:
+    """A JSON flag's settings with one key renamed, in its place; None when it is not there."""
+    text = as_json(settings)
+    read = json.loads(text) if text else None
+    if not isinstance(read, dict) or old not in read:
+        return None
+    return json.dumps({new if key == old else key: value for key, value in read.items()})

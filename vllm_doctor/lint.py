@@ -16,17 +16,17 @@ from jinja2 import meta
 from packaging.specifiers import InvalidSpecifier
 
 from vllm_doctor import flags, words
+from vllm_doctor.errors import did_you_mean
 from vllm_doctor.expressions import ExpressionError, parse
 from vllm_doctor.load import Load
 from vllm_doctor.releases import admitted
 from vllm_doctor.rules import Pattern, Rule, RuleBase
-from vllm_doctor.schema import did_you_mean
 
 DERIVED = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
     "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
 })
-SITUATION = frozenset({"phase", "run_phase", "status", "serving", "hits", "releases"})
+SITUATION = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _COMMON = ("INFO ", "throughput", "HTTP/1.1", "GET /", "POST /", " 200 OK", "it/s]", "Running:", "requests")
 

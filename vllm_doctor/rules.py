@@ -12,14 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from vllm_doctor import schema
+from vllm_doctor import rule_index
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
-from vllm_doctor.phases import PHASES
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,34 +130,31 @@ def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
 def builtin() -> RuleBase:
     """The rules that ship with vllm-doctor."""
     folder = rules_folder()
+    index = rule_index.read(folder)
     rules: dict[str, Rule] = {}
-    for phase in (*PHASES, "environment"):
-        for path in sorted((folder / phase).glob("*.yaml")):
-            rule = read_rule(path, trusted=True)
-            if rule.id in rules:
-                raise RuleError(f"{path}:1:1: the id `{rule.id}` is also in {rules[rule.id].path}")
-            rules[rule.id] = rule
-    facts = tuple(
-        _pattern(entry)
-        for path in sorted((folder / "facts").glob("*.yaml"))
-        if path.name != "names.yaml"
-        for entry in _yaml(path) or ()
-    )
+    for entry in index["rules"]:
+        path = str(folder / entry["path"])
+        try:
+            rule = _rule(entry, path)
+        except (KeyError, TypeError, AttributeError) as error:
+            check_text(_text(Path(path)), path)
+            raise RuleError(f"{path}:1:1: {error}") from error
+        if rule.id in rules:
+            raise RuleError(f"{path}:1:1: the id `{rule.id}` is also in {rules[rule.id].path}")
+        rules[rule.id] = rule
     names = {
         name: FactName(name, entry["type"], entry["merge"], entry["about"], entry.get("args", ""),
                        entry.get("config", ""), entry.get("flag", ""),
-                       tuple(str(value) for value in entry.get("ignore", ())))
-        for name, entry in _yaml(folder / "facts" / "names.yaml").items()
+                       tuple(str(value) for value in entry.get("ignore", ())), entry.get("args_unit", ""))
+        for name, entry in index["names"].items()
     }
     actions = {
-        name: Action(name, entry["title"], tuple(entry.get("steps", ())))
-        for name, entry in _yaml(folder / "actions.yaml").items()
+        name: Action(name, entry["title"], tuple(entry.get("steps", ()))) for name, entry in index["actions"].items()
     }
     markers = tuple(
-        Marker(_pattern(entry), entry.get("phase", ""), entry.get("status", ""))
-        for entry in _yaml(folder / "phases.yaml")
+        Marker(_pattern(entry), entry.get("phase", ""), entry.get("status", "")) for entry in index["markers"]
     )
-    return RuleBase(rules, facts, names, actions, markers)
+    return RuleBase(rules, tuple(_pattern(entry) for entry in index["facts"]), names, actions, markers)
 
 
 def _refuse_unusable(rules: Mapping[str, Rule], base: RuleBase) -> None:
@@ -185,20 +177,17 @@ def read_folder(folder: Path) -> dict[str, Rule]:
     return rules
 
 
-def read_rule(path: Path, *, trusted: bool = False) -> Rule:
-    """One rule file. Raises RuleError with file:line:column; a trusted file is only looked at closely when it fails."""
+def read_rule(path: Path) -> Rule:
+    """One rule file. Raises RuleError with file:line:column."""
     text = _text(path)
-    if not trusted:
-        check_text(text, str(path))
-    try:
-        return _rule(yaml.load(text, Loader=_Loader), str(path))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
-        check_text(text, str(path))
-        raise RuleError(f"{path}:1:1: {error}") from error
+    check_text(text, str(path))
+    return _rule(read_yaml(path), str(path))
 
 
 def check_text(text: str, path: str) -> None:
     """Raise RuleError when `text` has not the shape of a rule."""
+    from vllm_doctor import schema  # noqa: PLC0415 - see `read_yaml`
+
     schema.check(text, path)
 
 
@@ -211,8 +200,16 @@ def _text(path: Path) -> str:
         raise RuleError(f"{path}: {error.strerror}") from error
 
 
-def _yaml(path: Path) -> Any:
-    return yaml.load(_text(path), Loader=_Loader)  # noqa: S506 - a safe loader
+def read_yaml(path: Path) -> Any:
+    """What stands in a YAML file. Raises RuleError with file:line:column when it is none."""
+    import yaml  # noqa: PLC0415 - a start from the index does without it
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(_text(path), Loader=loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        check_text(_text(path), str(path))
+        raise RuleError(f"{path}:1:1: {error}") from error
 
 
 def _pattern(entry: Mapping[str, Any]) -> Pattern:

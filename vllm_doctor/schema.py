@@ -5,13 +5,12 @@ The schema is what editors and `vllm-doctor rules schema` get; the check reads t
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
 import yaml
 
-from vllm_doctor.errors import RuleError
+from vllm_doctor.errors import RuleError, did_you_mean
 from vllm_doctor.phases import PHASES
 
 _ID = r"^[a-z0-9]+(?:-[a-z0-9]+)*$"
@@ -201,9 +200,3 @@ def _check_mapping(node: yaml.MappingNode, schema: dict[str, Any], path: str, wh
     for name in schema.get("required", ()):
         if name not in seen:
             _fail(path, node, f"{what} lacks `{name}`")
-
-
-def did_you_mean(word: str, known: list[Any]) -> str:
-    """`; did you mean `x`?` when a known word is close, else nothing."""
-    close = difflib.get_close_matches(word, [str(name) for name in known if name], n=1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else ""

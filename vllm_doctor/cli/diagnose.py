@@ -10,12 +10,11 @@ import click
 
 from vllm_doctor.cli.options import RunNumber, check_ids, colored, columns, exit_status, gather, shared
 from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.errors import InputError
+from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.inputs import chunks
 from vllm_doctor.options import Options
 from vllm_doctor.report import to_json, to_text
 from vllm_doctor.report.model import Report
-from vllm_doctor.schema import did_you_mean
 
 _CHUNK = 1 << 18
 

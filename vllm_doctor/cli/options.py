@@ -78,8 +78,8 @@ def gather(values: dict[str, Any], run: int | None = None) -> Options:
 
 def check_ids(options: Options) -> None:
     """Raise InputError for a rule id nobody knows, with the nearest."""
+    from vllm_doctor.errors import did_you_mean  # noqa: PLC0415
     from vllm_doctor.rules import load  # noqa: PLC0415 - only when an id is named
-    from vllm_doctor.schema import did_you_mean  # noqa: PLC0415
 
     if options.only or options.ignore:
         known = load(options.rules).rules

@@ -46,8 +46,8 @@ def list_(format_: str, folders: tuple[str, ...]) -> None:
 @_FOLDERS
 def show(rule_id: str, folders: tuple[str, ...]) -> None:
     """The rule's file."""
+    from vllm_doctor.errors import did_you_mean  # noqa: PLC0415
     from vllm_doctor.rules import load  # noqa: PLC0415
-    from vllm_doctor.schema import did_you_mean  # noqa: PLC0415
 
     rules = load(folders).rules
     if rule_id not in rules:
