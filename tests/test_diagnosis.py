@@ -155,3 +155,21 @@ def test_a_traceback_that_the_start_went_past_is_no_failure() -> None:
            "ImportError: an optional extra\n"
            "INFO 05-06 10:00:09 [core.py:1] Initializing a V1 LLM engine (v0.8.5) with config: model='m'\n")
     assert diagnose(log.encode()).status == "starting"
+
+
+def test_a_catastrophic_pattern_of_a_user_is_stopped_and_named(tmp_path: Path) -> None:
+    from test_schema import GOOD
+
+    (tmp_path / "my-rule.yaml").write_text(
+        GOOD.replace("pattern: something is wrong", "pattern: something is wrong (a+)+$").replace(
+            "anchor: something is wrong", "anchor: something is wrong"), encoding="utf-8")
+    log = b"something is wrong " + b"a" * 60 + b"!\n"
+    report = diagnose(log * 3, Options(rules=(str(tmp_path),)))
+    assert report.notes[-1] == "Left out, too slow: my-rule: message."
+
+
+def test_a_rule_of_ones_own_fires(tmp_path: Path) -> None:
+    from test_schema import GOOD
+
+    (tmp_path / "my-rule.yaml").write_text(GOOD, encoding="utf-8")
+    assert diagnose(b"something is wrong\n", Options(rules=(str(tmp_path),))).primary == "my-rule"

@@ -220,6 +220,8 @@ class Diagnosis:
             notes.append(f"The log does not name the vLLM release; its wording fits {releases.words()}.")
         if self._lines.long_lines:
             notes.append(f"{self._lines.long_lines} very long lines were cut.")
+        if self._matcher.slow:
+            notes.append(f"Left out, too slow: {', '.join(self._matcher.slow)}.")
         return tuple(notes)
 
     def _recognised(self, run: Run) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from vllm_doctor.rules import Marker, Pattern, Rule, RuleBase
 
 _WINDOW = 16_384  # of a very long message only the part around the anchor is searched
 _KEEP = 6
+TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,13 @@ def compiled(regex: str) -> re.Pattern[str]:
 
 
 class Matcher:
-    """All patterns of a rule base behind one scanner of their anchors."""
+    """All patterns of a rule base behind one scanner of their anchors.
+
+    `slow` names the patterns of a user's rules that took longer than TIME_LIMIT on a line: they are left out from then on.
+    """
 
     def __init__(self, base: RuleBase) -> None:
+        self.slow: dict[str, None] = {}
         self._anchors = Anchors()
         for marker in base.markers:
             self._anchors.add(marker.pattern.anchor, Waiting(marker.pattern, marker=marker))
@@ -95,7 +100,14 @@ class Matcher:
             pattern = waiting.pattern
             if pattern.level and event.level not in pattern.level:
                 continue
-            match = search(pattern, event)
+            name = f"{waiting.rule.id if waiting.rule else ''}: {pattern.id}"
+            if name in self.slow:
+                continue
+            try:
+                match = search(pattern, event)
+            except TimeoutError:
+                self.slow[name] = None
+                continue
             if match is None:
                 continue
             if pattern.frames and not compiled(pattern.frames).search(event.frames):
@@ -116,12 +128,23 @@ def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
     if len(text) > _WINDOW:
         begin = max(0, text.find(pattern.anchor) - _WINDOW // 2)
         text = text[begin:begin + _WINDOW]
-    match = compiled(pattern.regex).search(text)
+    match = _search(pattern, text)
     if match is None and event.context:
         before = len(event.context)
-        match = compiled(pattern.regex).search(f"{event.context}\n{text}")
+        match = _search(pattern, f"{event.context}\n{text}")
         if match is not None and match.end() <= before:
             return None
+    return match
+
+
+def _search(pattern: Pattern, text: str) -> re.Match[str] | None:
+    """Our own patterns are linted and tested; a user's runs in an engine that can be stopped. Raises TimeoutError."""
+    if not pattern.own:
+        return compiled(pattern.regex).search(text)
+    import regex  # noqa: PLC0415 - only for rules of one's own
+
+    found: Any = regex.compile(pattern.regex).search(text, timeout=TIME_LIMIT)
+    match: re.Match[str] | None = found
     return match
 
 

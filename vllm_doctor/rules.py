@@ -19,7 +19,7 @@ from vllm_doctor.facts import FactName
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One wording. `regex` is searched in a message that holds `anchor`."""
+    """One wording. `regex` is searched in a message that holds `anchor`; one of a user's rules (`own`) for a limited time."""
 
     id: str
     anchor: str
@@ -30,6 +30,7 @@ class Pattern:
     level: tuple[str, ...] = ()
     phase: tuple[str, ...] = ()
     set: Mapping[str, Any] = field(default_factory=dict)
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ def read_rule(path: Path) -> Rule:
     """One rule file. Raises RuleError with file:line:column."""
     text = _text(path)
     check_text(text, str(path))
-    return _rule(read_yaml(path), str(path))
+    return _rule(read_yaml(path), str(path), own=True)
 
 
 def check_text(text: str, path: str) -> None:
@@ -212,7 +213,7 @@ def read_yaml(path: Path) -> Any:
         raise RuleError(f"{path}:1:1: {error}") from error
 
 
-def _pattern(entry: Mapping[str, Any]) -> Pattern:
+def _pattern(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:
     return Pattern(
         id=entry["id"],
         anchor=entry["anchor"],
@@ -223,6 +224,7 @@ def _pattern(entry: Mapping[str, Any]) -> Pattern:
         level=tuple(entry.get("level", ())),
         phase=_phases(entry.get("phase")),
         set=entry.get("set", {}),
+        own=own,
     )
 
 
@@ -251,7 +253,7 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if value else ()
 
 
-def _rule(entry: Mapping[str, Any], path: str) -> Rule:
+def _rule(entry: Mapping[str, Any], path: str, *, own: bool = False) -> Rule:
     match = entry["match"]
     return Rule(
         id=entry["id"],
@@ -259,9 +261,9 @@ def _rule(entry: Mapping[str, Any], path: str) -> Rule:
         severity=entry["severity"],
         phase=entry["phase"],
         role=entry["role"],
-        any=tuple(_pattern(item) for item in match["any"]),
-        also=tuple(_pattern(item) for item in match.get("also", ())),
-        absent=tuple(_pattern(item) for item in match.get("absent", ())),
+        any=tuple(_pattern(item, own=own) for item in match["any"]),
+        also=tuple(_pattern(item, own=own) for item in match.get("also", ())),
+        absent=tuple(_pattern(item, own=own) for item in match.get("absent", ())),
         when=_texts(match.get("when")),
         unless=_texts(match.get("unless")),
         refines=_texts(entry.get("refines")),

@@ -45,7 +45,7 @@ from vllm_doctor.solver.parallel import (
     pipeline_stage_need,
     tensor_parallel_for,
 )
-from vllm_doctor.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, MIB, roundest
+from vllm_doctor.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, MIB, roundest  # noqa: F401 - read by name
 from vllm_doctor.solver.utilization import (
     equivalent_utilization,
     suggested_utilization,
