@@ -161,8 +161,7 @@ def test_a_catastrophic_pattern_of_a_user_is_stopped_and_named(tmp_path: Path) -
     from test_schema import GOOD
 
     (tmp_path / "my-rule.yaml").write_text(
-        GOOD.replace("pattern: something is wrong", "pattern: something is wrong (a+)+$").replace(
-            "anchor: something is wrong", "anchor: something is wrong"), encoding="utf-8")
+        GOOD.replace("pattern: something is wrong", "pattern: something is wrong (a|aa)+$"), encoding="utf-8")
     log = b"something is wrong " + b"a" * 60 + b"!\n"
     report = diagnose(log * 3, Options(rules=(str(tmp_path),)))
     assert report.notes[-1] == "Left out, too slow: my-rule: message."

@@ -78,7 +78,7 @@ def compiled(regex: str) -> re.Pattern[str]:
 class Matcher:
     """All patterns of a rule base behind one scanner of their anchors.
 
-    `slow` names the patterns of a user's rules that took longer than TIME_LIMIT on a line: they are left out from then on.
+    `slow` names the patterns of a user's rules that took longer than TIME_LIMIT on a line; they are then left out.
     """
 
     def __init__(self, base: RuleBase) -> None:

@@ -19,7 +19,7 @@ from vllm_doctor.facts import FactName
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One wording. `regex` is searched in a message that holds `anchor`; one of a user's rules (`own`) for a limited time."""
+    """One wording. `regex` is searched in a message that holds `anchor`; that of a user's rule (`own`) with a limit."""
 
     id: str
     anchor: str
