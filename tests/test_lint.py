@@ -13,8 +13,8 @@ from test_schema import GOOD
 
 
 def problems(tmp_path: Path, text: str, name: str = "my-rule.yaml", folder: str = "config") -> list[str]:
-    path = tmp_path / folder / name
-    path.parent.mkdir()
+    path = tmp_path / "rules" / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     rule = read_rule(path)
     base = builtin()
@@ -61,5 +61,4 @@ def test_the_place_is_told(tmp_path: Path) -> None:
 
 def test_name_and_folder(tmp_path: Path) -> None:
     assert "1: the file must be named my-rule.yaml" in problems(tmp_path, GOOD, name="other.yaml")
-    assert "4: the file belongs into the folder config/" in problems(tmp_path / "x", GOOD, folder="api") if (
-        (tmp_path / "x").mkdir() is None) else False
+    assert "4: the file belongs into the folder config/" in problems(tmp_path, GOOD, folder="api")

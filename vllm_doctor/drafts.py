@@ -30,7 +30,7 @@ match:
       pattern: >-
         {pattern}
 explain: |
-  Say what happened, mechanically, with this log's numbers ({{{{ fact_name }}}}).
+  Say what happened, mechanically, with this log's numbers (as in: vLLM {{{{ vllm_version }}}}).
 fixes:
   - id: first
     title: Say what to do, in one line

@@ -77,7 +77,7 @@ def _identity(rule: Rule, base: RuleBase) -> Complaints:
     path = Path(rule.path)
     if path.stem != rule.id:
         yield f"the file must be named {rule.id}.yaml", "id:"
-    if path.parent.name not in {rule.phase, "environment"} and base.rules.get(rule.id) is rule:
+    if path.parent.name not in {rule.phase, "environment"} and path.parent.parent.name in {"rules", "_rules"}:
         yield f"the file belongs into the folder {rule.phase}/", "phase:"
     if rule.title.rstrip().endswith("."):
         yield "the title ends with a full stop", "title:"

@@ -1,0 +1,57 @@
+"""The five minutes of a newcomer: draft from a log, test, lint, use."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from vllm_doctor.cli.root import cli
+
+LOG = """\
+INFO 05-06 10:00:00 [api_server.py:1042] vLLM API server version 0.8.5
+ERROR 05-06 10:00:09 [core.py:396] EngineCore failed to start.
+ERROR 05-06 10:00:09 [core.py:396] Traceback (most recent call last):
+ERROR 05-06 10:00:09 [core.py:396]   File "/opt/venv/vllm/v1/engine/core.py", line 387, in run_engine_core
+ERROR 05-06 10:00:09 [core.py:396]     engine_core = EngineCoreProc(*args, **kwargs)
+ERROR 05-06 10:00:09 [core.py:396] ValueError: The frobnicator supports at most 8 widgets, but 12 were given.
+RuntimeError: Engine core initialization failed. See root cause above.
+"""
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_from_a_log_to_a_rule_that_fires(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(LOG, encoding="utf-8")
+    assert "no rule knows the cause" in run("diagnose", str(log))[1]
+    mine = tmp_path / "mine"
+    assert run("rules", "new", "too-many-widgets", "--from", str(log), "--into", str(mine))[0] == 0
+    rule = mine / "too-many-widgets.yaml"
+    assert "supports at most [\\d.,]+ widgets, but [\\d.,]+ were given" in rule.read_text(encoding="utf-8")
+    assert run("rules", "test", str(rule)) == (0, "2 passed, 0 failed\n")
+    assert run("rules", "lint", str(rule)) == (0, "1 rules, 0 problems\n")
+    status, out = run("diagnose", str(log), "--rules", str(mine))
+    assert status == 1
+    assert re.search(r"too-many-widgets, phase config", out)
+
+
+def test_the_line_can_be_named_and_must_exist(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(LOG, encoding="utf-8")
+    assert run("rules", "new", "a", "--from", str(log), "--line", "2", "--into", str(tmp_path))[0] == 0
+    assert "EngineCore failed to start" in (tmp_path / "a.yaml").read_text(encoding="utf-8")
+    assert "there is no line 99" in run("rules", "new", "b", "--from", str(log), "--line", "99")[1]
+    assert "exists already" in run("rules", "new", "a", "--from", str(log), "--into", str(tmp_path))[1]
+    assert "is no id" in run("rules", "new", "Not An Id", "--into", str(tmp_path))[1]
+
+
+def test_a_secret_in_the_line_does_not_get_into_the_rule(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("RuntimeError: bad token hf_abcdefghijklmnopqrstuvwxyz0123456789\n", encoding="utf-8")
+    assert run("rules", "new", "a", "--from", str(log), "--line", "1", "--into", str(tmp_path))[0] == 0
+    assert "abcdefghijklmnop" not in (tmp_path / "a.yaml").read_text(encoding="utf-8")
