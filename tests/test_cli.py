@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,38 @@ def test_a_rule_that_could_not_be_used_is_refused_at_once(tmp_path: Path, old: s
     assert status == 2
     assert problem in err
     assert err.startswith(f"vllm-doctor: {tmp_path}/my-rule.yaml:")
+
+
+def slowly(log: bytes, pause: float, *arguments: str) -> bytes:
+    with subprocess.Popen([sys.executable, "-m", "vllm_doctor", "watch", *arguments], stdin=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        process.stdin.write(log)
+        process.stdin.flush()
+        time.sleep(pause)
+        return process.communicate(timeout=30)[1]
+
+
+STALLED = (b"INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5\n"
+           b"INFO 05-06 10:00:03 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m', "
+           b"tensor_parallel_size=2\nINFO 05-06 10:00:09 [gpu_model_runner.py:1] Starting to load model m...\n")
+
+
+def test_a_start_that_stands_still_is_told_once() -> None:
+    err = slowly(STALLED, 4, "--stall-after", "1")
+    assert err.count(b"The start stands still: no line for ") == 1
+    assert b"in the phase weights" in err
+
+
+def test_ranks_that_wait_for_each_other_are_told_with_their_fixes() -> None:
+    log = STALLED.replace(b"[gpu_model_runner.py:1] Starting to load model m...", b"[pynccl.py:69] vLLM is using nccl==2.21.5")
+    err = slowly(log, 3, "--stall-after", "1")
+    assert b"nccl-p2p-hang" in err.partition(b"The start stands still")[2]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--stall-after", "0"]])
+def test_a_slow_start_is_no_stall(arguments: list[str]) -> None:
+    assert slowly(STALLED, 2, *arguments) == b""
+
+
+def test_an_idle_server_is_no_stall() -> None:
+    assert slowly(HEALTHY.read_bytes().partition(b"shutdown triggered")[0], 3, "--stall-after", "1") == b""

@@ -119,6 +119,7 @@ class Diagnosis:
 
     def _event(self, run: Run, event: Event) -> None:
         run.events += 1
+        run.last_line = event.line
         run.remember_block(event)
         if event.is_code:
             return
@@ -190,6 +191,19 @@ class Diagnosis:
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._finder.command if run is self.runs[-1] else None)
         return Case(run, self.base, self.options, typed)
+
+    def stall(self, seconds: float, after: float | None = None) -> Report | None:
+        """The report when no line came for `seconds`, if that is a stall in the phase reached; None when it is not.
+
+        `after` is the user's bound in place of the phase's own. A server that serves may be idle.
+        """
+        from vllm_doctor.stalls import stalled  # noqa: PLC0415 - only `watch` needs it
+
+        run = self.runs[-1]
+        stall = self.base.stalls.get(run.phase or "args")
+        if stall is None or run.status or seconds < (stall.after if after is None else after):
+            return None
+        return stalled(self.snapshot(), self.case(run), stall, seconds)
 
     def chosen_run(self) -> Run:
         """The run the report is about. Raises InputError when there is no run of the number asked for."""

@@ -47,6 +47,7 @@ def make(folder: Path) -> dict[str, Any]:
         "names": read_yaml(folder / "facts" / "names.yaml"),
         "actions": read_yaml(folder / "actions.yaml"),
         "markers": read_yaml(folder / "phases.yaml"),
+        "stalls": read_yaml(folder / "stalls.yaml"),
     }
 
 

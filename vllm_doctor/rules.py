@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -96,6 +97,17 @@ class Marker:
     status: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """How long a phase may stay without a line (seconds), what most often holds it up, the rule that says more."""
+
+    phase: str
+    after: float
+    likely: str
+    rule: str = ""
+    when: str = ""
+
+
 @dataclass(frozen=True)
 class RuleBase:
     """Everything that stands in `rules/`."""
@@ -105,6 +117,7 @@ class RuleBase:
     names: Mapping[str, FactName]
     actions: Mapping[str, Action]
     markers: tuple[Marker, ...]
+    stalls: Mapping[str, Stall] = field(default_factory=dict)
 
 
 def rules_folder() -> Path:
@@ -119,12 +132,11 @@ def rules_folder() -> Path:
 def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
     """The built-in rules and those of `folders`; the same id overrides. Raises RuleError with file:line:column."""
     base = builtin()
-    rules = dict(base.rules)
     for folder in folders:
         own = read_folder(Path(folder))
-        rules.update(own)
-        _refuse_unusable(own, RuleBase(rules, base.facts, base.names, base.actions, base.markers))
-    return RuleBase(rules, base.facts, base.names, base.actions, base.markers)
+        base = dataclasses.replace(base, rules={**base.rules, **own})
+        _refuse_unusable(own, base)
+    return base
 
 
 @lru_cache(maxsize=1)
@@ -155,7 +167,8 @@ def builtin() -> RuleBase:
     markers = tuple(
         Marker(_pattern(entry), entry.get("phase", ""), entry.get("status", "")) for entry in index["markers"]
     )
-    return RuleBase(rules, tuple(_pattern(entry) for entry in index["facts"]), names, actions, markers)
+    stalls = {phase: Stall(phase, **entry) for phase, entry in index["stalls"].items()}
+    return RuleBase(rules, tuple(_pattern(entry) for entry in index["facts"]), names, actions, markers, stalls)
 
 
 def _refuse_unusable(rules: Mapping[str, Rule], base: RuleBase) -> None:

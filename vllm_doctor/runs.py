@@ -36,6 +36,7 @@ class Run:
     block_open: bool = False
     crashed: bool = False  # an exception ended a traceback and the start went no further since
     events: int = 0
+    last_line: int = 0
 
     def advance(self, phase: str, status: str, line: int) -> None:
         """Note how far the start has come and how it stands.

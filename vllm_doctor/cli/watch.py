@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +14,20 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vllm_doctor.diagnosis import Diagnosis
     from vllm_doctor.report.model import Report
+
+_PULSE = 0.5  # seconds between two looks at the clock while nothing comes
 
 
 @click.command("watch")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
               help="json: one report a line, at each change of the cause.")
 @click.option("--output", metavar="FILE", help="Write the last report there as well.")
+@click.option("--stall-after", type=click.FloatRange(min=0), metavar="SECONDS",
+              help="Silence of a start that is a stall (default: by phase, 180 to 900; 0: never).")
 @click.option("--once", is_flag=True, help="End after the first certain cause, or when the server serves.")
 @shared
 def command(format_: str, output: str | None, once: bool, **values: Any) -> None:
@@ -52,7 +60,7 @@ class Voice:
 
         diagnosis = Diagnosis(self._options, "standard input", live=True)
         missed = 0
-        for piece in reader:
+        for piece in self._pieces(reader, diagnosis):
             if isinstance(piece, pipe.Gap):
                 diagnosis.skip(piece.lines)
                 missed += piece.size
@@ -74,13 +82,36 @@ class Voice:
             self._save(report)
         return exit_status([report], self._values["fail_on"])
 
+    def _pieces(self, reader: pipe.Reader, diagnosis: Diagnosis) -> Iterator[bytes | pipe.Gap]:
+        """What comes; while nothing does, a start that stands still is told, once a phase."""
+        source = iter(reader)
+        last, told = time.monotonic(), ""
+        while True:
+            if not reader.wait(_PULSE):
+                phase = diagnosis.runs[-1].phase
+                if phase != told or not told:
+                    report = self._stall(diagnosis, time.monotonic() - last)
+                    if report is not None:
+                        told = phase or "args"
+                        self._speak(report, whole=False)
+                continue
+            piece = next(source, None)
+            if piece is None:
+                return
+            last = time.monotonic()
+            yield piece
+
+    def _stall(self, diagnosis: Diagnosis, seconds: float) -> Report | None:
+        after = self._values.get("stall_after")
+        return None if after == 0 else diagnosis.stall(seconds, after)
+
     def _speak(self, report: Report, *, whole: bool) -> None:
         from vllm_doctor.report import to_json, to_text  # noqa: PLC0415 - see `listen`
 
         if self._format == "json":
             click.echo(to_json.render_line(report), nl=False, err=True)
             return
-        silent = report.worst() in {None, "info"} and not self._values["verbose"]
+        silent = report.worst() in {None, "info"} and report.status != "stalled" and not self._values["verbose"]
         if silent:
             return
         text = to_text.render(report, width=columns(self._values["width"]), verbose=self._values["verbose"],

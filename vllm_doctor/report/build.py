@@ -24,10 +24,10 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
     """The report on one run."""
     run = case.run
     clean = _cleaner(case.options.show_secrets)
-    findings = tuple(_finding(item, case, clean) for item in case.fired)
-    causes = [finding for finding in findings if finding.role == "cause" and not finding.recovered]
+    findings = tuple(finding(item, case) for item in case.fired)
+    causes = [item for item in findings if item.role == "cause" and not item.recovered]
     status = _status(run, findings)
-    explained = any(finding.severity == "error" for finding in causes)
+    explained = any(item.severity == "error" for item in causes)
     return Report(
         source=source,
         status=status,
@@ -61,7 +61,9 @@ def _status(run: Run, findings: tuple[Finding, ...]) -> str:
     return run.state()
 
 
-def _finding(item: Fired, case: Case, clean: Callable[[Any], Any]) -> Finding:
+def finding(item: Fired, case: Case) -> Finding:
+    """What a rule that fired says about this case."""
+    clean = _cleaner(case.options.show_secrets)
     rule, hits = item.rule, item.hits
     known = case.known(hits)
     known.update(fixes.let(rule, known))

@@ -1,0 +1,103 @@
+"""Make untrusted text inert in each format: the log's words are shown, never obeyed.
+
+Every function takes text as it stands in the report (secrets masked already) and shows control characters and
+direction marks as `<U+202E>` itself, so a writer can't forget it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vllm_doctor.redact import safe_text
+
+__all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown", "one_line", "relative_path",
+           "workflow_data", "workflow_property", "xml_text"]
+
+# A build runner reads its own standard output: GitHub `::error::` at the start of a line and `##[error]` anywhere in
+# it, Azure `##vso[...]`, TeamCity `##teamcity[...]`.
+_LEGACY_COMMAND = re.compile(r"##(?=\w*\[)")
+_COMMAND = re.compile(r"(?m)^([^\S\n]*):(?=:)")
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, what a terminal would obey shown."""
+    return " ".join(safe_text(text).split())
+
+
+def inert_text(text: str) -> str:
+    """Plain text whose lines no build runner takes for a command: `: :error`, `# #[error]`."""
+    return _LEGACY_COMMAND.sub("# #", _COMMAND.sub(r"\1: ", text))
+
+
+def inert_json(text: str) -> str:
+    """The same JSON document without `##[`. (`::` never starts a line of JSON.)"""
+    return _LEGACY_COMMAND.sub(r"#\\u0023", text)
+
+
+def inert_markup(text: str) -> str:
+    """The same XML or HTML document without `##[` and without `::` at the start of a line."""
+    return _LEGACY_COMMAND.sub("#&#35;", _COMMAND.sub(r"\1&#58;", text))
+
+
+def workflow_data(text: str) -> str:
+    """The message of a GitHub workflow command."""
+    made = _LEGACY_COMMAND.sub("# #", safe_text(text))
+    return made.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def workflow_property(text: str) -> str:
+    """A property (`title=`, `file=`) of a GitHub workflow command."""
+    return workflow_data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+_MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
+_MENTION = re.compile(r"([@#!%]|\\[~$])(?=\w)")  # @user #12 !12 %milestone ~label $snippet
+_URL = re.compile(r":(?=//)|(?<=www)(?=\.)|:(?=[\w+-]+:)", re.IGNORECASE)  # autolinks, :emoji:
+_BLOCK_START = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[-+](?:[-+\s]|$))|(?=[=#]))")
+_BREAK = "&#8203;"  # a zero-width space, written so that it is seen in the source
+
+
+def markdown(text: str) -> str:
+    """`text` as one line of Markdown prose that is no structure: no mention, link, image, heading, list, table, HTML.
+
+    Code hosts look for mentions and addresses after Markdown was read, where a backslash is gone already; a zero-width
+    space (as `&#8203;`) breaks those.
+    """
+    made = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    made = _MARKDOWN.sub(lambda match: "\\" + match[0], made)
+    made = _MENTION.sub(lambda match: match[1] + _BREAK, made)
+    made = _URL.sub(lambda match: match[0] + _BREAK, made)
+    return _BLOCK_START.sub(r"\1\\", made)
+
+
+def code_block(text: str, language: str = "") -> str:
+    """A fenced block of Markdown that its text can't close: the fence is longer than any run of backticks in it."""
+    body = inert_text(safe_text(text)).rstrip("\n")
+    longest = max((len(run) for run in re.findall("`+", body)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, production 2
+
+
+def xml_text(text: str) -> str:
+    """`text` without the characters XML 1.0 forbids (shown instead); the writer escapes the markup."""
+    return _NOT_XML.sub(lambda match: f"<U+{ord(match[0]):04X}>", safe_text(text))
+
+
+_COMPRESSED = (".gz", ".xz", ".bz2", ".zst")  # the report's line numbers are not those of such a file
+_DRIVE = re.compile(r"^[A-Za-z]:")
+
+
+def relative_path(path: str) -> str | None:
+    """The log's path with slashes when it may be repository-relative, or None: standard input, absolute, outside."""
+    made = path.replace("\\", "/")
+    while made.startswith("./"):
+        made = made[2:].lstrip("/")
+    if not made or made == "-" or made.startswith(("/", "~")) or _DRIVE.match(made) or "://" in made:
+        return None
+    parts = made.split("/")
+    if ".." in parts or made.lower().endswith(_COMPRESSED) or safe_text(made) != made or not made.isprintable():
+        return None
+    return made

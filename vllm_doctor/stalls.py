@@ -1,0 +1,27 @@
+"""A start that stands still: told by `watch`, which alone knows the time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from vllm_doctor import expressions
+from vllm_doctor.case import Case
+from vllm_doctor.match import Hit, Hits
+from vllm_doctor.ranking import Fired
+from vllm_doctor.report.build import finding
+from vllm_doctor.report.model import Report
+from vllm_doctor.rules import Stall
+
+
+def stalled(report: Report, case: Case, stall: Stall, seconds: float) -> Report:
+    """The report of a start without a line for `seconds`: status `stalled`, with the likely cause."""
+    note = f"no line for {seconds:.0f} s in the phase {stall.phase}. Most often it is {stall.likely}."
+    findings = report.findings
+    rule = case.base.rules.get(stall.rule)
+    known = rule is not None and all(item.id != stall.rule for item in findings)
+    if rule is not None and known and (not stall.when or expressions.parse(stall.when).holds(case.facts)):
+        hits = Hits()
+        hits.add(Hit("stall", max(case.run.last_line, 1), note, None, "", stall.phase, {}))
+        findings = (finding(Fired(rule, hits), case), *findings)
+    primary = report.primary or (stall.rule if findings != report.findings else None)
+    return dataclasses.replace(report, status="stalled", findings=findings, primary=primary, notes=(note, *report.notes))
