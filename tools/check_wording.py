@@ -1,12 +1,12 @@
-"""Check rules/facts against the sources of vLLM: does every line that shows a fact give the fact?
+"""Check rules/facts against the sources of vLLM: every line that shows a fact must give the fact.
 
     python tools/check_wording.py SDISTS_DIR [--only 0.33.0 ...] [--since 0.2.0] [--table FILE.md]
 
 SDISTS_DIR holds vllm-<version>/ (tools/sdists.py). Of each release every message template is read by `ast` (logger
 calls, `raise`, assertions, strings that are joined or formatted first), filled with sample values, and given to the
-patterns of rules/facts. CLUES says how a placeholder is known to be a fact: by the words around it, loosely, so that
-a new wording shows up here as "not covered" instead of passing in silence. NO_FACT names the look-alikes, with the
-reason. Nothing of vLLM is imported or run, and no text of vLLM is written: the table has ids, counts and releases.
+patterns of rules/facts. tools/wording_clues.yaml says how a placeholder is known to be a fact: by the words around
+it, loosely, so that a new wording shows up here as "not covered" instead of passing in silence; it also names the
+look-alikes, with the reason. Nothing of vLLM is imported or run, and no text of vLLM is written: the table has ids, counts and releases.
 
 Exit status 1 when a template is not covered, a pattern's `vllm` is shorter than the life of its wording, or a pattern
 says an engine that its own source contradicts.
@@ -51,7 +51,7 @@ class Clues:
             fact: [(re.compile(before), re.compile(after)) for before, after in clues]
             for fact, clues in data["clues"].items()
         }
-        self.lookalike = re.compile(data["lookalike"])
+        self.lookalike = [(re.compile(before), re.compile(after)) for before, after in data["lookalike"]]
         self.no_fact = [re.compile(words) for words, _ in data["no_fact"]]
         self.of_fact: dict[str, list[str]] = data["facts"]
         self.of_expression = [(re.compile(words), texts) for words, *texts in data["expressions"]]
@@ -76,7 +76,7 @@ class Clues:
             )
             if fact is not None:
                 found[at] = fact
-            elif self.lookalike.match(after) and template.kind != "text":
+            elif template.kind != "text" and any(b.search(before) and a.search(after) for b, a in self.lookalike):
                 found[at] = ""
         return found
 
@@ -93,7 +93,7 @@ class Clues:
         """The text of one placeholder. `choice` picks among several that are possible."""
         kind = part.spec[-1:]
         numeric = self.types.get(fact) in {"gib", "int", "float"}
-        texts = next((texts for words, texts in self.of_expression if words.search(part.expression)), [])
+        texts: list[str] = next((texts for words, texts in self.of_expression if words.search(part.expression)), [])
         if (kind and kind in "diouxeEfFgG") or (numeric and texts and not _MEASURE.match(texts[0])):
             texts = []
         texts = self.of_fact.get(fact, texts)

@@ -61,7 +61,7 @@ class Reader(ast.NodeVisitor):
         self._names: list[dict[str, Parts]] = [{}]
         self._lists: list[dict[str, list[Parts]]] = [{}]
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """A function has its own strings under its own names."""
         self._names.append({})
         self._lists.append({})
@@ -70,7 +70,7 @@ class Reader(ast.NodeVisitor):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "join"
             and call.args and isinstance(call.args[0], ast.Name)
         }
-        for statement in ast.walk(node):
+        for statement in sorted(ast.walk(node), key=lambda inner: getattr(inner, "lineno", 0)):  # in the order of writing
             self._remember(statement, joined)
         self.generic_visit(node)
         self._names.pop()
@@ -78,18 +78,18 @@ class Reader(ast.NodeVisitor):
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
-    def visit_Module(self, node: ast.Module) -> None:  # noqa: N802
+    def visit_Module(self, node: ast.Module) -> None:
         """Constants of the module serve all its functions."""
         for statement in node.body:
             self._remember(statement)
         self.generic_visit(node)
 
-    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802
+    def visit_Expr(self, node: ast.Expr) -> None:
         """A string that stands alone is documentation, or left over."""
         if not isinstance(node.value, (ast.Constant, ast.JoinedStr)):
             self.generic_visit(node)
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> None:
         """A call of a logger, or of something that may be one."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if node.args:
@@ -100,7 +100,7 @@ class Reader(ast.NodeVisitor):
                 self._add(node.args[at], _printf(parts, node.args[at + 1 :]), "log" if logs else "text")
         self.generic_visit(node)
 
-    def visit_Raise(self, node: ast.Raise) -> None:  # noqa: N802
+    def visit_Raise(self, node: ast.Raise) -> None:
         """An exception's text. Several arguments are printed as a tuple."""
         if isinstance(node.exc, ast.Call):
             texts = [self.parts(argument) for argument in node.exc.args]

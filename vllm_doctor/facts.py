@@ -74,6 +74,10 @@ def convert(kind: str, text: Any) -> Any:
     if kind == "float":
         match = _QUANTITY.match(words)
         return _number(match[1], 1.0) if match else None
+    if kind == "capability":  # a compute capability: 7.5, or 75 where vLLM prints it times ten
+        match = _QUANTITY.match(words)
+        value = _number(match[1], 1.0) if match else None
+        return value / 10 if value is not None and value >= 20 else value
     if kind == "int":
         match = _INTEGER.match(words)
         if not match:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vllm_doctor import flag_advice, phases, solver
+from vllm_doctor import flag_advice, flag_values, model_families, phases, solver
 from vllm_doctor.releases import Releases
 
 
@@ -68,11 +68,12 @@ def power_of_two_divisor(value: float, limit: float) -> int | None:
 def aligned_parallel(shard: float, parallel: float, unit: float) -> int | None:
     """The largest number of ranks below `parallel` whose share of the split dimension is a whole number of units.
 
-    `shard` is the share at `parallel` ranks. None when none is, not even a single rank.
+    `shard` is the share at `parallel` ranks; only divisors of `parallel` count, for they divide the heads as well.
+    None when none fits, not even a single rank.
     """
     whole = int(shard) * int(parallel)
-    ranks = range(int(parallel) - 1, 0, -1)
-    return next((number for number in ranks if whole % number == 0 and (whole // number) % int(unit) == 0), None)
+    ranks = (number for number in range(int(parallel) - 1, 0, -1) if int(parallel) % number == 0)
+    return next((number for number in ranks if (whole // number) % int(unit) == 0), None)
 
 
 def or_else(value: Any = None, fallback: Any = None) -> Any:
@@ -178,4 +179,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in _OWN},
     **{name: getattr(solver, name) for name in solver.__all__},
     **{name: getattr(flag_advice, name) for name in flag_advice.__all__},
+    **{name: getattr(flag_values, name) for name in flag_values.__all__},
+    **{name: getattr(model_families, name) for name in model_families.__all__},
 }

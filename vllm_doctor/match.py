@@ -75,6 +75,21 @@ def compiled(regex: str) -> re.Pattern[str]:
     return re.compile(regex)
 
 
+@lru_cache(maxsize=4)
+def _anchors(base: RuleBase) -> Anchors:
+    """The anchors of all patterns of a rule base, compiled once."""
+    made = Anchors()
+    for marker in base.markers:
+        made.add(marker.pattern.anchor, Waiting(marker.pattern, marker=marker))
+    for pattern in base.facts:
+        made.add(pattern.anchor, Waiting(pattern))
+    for rule in base.rules.values():
+        for part, patterns in (("any", rule.any), ("also", rule.also), ("absent", rule.absent)):
+            for pattern in patterns:
+                made.add(pattern.anchor, Waiting(pattern, rule, part))
+    return made
+
+
 class Matcher:
     """All patterns of a rule base behind one scanner of their anchors.
 
@@ -83,15 +98,7 @@ class Matcher:
 
     def __init__(self, base: RuleBase) -> None:
         self.slow: dict[str, None] = {}
-        self._anchors = Anchors()
-        for marker in base.markers:
-            self._anchors.add(marker.pattern.anchor, Waiting(marker.pattern, marker=marker))
-        for pattern in base.facts:
-            self._anchors.add(pattern.anchor, Waiting(pattern))
-        for rule in base.rules.values():
-            for part, patterns in (("any", rule.any), ("also", rule.also), ("absent", rule.absent)):
-                for pattern in patterns:
-                    self._anchors.add(pattern.anchor, Waiting(pattern, rule, part))
+        self._anchors = _anchors(base)
 
     def matches(self, event: Event) -> list[tuple[Waiting, re.Match[str]]]:
         """The patterns that match the event's message. Where in the start it stands is for the caller to weigh."""

@@ -13,16 +13,17 @@ from vllm_doctor.model_fields import Fields
 
 Kind = Literal["full", "sliding", "mla", "indexer"]
 
-# model_arch_config_convertor.is_deepseek_mla of 0.32, less those whose cache is compressed further (not supported here).
+# model_arch_config_convertor.is_deepseek_mla of 0.32, less those whose cache has rules of its own.
 _MLA = frozenset({
     "axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_mtp", "glm_moe_dsa", "glm4_moe_lite", "kimi_k2",
-    "kimi_linear", "longcat_flash", "pangu_ultra_moe"})
+    "pangu_ultra_moe"})
 # Their caches follow rules of their own (compressed latents, several state kinds, encoders, pooled blocks).
 _UNKNOWN = frozenset({
     "deepseek_v4", "deepseek_v41", "zamba2", "plamo2", "minimax", "minimax_text_01", "bailing_hybrid", "qwen4_exp",
-    "kimi_k3", "glm5_next", "longcat_flash", "whisper", "t5", "bart", "mllama", "rwkv", "inkling", "minimax_m3"})
+    "kimi_k3", "kimi_linear", "glm5_next", "longcat_flash", "whisper", "t5", "bart", "mllama", "rwkv", "inkling", "minimax_m3"})
 _STATE_WORDS = frozenset({"mamba", "mamba2", "linear_attention", "conv", "recurrent"})
-_ATTENTION_WORDS = frozenset({"attention", "full_attention", "sliding_attention", "chunked_attention", "hybrid", "global"})
+_ATTENTION_WORDS = frozenset({"attention", "full_attention", "sliding_attention", "chunked_attention",
+                              "hybrid", "global"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +82,13 @@ def layers_of(fields: Fields) -> tuple[Layer, ...]:
 def _latent(fields: Fields) -> tuple[Layer, ...]:
     """MLA: one vector a token and layer, the same on every rank; DeepSeek V3.2 has an index of the keys beside it."""
     size = fields.need("kv_lora_rank") + fields.need("qk_rope_head_dim")
-    states: frozenset[int] = frozenset()
-    linear = fields.get("linear_attn_config")
-    if isinstance(linear, dict) and isinstance(linear.get("kda_layers"), list):
-        states = frozenset(number - 1 for number in linear["kda_layers"] if isinstance(number, int))  # counted from 1
     index = fields.number("index_head_dim")
     found: list[Layer] = []
     for layer in range(fields.layers):
-        if layer in states:
-            found.append(_delta_attention(linear, layer))
-            continue
         if index:
             found.append(Attention(layer, "indexer", 1, index + index // 128 * 4, 0))
         found.append(Attention(layer, "mla", 1, size, 0))
     return tuple(found)
-
-
-def _delta_attention(linear: dict[str, object], layer: int) -> State:
-    """Kimi delta attention (kda_state_shape): the recurrent state is float32."""
-    heads, size, taps = (linear.get(name) for name in ("num_heads", "head_dim", "short_conv_kernel_size"))
-    if not (isinstance(heads, int) and isinstance(size, int)):
-        raise InputError("config.json says nothing of `linear_attn_config.num_heads`")
-    width = taps if isinstance(taps, int) else 4
-    return State(layer, channels=3 * heads * size, taps=width - 1, cells=heads * size * size, cell_dtype="float32")
 
 
 def _layer_words(fields: Fields) -> tuple[str, ...] | None:
@@ -196,7 +181,7 @@ def kv_heads(fields: Fields) -> int:
 
 
 def _state(fields: Fields, layer: int) -> State:
-    """The state of a layer (mamba_utils.MambaStateShapeCalculator and the models' get_mamba_state_shape_from_config)."""
+    """The state of a layer (MambaStateShapeCalculator and the models' get_mamba_state_shape_from_config, 0.32)."""
     need, model_type = fields.need, fields.model_type
     cell_dtype = fields.get("mamba_ssm_dtype")
     if not isinstance(cell_dtype, str):

@@ -108,9 +108,9 @@ class Stall:
     when: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RuleBase:
-    """Everything that stands in `rules/`."""
+    """Everything that stands in `rules/`. Compared by identity, so that what is made from it can be kept."""
 
     rules: Mapping[str, Rule]
     facts: tuple[Pattern, ...]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,15 +16,26 @@ from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.inputs import chunks
 from vllm_doctor.options import Options
-from vllm_doctor.report import to_json, to_text
+from vllm_doctor.report.escape import inert_json, inert_text, one_line
 from vllm_doctor.report.model import Report
 
 _CHUNK = 1 << 18
+_WRITERS = {  # --format: the module of vllm_doctor.report, imported when asked for
+    "text": "to_text",
+    "json": "to_json",
+    "jsonl": "to_json",
+    "markdown": "to_markdown",
+    "html": "to_html",
+    "sarif": "to_sarif",
+    "junit": "to_junit",
+    "github": "to_github",
+}
+_WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
 
 
 @click.command("diagnose")
 @click.argument("logs", nargs=-1, metavar="LOG…", type=click.Path(allow_dash=True))
-@click.option("--format", "format_", type=click.Choice(("text", "json", "jsonl")), default="text", show_default=True)
+@click.option("--format", "format_", type=click.Choice(tuple(_WRITERS)), default="text", show_default=True)
 @click.option("--output", metavar="FILE", help="Write the report there instead of to stdout.")
 @click.option("--run", "run_number", type=RunNumber(), default="last", show_default=True,
               help="Which start of the server in the log.")
@@ -84,17 +98,34 @@ def _why(log: str, options: Options, rule_id: str) -> str:
 
 
 def _render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
-    if format_ == "json":
-        return to_json.render(reports[0]) if len(reports) == 1 else to_json.render_many(reports)
+    """The reports in a format. Nothing in it is a command to the build runner that may read this output."""
+    writer = importlib.import_module(f"vllm_doctor.report.{_WRITERS[format_]}")
+    if format_ == "text":
+        return inert_text(_texts(reports, values, writer.render))
     if format_ == "jsonl":
-        return "".join(to_json.render_line(report) for report in reports)
+        return inert_json("".join(writer.render_line(report) for report in reports))
+    if format_ in _WITH_PLACES:
+        reports = [_from_here(report) for report in reports]
+    text: str = writer.render(reports[0]) if len(reports) == 1 else writer.render_many(reports)
+    return inert_json(text) if format_ == "json" else text
+
+
+def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., str]) -> str:
     color = colored(values["color"], sys.stdout)
     made = []
     for report in reports:
-        text = to_text.render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])
-        head = f"== {report.source.path}" + (f", run {report.source.run}" if report.source.runs > 1 else "") + "\n\n"
+        text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])
+        head = f"== {one_line(report.source.path)}" + (f", run {report.source.run}" if report.source.runs > 1 else "") + "\n\n"
         made.append(head + text if len(reports) > 1 else text)
     return "\n".join(made)
+
+
+def _from_here(report: Report) -> Report:
+    """The report with the log's path relative to the working directory, where it lies below it."""
+    path, here = report.source.path, os.getcwd()
+    if not os.path.isabs(path) or not os.path.normpath(path).startswith(os.path.join(here, "")):
+        return report
+    return dataclasses.replace(report, source=dataclasses.replace(report.source, path=os.path.relpath(path, here)))
 
 
 def _write(path: str, text: str) -> None:

@@ -30,7 +30,7 @@ def inert_text(text: str) -> str:
 
 
 def inert_json(text: str) -> str:
-    """The same JSON document without `##[`. (`::` never starts a line of JSON.)"""
+    """The same JSON document without `##[`; `::` never starts a line of JSON."""
     return _LEGACY_COMMAND.sub(r"#\\u0023", text)
 
 
@@ -50,7 +50,7 @@ def workflow_property(text: str) -> str:
     return workflow_data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
 
 
-_MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
+_MARKDOWN = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")  # an underscore inside a word is none
 _MENTION = re.compile(r"([@#!%]|\\[~$])(?=\w)")  # @user #12 !12 %milestone ~label $snippet
 _URL = re.compile(r":(?=//)|(?<=www)(?=\.)|:(?=[\w+-]+:)", re.IGNORECASE)  # autolinks, :emoji:
 _BLOCK_START = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[-+](?:[-+\s]|$))|(?=[=#]))")

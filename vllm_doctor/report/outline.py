@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vllm_doctor.memory import Memory
-from vllm_doctor.report.model import Finding, Fix, Report
+from vllm_doctor.report.model import Finding, Fix, Report, Unexplained
 
-__all__ = ["SEVERITIES", "advice", "change", "evidence_text", "fact_rows", "headline", "log_name", "memory_shown", "memory_title", "others",
-           "part_label", "ranked", "said", "shown_causes"]
+__all__ = ["SEVERITIES", "advice", "change", "evidence_rows", "evidence_text", "fact_rows",
+           "headline", "log_name", "memory_shown", "memory_title", "numbered", "others",
+           "part_label", "ranked", "said", "shown_causes", "value_text"]
 
 SEVERITIES: Mapping[str, int] = {"error": 0, "warning": 1, "info": 2}
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
@@ -58,6 +59,11 @@ def evidence_text(finding: Finding) -> str:
     return "\n".join(f"line {item.line}: {item.text}" for item in finding.evidence)
 
 
+def evidence_rows(finding: Finding) -> list[tuple[int | None, str]]:
+    """(line, text) of each line of the log that says it."""
+    return [(item.line, item.text) for item in finding.evidence]
+
+
 def shown_causes(report: Report) -> list[Finding]:
     """The findings told in full: what may be the cause."""
     return [finding for finding in report.findings if finding.role == "cause" and not finding.recovered]
@@ -84,6 +90,11 @@ def change(fix: Fix) -> tuple[str, str]:
     settings += [f"{name} {value}".strip() for name, value in fix.flags.items()]
     settings += [f"without {name}" for name in fix.unset]
     return "", "\n".join(settings)
+
+
+def numbered(block: Unexplained) -> list[tuple[int | None, str]]:
+    """The lines of an error block; only the first one's number in the log is known."""
+    return [(None if index else block.line, line) for index, line in enumerate(block.text.split("\n"))]
 
 
 def memory_shown(report: Report) -> Memory | None:
@@ -117,15 +128,16 @@ def fact_rows(report: Report) -> list[tuple[str, str, str]]:
     for name, value in report.facts.items():
         lines = list(dict.fromkeys(str(place["line"]) for place in report.facts_at.get(name, ())))
         where = ", ".join(lines[:3]) + (", …" if len(lines) > 3 else "")
-        rows.append((name, _value(value), where))
-    return rows + [(name, _value(value), "computed") for name, value in report.derived.items()]
+        rows.append((name, value_text(value), where))
+    return rows + [(name, value_text(value), "computed") for name, value in report.derived.items()]
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """A fact's value as a person writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{round(value, 6):g}" if abs(value) < 1e6 else str(round(value, 2))
     if isinstance(value, (list, tuple)):
-        return ", ".join(_value(item) for item in value)
+        return ", ".join(value_text(item) for item in value)
     return str(value)

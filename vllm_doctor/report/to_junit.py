@@ -6,7 +6,7 @@ information a passed one.
 
 from __future__ import annotations
 
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET  # writes only: nothing untrusted is parsed
 
 from vllm_doctor.report import outline
 from vllm_doctor.report.escape import inert_markup, one_line, xml_text
@@ -21,25 +21,25 @@ def render(report: Report) -> str:
 
 def render_many(reports: list[Report]) -> str:
     """A test suite for each log."""
-    root = ElementTree.Element("testsuites", name="vllm-doctor")
+    root = ET.Element("testsuites", name="vllm-doctor")
     suites = [_suite(report) for report in reports]
     root.extend(suites)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in suites)))
-    ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode", short_empty_elements=True)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + inert_markup(text) + "\n"
 
 
-def _suite(report: Report) -> ElementTree.Element:
+def _suite(report: Report) -> ET.Element:
     cases = [_case(finding) for finding in report.findings]
     if report.cause is None and report.status == "failed":
         told = report.unexplained
-        text = "" if told is None else f"line {told.line}: {told.text}\n\n"
-        cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", outline.headline(report), text + outline.advice(report)))
+        text = ("" if told is None else f"line {told.line}: {told.text}\n\n") + outline.advice(report)
+        cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", outline.headline(report), text))
     if not cases:  # a file without a test is an error to Jenkins
         cases.append(_test("diagnose", report.phase or "unknown", "system-out", "", outline.headline(report)))
-    suite = ElementTree.Element("testsuite", name=xml_text(one_line(outline.log_name(report))), tests=str(len(cases)))
+    suite = ET.Element("testsuite", name=xml_text(one_line(outline.log_name(report))), tests=str(len(cases)))
     suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
     suite.set("errors", "0")
     suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
@@ -47,15 +47,15 @@ def _suite(report: Report) -> ElementTree.Element:
     return suite
 
 
-def _case(finding: Finding) -> ElementTree.Element:
+def _case(finding: Finding) -> ET.Element:
     outcome = {"error": "failure", "warning": "skipped"}.get(finding.severity, "system-out")
     return _test(finding.id, finding.phase, outcome, outline.said(finding), _text(finding))
 
 
-def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ElementTree.Element:
+def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
     """A test case; its `outcome` is the element it holds: failure, skipped or system-out."""
-    case = ElementTree.Element("testcase", name=xml_text(name), classname=xml_text(f"vllm-doctor.{phase}"), time="0")
-    told = ElementTree.SubElement(case, outcome)
+    case = ET.Element("testcase", name=xml_text(name), classname=xml_text(f"vllm-doctor.{phase}"), time="0")
+    told = ET.SubElement(case, outcome)
     if outcome != "system-out":
         told.set("message", xml_text(one_line(message)))
         told.set("type", "error" if outcome == "failure" else "warning")

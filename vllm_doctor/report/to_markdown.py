@@ -92,7 +92,7 @@ def _shortened(report: Report, characters: int, most: int) -> Report:
         facts={}, facts_at={}, derived={},
         findings=tuple(_short_finding(finding, characters, most) for finding in report.findings[:most]),
         unexplained=unexplained and dataclasses.replace(unexplained, text=_cut(unexplained.text, characters)),
-        notes=tuple(_cut(note, characters) for note in report.notes[:most]) + ("Shortened to fit in a summary of 1 MiB.",),
+        notes=(*(_cut(note, characters) for note in report.notes[:most]), "Shortened to fit in a summary of 1 MiB."),
     )
 
 

@@ -91,8 +91,8 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 
 def _unexplained_rule() -> dict[str, Any]:
-    text = ("The server failed, and no rule knows the cause. Look at the log from the start of the server up to the first "
-            "traceback.")
+    text = ("The server failed, and no rule knows the cause. Look at the log from the start of the server up to the "
+            "first traceback.")
     return {
         "id": UNEXPLAINED,
         "name": "UnexplainedFailure",
@@ -142,7 +142,7 @@ def _unexplained(report: Report, uri: str | None) -> dict[str, Any]:
 
 
 def _fingerprints(value: str) -> dict[str, Any]:
-    """Ours, and the one by which GitHub knows an alert again (it hashes the line, numbers and all, where none is given)."""
+    """Ours, and the one by which GitHub knows an alert again: without it, it hashes the line, numbers and all."""
     return {"partialFingerprints": {"vllmDoctorFinding/v1": value, "primaryLocationLineHash": f"{value[:16]}:1"}}
 
 

@@ -1,0 +1,167 @@
+"""The HTML report in a real browser: it loads nothing, runs nothing of the log's, copies commands, and is accessible."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_sample import CAUSE, FAILED, HEALTHY, UNEXPLAINED
+from test_hostile import ATTACKS
+
+from vllm_doctor.report import to_html
+from vllm_doctor.report.model import Evidence, Fix, Report, Source
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium, or set CHROMIUM to one)")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync"]
+HOSTILE_TEXT = " ".join(ATTACKS)
+HOSTILE = dataclasses.replace(
+    FAILED, source=Source("<script>EVIL()</script>.log", 1, 1, 1, 1), facts={"model": HOSTILE_TEXT, "gpu_name": HOSTILE_TEXT},
+    notes=(HOSTILE_TEXT,), findings=(dataclasses.replace(
+        CAUSE, title=HOSTILE_TEXT, explanation=HOSTILE_TEXT, evidence=tuple(Evidence(n, text) for n, text in enumerate(ATTACKS)),
+        fixes=(Fix(id="x", title=HOSTILE_TEXT, command=HOSTILE_TEXT, why=HOSTILE_TEXT, steps=ATTACKS, proof={"model": HOSTILE_TEXT}),),
+        links=("javascript:EVIL()", *CAUSE.links)),))
+REPORTS = {"failed": [FAILED], "healthy": [HEALTHY], "unexplained": [UNEXPLAINED], "many": [FAILED, HEALTHY, UNEXPLAINED], "hostile": [HOSTILE]}
+SCREENS = {"desktop": (1100, 900, "light"), "dark": (1100, 900, "dark"), "phone": (375, 800, "light")}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield made
+        made.close()
+
+
+class Opened:
+    """A page, and what it asked for and said while it was open."""
+
+    def __init__(self, browser: Any, reports: list[Report], folder: Path, screen: str) -> None:
+        width, height, scheme = SCREENS[screen]
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
+                                           permissions=["clipboard-read", "clipboard-write"])
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.said: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
+        path = folder / "report.html"
+        path.write_text(to_html.render(reports[0]) if len(reports) == 1 else to_html.render_many(reports), encoding="utf-8")
+        self.url = path.as_uri()
+        self.page.goto(self.url)
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    pages = []
+
+    def open_(name: str, screen: str = "desktop") -> Opened:
+        pages.append(Opened(browser, REPORTS[name], tmp_path, screen))
+        return pages[-1]
+
+    yield open_
+    for page in pages:
+        page.context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen: str) -> None:
+    made = opened(name, screen)
+    assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    made.page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+    assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    found = axe.Axe().run(made.page).response["violations"]
+    assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found] == []
+    assert made.requests == [made.url]
+    assert made.said == []
+
+
+def test_nothing_of_the_log_runs(opened: Any) -> None:
+    made = opened("hostile")
+    made.page.evaluate("() => { window.EVIL = () => { document.title = 'EVIL ran'; }; }")
+    for element in made.page.query_selector_all("pre, p, summary, h1, h4, td"):
+        element.dispatch_event("mouseover")
+        element.dispatch_event("click")
+    assert made.page.title() != "EVIL ran"
+    assert made.page.locator("script").count() == 1
+    assert made.page.locator("img, iframe, evil, object").count() == 0
+    assert [link.get_attribute("href") for link in made.page.query_selector_all("a")] == list(CAUSE.links)
+    assert made.requests == [made.url]
+    assert "<U+202E>LIVE" in made.page.inner_text("main")
+
+
+def test_the_policy_is_obeyed(opened: Any) -> None:
+    made = opened("failed")
+    made.page.evaluate("""() => {
+        const script = document.createElement('script'); script.textContent = 'window.ran = true'; document.body.append(script);
+        const image = document.createElement('img'); image.src = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='; document.body.append(image);
+        const box = document.createElement('p'); box.setAttribute('style', 'color: rgb(1, 2, 3)'); box.id = 'styled'; document.body.append(box);
+    }""")
+    assert made.page.evaluate("window.ran") is None
+    assert made.page.evaluate("getComputedStyle(document.getElementById('styled')).color") != "rgb(1, 2, 3)"
+    assert len([text for text in made.said if "Content Security Policy" in text]) == 3
+
+
+def test_the_copy_button_copies_the_command(opened: Any) -> None:
+    page = opened("failed").page
+    first = page.get_by_role("button", name="Copy").first
+    first.click()
+    assert page.evaluate("navigator.clipboard.readText()") == CAUSE.fixes[0].command
+    assert page.get_by_role("status").inner_text() == "Copied"
+    assert page.get_by_role("button", name="Copied").count() == 1
+
+
+def test_copying_without_the_clipboard_selects_the_command(opened: Any) -> None:
+    page = opened("failed").page
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined}); document.execCommand = () => false")
+    page.get_by_role("button", name="Copy").first.click()
+    assert page.evaluate("getSelection().toString()").split() == CAUSE.fixes[0].command.split()
+    assert "press Ctrl+C" in page.get_by_role("status").inner_text()
+
+
+def test_without_script_nothing_is_lost_but_the_buttons(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(to_html.render(FAILED), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    assert page.locator("button:visible").count() == 0
+    assert page.locator("pre", has_text="vllm serve").is_visible()
+    context.close()
+
+
+def test_it_prints_whole(opened: Any) -> None:
+    page = opened("failed").page
+    page.emulate_media(media="print")
+    assert page.locator("button:visible").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_the_picture_and_the_timeline_are_seen(opened: Any) -> None:
+    page = opened("failed").page
+    widths = page.eval_on_selector_all("svg.memory rect[class]:not(.frame)", "all => all.map(item => item.getBoundingClientRect().width)")
+    assert len(widths) == 7
+    assert widths[0] / sum(widths) == pytest.approx(15.27 / 24, abs=0.01)
+    fills = page.eval_on_selector_all("svg.memory rect[class]:not(.frame)", "all => all.map(item => getComputedStyle(item).fill)")
+    assert len(set(fills)) == 7
+    assert page.locator("[aria-current=step]").inner_text().split() == ["profiling", "reached"]
+    phone = opened("failed", "phone").page
+    tops = phone.eval_on_selector_all(".steps li", "all => all.map(item => item.getBoundingClientRect().top)")
+    assert tops == sorted(set(tops))  # one below the other

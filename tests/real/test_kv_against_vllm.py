@@ -1,0 +1,99 @@
+"""The KV arithmetic against vLLM's own functions, on the models vLLM itself builds. Run: pytest -m real tests/real.
+
+VLLM_PYTHON names the python of a vLLM environment (0.29 to 0.32; the CPU build will do). Written for 0.32.0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from model_configs import CONFIGS
+
+from vllm_doctor.kv_layout import KvLayout, layout_of
+from vllm_doctor.kv_pages import KvSettings
+from vllm_doctor.model_config import model_of
+
+pytestmark = pytest.mark.real
+ORACLE = Path(__file__).resolve().parent / "kv_oracle.py"
+LAUNCHES = ((1, 1, "auto"), (2, 1, "auto"), (4, 1, "auto"), (1, 2, "auto"), (1, 1, "fp8"))
+# vLLM itself refuses 71 heads on several ranks, and builds no sparse attention on a CPU.
+SKIPPED = {("falcon-7b", 2), ("falcon-7b", 4)}
+MODELS = sorted(set(CONFIGS) - {"deepseek-v3.2"})
+
+
+def vllm_python() -> str:
+    found = os.environ.get("VLLM_PYTHON") or ""
+    if not found or shutil.which(found) is None:
+        pytest.skip("VLLM_PYTHON names no python of a vLLM environment")
+    return found
+
+
+def cases() -> list[dict[str, Any]]:
+    made = []
+    for name in MODELS:
+        for ranks, stages, dtype in LAUNCHES:
+            if (name, ranks) not in SKIPPED:
+                made.append({
+                    "name": name, "config": CONFIGS[name], "tp": ranks, "pp": stages, "kv_cache_dtype": dtype,
+                    "max_model_len": CONFIGS[name].get("max_position_embeddings") or 2048,
+                    "available": 3_000_000_000 // ranks, "block_size": 64 if "kv_lora_rank" in CONFIGS[name] else None})
+    made += [dict(case, device="cpu") for case in made if (case["tp"], case["pp"]) == (1, 1)
+             and case["name"] in {"qwen3-0.6b", "gemma-3-1b", "jamba-mini", "granite-4-h-tiny"}
+             and case["kv_cache_dtype"] == "auto"]
+    return made
+
+
+@lru_cache(maxsize=1)
+def answers() -> tuple[tuple[dict[str, Any], dict[str, Any]], ...]:
+    asked = cases()
+    result = subprocess.run([vllm_python(), str(ORACLE)], input=json.dumps(asked), capture_output=True, text=True,
+                            check=False, timeout=1800)
+    assert result.returncode == 0, result.stderr[-2000:]
+    return tuple(zip(asked, json.loads(result.stdout), strict=True))
+
+
+def layout(case: dict[str, Any], answer: dict[str, Any]) -> KvLayout:
+    settings = KvSettings(case["tp"], case["pp"], case["kv_cache_dtype"], block_size=case["block_size"],
+                          device=case.get("device", "cuda"))
+    own = layout_of(model_of(case["config"]), settings, (0, 32, 0), 8192)
+    # How many batches are under way depends on the model runner; the rest is ours.
+    return dataclasses.replace(own, tokens_in_flight=answer["in_flight"])
+
+
+def test_equal_to_the_byte_and_the_token(capsys: pytest.CaptureFixture[str]) -> None:
+    rows, wrong = [], []
+    for case, answer in answers():
+        label = f"{case['name']} TP{case['tp']} PP{case['pp']} {case['kv_cache_dtype']} {case.get('device', 'cuda')}"
+        assert "error" not in answer, f"{label}: {answer}"
+        own, length = layout(case, answer), case["max_model_len"]
+        found = {
+            "block_bytes": own.block_bytes, "need": own.need(length), "need_half": own.need(length // 2),
+            "need_one": own.need(1), "estimate": own.longest(case["available"], length),
+            "blocks": own.blocks(answer["enough"]), "tokens": own.tokens(answer["enough"], length),
+            "concurrency": own.concurrency(answer["enough"], length)}
+        if own.linear:
+            found["per_token"] = own.bytes_per_token
+        wrong += [f"{label}: {key} {value}, vLLM {answer[key]}" for key, value in found.items() if value != answer[key]]
+        rows.append(f"{label:44} {own.bytes_per_token:>9,} B/token  need {found['need']:>15,} B  "
+                    f"fits {found['estimate']:>9,}  {len(own.groups)} group(s)")
+    with capsys.disabled():
+        print("", *rows, f"{len(rows)} launches of {len(MODELS)} models", sep="\n")
+    assert not wrong, "\n".join(wrong)
+    assert len(MODELS) >= 20
+
+
+def test_the_derived_length_is_vllms() -> None:
+    for case, answer in answers():
+        if (case["tp"], case["pp"], case["kv_cache_dtype"], case.get("device")) == (1, 1, "auto", None):
+            assert model_of(case["config"]).max_model_len == answer["derived"], case["name"]

@@ -1,0 +1,59 @@
+"use strict";
+(function () {
+  var said = document.getElementById("said");
+
+  function select(node) {
+    var range = document.createRange();
+    range.selectNodeContents(node);
+    var selection = window.getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+  }
+
+  function tell(button, text) {
+    button.textContent = text;
+    said.textContent = text;
+    window.setTimeout(function () {
+      button.textContent = "Copy";
+      said.textContent = "";
+    }, 2000);
+  }
+
+  function copyBySelection(button, node) {
+    select(node);
+    var done = false;
+    try {
+      done = document.execCommand("copy");
+    } catch (error) {
+      done = false;
+    }
+    tell(button, done ? "Copied" : "Selected: press Ctrl+C");
+  }
+
+  document.querySelectorAll("button.copy").forEach(function (button) {
+    var node = document.getElementById(button.getAttribute("aria-controls"));
+    button.hidden = false;
+    button.addEventListener("click", function () {
+      if (navigator.clipboard && window.isSecureContext) {
+        navigator.clipboard.writeText(node.textContent).then(
+          function () { tell(button, "Copied"); },
+          function () { copyBySelection(button, node); }
+        );
+      } else {
+        copyBySelection(button, node);
+      }
+    });
+  });
+
+  var opened = [];
+  window.addEventListener("beforeprint", function () {
+    document.querySelectorAll("details:not([open])").forEach(function (box) {
+      box.open = true;
+      opened.push(box);
+    });
+  });
+  window.addEventListener("afterprint", function () {
+    opened.forEach(function (box) { box.open = false; });
+    opened = [];
+  });
+})();
