@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.flag_advice import (
+    as_flag,
     later_flags,
     later_release,
     remedies,
@@ -68,13 +69,17 @@ def test_a_flag_of_later_releases_is_no_removed_one() -> None:
     assert [remedy.kind for remedy in remedies("--runner x --nonsense-xyz", old)] == ["later", "unknown"]
 
 
+def test_what_messages_call_a_setting() -> None:
+    assert as_flag("kv cache dtype") == as_flag("kv_cache_dtype") == "--kv-cache-dtype"
+
+
 def test_notes_say_when_a_flag_lived() -> None:
     assert unknown_flag_notes("--enable-reasoning", Releases.every()) == (
         "--enable-reasoning existed from 0.7.1 to 0.9.2. "
         "Keep --reasoning-parser; it alone switches reasoning output on.")
 
 
-@given(st.text(alphabet="-=abc.{}\" 1", max_size=60))
+@given(st.text(alphabet='-=abc.{}" 1', max_size=60))
 def test_any_text_is_survived(text: str) -> None:
     releases = Releases.every()
     for filter_of in (replacement_words, later_flags, later_release, unknown_flag_notes, spelling_words):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.flag_values import (
-    as_flag,
     as_json,
     as_pairs,
     mm_limits,
@@ -44,7 +43,6 @@ def test_choices_of_the_table() -> None:
     assert table_choice("x", "--max-model-len", Releases.of("0.9.2")) is None
     assert release_with_choice("kimi_k2", "--tool-call-parser", Releases.of("0.8.5")) == "0.10.0"
     assert release_with_choice("hermes", "--tool-call-parser", Releases.of("0.8.5")) is None
-    assert as_flag("kv cache dtype") == as_flag("kv_cache_dtype") == "--kv-cache-dtype"
 
 
 @pytest.mark.parametrize(("value", "wanted"), [
@@ -107,5 +105,6 @@ def test_yarn() -> None:
     made = json.loads(yarn_overrides(131072, 32768, 1000000, Releases.of("0.31.0")) or "")
     assert made["rope_parameters"]["factor"] == 4.0
     assert made["max_position_embeddings"] == 131072
-    assert "max_position_embeddings" not in (yarn_overrides(131072, 32768, 1000000, Releases.of("0.12.0")) or "")
+    older = json.loads(yarn_overrides(131072, 32768, 1000000, Releases.of("0.12.0")) or "")
+    assert "max_position_embeddings" not in older
     assert yarn_overrides(10_000_000, 32768, 1000000, Releases.of("0.12.0")) is None
