@@ -88,7 +88,7 @@ def test_standard_input_and_compressed_files(tmp_path: Path) -> None:
 def test_several_logs(tmp_path: Path) -> None:
     status, out, _ = run("diagnose", str(LOG), str(HEALTHY), "--format", "json")
     assert status == 1
-    assert [report["primary"] is None for report in json.loads(out)["reports"]] == [False, True]
+    assert [report["status"] for report in json.loads(out)["reports"]] == ["failed", "stopped"]
     lines = run("diagnose", str(LOG), str(HEALTHY), "--format", "jsonl")[1].splitlines()
     assert [json.loads(line)["source"]["path"] for line in lines] == [str(LOG), str(HEALTHY)]
     target = tmp_path / "report.json"

@@ -165,7 +165,6 @@ def test_the_secrets_were_there_to_be_found(reports: Reports, format_: str) -> N
     assert missing == []
 
 
-@pytest.mark.xfail(reason="a command is quoted before it is redacted, and the quotes hide the name before a secret")
 def test_a_password_in_an_argument_that_the_shell_must_quote(folder: Path) -> None:
     log = folder / "quoted.log"
     log.write_text("$ vllm serve /models/x\nRuntimeError: PLANT-ATTACK {'password': 'Pl4ntedQuoted'}\n", encoding="utf-8")

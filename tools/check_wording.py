@@ -38,6 +38,7 @@ FILLINGS = 3
 
 _WHOLE = re.compile(r"len|num_|size|max_|count|tokens|blocks|rank|seconds|timeout|TIMEOUT|limit|heads|code|vocab|index")
 _NUMBER = re.compile(r"GiB\(|gib|memory|util|int\(|bytes|dim|ports?\b|elapsed|" + _WHOLE.pattern)
+_NUMERIC = {"gib", "int", "float", "capability"}
 _MEASURE = re.compile(r"[\d.]+ [A-Z]")
 _UNIT = re.compile(r" ?(?:[KMGT]i?B|bytes)")
 
@@ -92,7 +93,7 @@ class Clues:
     def _sample(self, part: Field, fact: str, number: int, choice: int) -> str:
         """The text of one placeholder. `choice` picks among several that are possible."""
         kind = part.spec[-1:]
-        numeric = self.types.get(fact) in {"gib", "int", "float"}
+        numeric = self.types.get(fact) in _NUMERIC
         texts: list[str] = next((texts for words, texts in self.of_expression if words.search(part.expression)), [])
         if (kind and kind in "diouxeEfFgG") or (numeric and texts and not _MEASURE.match(texts[0])):
             texts = []
@@ -171,7 +172,7 @@ class Rules:
     def _right(self, fact: str, text: str, after: Parts, got: list[Any]) -> bool:
         """Whether one of the values is what stood in the placeholder (with the unit, or the rest of it, behind it)."""
         following = str(after[0]) if after else ""
-        if self.clues.types[fact] not in {"gib", "int", "float"}:
+        if self.clues.types[fact] not in _NUMERIC:
             return any(str(value) in text for value in got)
         unit = _UNIT.match(following) if self.clues.types[fact] == "gib" else None
         wanted = [self.convert(fact, text + (unit[0] if unit else ""))]

@@ -6,7 +6,7 @@ value, and when it would change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ class Situation:
     actions: Mapping[str, Action]
     command: Command | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)  # keyword -> value the server was started with
+    mask: Callable[[str], str] = str  # hides secrets in a text
 
 
 def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         return None
     needs = _needs(entry, lacking, releases)
     action = situation.actions.get(entry.action)
-    command = situation.command.with_changes(wanted, drop, env) if situation.command else None
+    command = situation.command.with_changes(wanted, drop, env).masked(situation.mask) if situation.command else None
     patch = command.patch() if command is not None else None
     return Fix(
         id=entry.id,

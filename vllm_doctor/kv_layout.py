@@ -179,6 +179,12 @@ class KvLayout:
         return max(sizes, default=1)
 
 
+def layout_of_tokens(token_bytes: int, block_size: int, version: Version) -> KvLayout:
+    """The KV cache of a model that keeps every token in every layer, by its bytes per token alone."""
+    group = Group((0,), (Page("full", block_size, 1, token_bytes),))
+    return KvLayout((group,), (range(1),), KvEra.of(version), 0)
+
+
 def _empty(page: Page) -> Page:
     """The page of a group with no layer on a stage: it holds nothing, and its blocks are counted all the same."""
     return Page(page.kind, page.block_size, 0, 0, page.window, 0 if page.padded else None)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from vllm_doctor import memory_estimate
 from vllm_doctor.errors import InputError
-from vllm_doctor.kv_layout import KvLayout, layout_of
+from vllm_doctor.kv_layout import KvLayout, layout_of, layout_of_tokens
 from vllm_doctor.kv_pages import KvSettings
 from vllm_doctor.launch import Launch
 from vllm_doctor.memory_estimate import Range
@@ -25,7 +25,7 @@ LENGTHS = (2048, 8192, 32768, 131072)
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """One holder of memory, GiB. `origin`: checkpoint, log, given, computed or estimated; `outside` the budget or in it."""
+    """One holder of memory, GiB. `origin`: checkpoint, log, computed or estimated; `outside` the budget or in it."""
 
     name: str
     gib: Range
@@ -41,6 +41,9 @@ class Measured:
     beside: float | None = None  # activations, non-torch memory (and CUDA graphs, where they are in the budget)
     graphs: float | None = None
     tokens: int | None = None  # max_num_batched_tokens of that start
+    token_bytes: int | None = None  # of the KV cache; None where the need is not in proportion to the length
+    block_size: int = 16
+    kv_cache_dtype: str = "auto"
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
 
@@ -52,7 +55,6 @@ class Subject:
     device_gib: float
     model: ModelConfig | None = None
     measured: Measured | None = None
-    layout: KvLayout | None = None  # of the log, where there is no model
     derived_length: int = 0
     gpu_name: str = ""
     free_gib: float | None = None
@@ -86,9 +88,14 @@ class Plan:
 
     @property
     def need_gib(self) -> float:
-        """The KV cache that one request of the wanted length needs, the block that is held back included."""
+        """The KV cache that one request of the wanted length needs, as vLLM prints it: without the block held back."""
+        return self.layout.need(self.length) / GIB
+
+    @property
+    def lacking_gib(self) -> float:
+        """What the KV cache lacks at the cautious end for one request; negative when it has more than that."""
         held_back = self.layout.block_bytes if self.layout.era.null_block else 0
-        return (self.layout.need(self.length) + held_back) / GIB
+        return self.need_gib + held_back / GIB - self.kv_gib.low
 
     def _bytes(self, gib: float) -> int:
         return math.floor(max(0.0, gib) * GIB)
@@ -151,7 +158,7 @@ def plan(subject: Subject, launch: Launch) -> Plan:
     _check(subject, launch)
     tokens = launch.batched_tokens(subject.device_gib, length, subject.gpu_name)
     layout = _layout(subject, launch, tokens)
-    parts, notes = _parts(subject, launch, tokens, length)
+    parts, notes = _parts(subject, launch, tokens)
     made = Plan(subject, launch, length, parts, layout, notes)
     if launch.max_model_len == 0:  # auto: what fits, at most the model's own
         fitting = made.longest()
@@ -169,8 +176,8 @@ def _check(subject: Subject, launch: Launch) -> None:
         raise InputError(f"--gpu-memory-utilization {launch.utilization:g} is not above 0 and at most 1")
     own = subject.derived_length or (model.max_model_len if model else 0)
     if launch.max_model_len and own and launch.max_model_len > own:
-        raise InputError(f"--max-model-len {launch.max_model_len} is more than the model's own {own}; vLLM refuses that "
-                         "without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or a rope scaling")
+        raise InputError(f"--max-model-len {launch.max_model_len} is more than the model's own {own}; vLLM refuses "
+                         "that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or a rope scaling")
 
 
 def _layout(subject: Subject, launch: Launch, tokens: int) -> KvLayout:
@@ -179,13 +186,21 @@ def _layout(subject: Subject, launch: Launch, tokens: int) -> KvLayout:
             launch.tensor_parallel_size, launch.pipeline_parallel_size, launch.kv_cache_dtype,
             None if launch.dtype == "auto" else launch.dtype, launch.block_size, launch.device)
         return layout_of(subject.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
-    if subject.layout is None:
+    measured = subject.measured
+    if measured is None or measured.token_bytes is None:
         raise InputError("the log does not tell the KV cache's bytes per token; give the model's folder as well")
-    return subject.layout
+    return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
 
 
-def _parts(subject: Subject, launch: Launch, tokens: int, length: int) -> tuple[tuple[PlannedPart, ...], tuple[str, ...]]:
-    del length
+def _token_bytes(measured: Measured, launch: Launch) -> int:
+    """Bytes of a token on a rank at this launch, from another's: KV heads and layers are taken to be divided evenly."""
+    then = measured.tensor_parallel_size * measured.pipeline_parallel_size
+    now = launch.tensor_parallel_size * launch.pipeline_parallel_size
+    halved = launch.kv_cache_dtype.startswith("fp8") and not measured.kv_cache_dtype.startswith("fp8")
+    return max(1, measured.token_bytes or 0) * then // now // (2 if halved else 1)
+
+
+def _parts(subject: Subject, launch: Launch, tokens: int) -> tuple[tuple[PlannedPart, ...], tuple[str, ...]]:
     model, measured = subject.model, subject.measured
     found: list[PlannedPart] = []
     notes: list[str] = []
@@ -220,14 +235,15 @@ def _beside(subject: Subject, launch: Launch, tokens: int) -> list[PlannedPart]:
         gib, origin = Range.exactly(peak), "log"
         if measured.tokens and measured.tokens != tokens:
             scaled = peak * (0.25 + 0.75 * tokens / measured.tokens)  # recipe 7: a quarter is fixed
-            gib, origin = Range(min(peak, scaled) * 0.9, scaled, max(peak, scaled) if scaled < peak else scaled * 1.2), \
-                "estimated"
+            origin = "estimated"
+            gib = Range(0.9 * min(peak, scaled), scaled, peak if scaled < peak else 1.2 * scaled)
         if measured.tensor_parallel_size == 1 < launch.tensor_parallel_size:
             gib, origin = Range(gib.low, gib.expected + 0.6, gib.high + 1.3), "estimated"
         found.append(PlannedPart("activations_and_non_torch", gib, origin))
     elif model is not None:
         sequences = launch.sequences(subject.device_gib, subject.gpu_name)
-        found.append(PlannedPart("activations", memory_estimate.activations(model, launch, tokens, sequences), "estimated"))
+        peak_range = memory_estimate.activations(model, launch, tokens, sequences)
+        found.append(PlannedPart("activations", peak_range, "estimated"))
         found.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
     else:
         raise InputError("the log does not tell what the profile run took; give the model's folder as well")

@@ -118,7 +118,7 @@ def _more_gpus(made: Plan) -> Iterator[Change]:
 def _offload(made: Plan) -> Iterator[Change]:
     """CPU offload, where what lacks is at most half of the weights: more makes decoding crawl."""
     weights = next(part.gib for part in made.parts if part.name == "weights")
-    lacking = made.need_gib - made.kv_gib.low
+    lacking = made.lacking_gib
     if made.launch.device == "cpu" or made.launch.cpu_offload_gb or lacking <= 0 or lacking * 1.12 > weights.low / 2:
         return
     if not _exists("--cpu-offload-gb", made.launch):

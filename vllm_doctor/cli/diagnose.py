@@ -93,7 +93,8 @@ def _why(log: str, options: Options, rule_id: str) -> str:
     finding = next((item for item in report.findings if item.id == rule_id), None)
     if finding is not None:
         place = f"fires: line {finding.evidence[0].line}: {finding.evidence[0].text}"
-        return f"{log}: {rule_id} {place}" + ("" if report.primary == rule_id else f"; the cause is {report.primary}") + "\n"
+        cause = "" if report.primary == rule_id else f"; the cause is {report.primary}"
+        return f"{log}: {rule_id} {place}{cause}\n"
     return f"{log}: {rule_id} does not fire: {explain_silence(diagnosis, diagnosis.base.rules[rule_id])}\n"
 
 
@@ -115,8 +116,8 @@ def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., 
     made = []
     for report in reports:
         text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])
-        head = f"== {one_line(report.source.path)}" + (f", run {report.source.run}" if report.source.runs > 1 else "") + "\n\n"
-        made.append(head + text if len(reports) > 1 else text)
+        run = f", run {report.source.run}" if report.source.runs > 1 else ""
+        made.append(f"== {one_line(report.source.path)}{run}\n\n{text}" if len(reports) > 1 else text)
     return "\n".join(made)
 
 

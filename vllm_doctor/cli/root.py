@@ -16,6 +16,7 @@ _COMMANDS = {
     "explain": "vllm_doctor.cli.explain",
     "rules": "vllm_doctor.cli.rules",
     "run": "vllm_doctor.cli.run",
+    "size": "vllm_doctor.cli.size",
     "watch": "vllm_doctor.cli.watch",
 }
 

@@ -28,7 +28,7 @@ from vllm_doctor.command.flags import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 Form = Literal["shell", "yaml", "python", "compose", "kubernetes"]
 Entry = Literal["serve", "module", "image", "call", "file"]
@@ -257,6 +257,11 @@ class Command:
 
         return change(self, set, tuple(unset), env or {}, canonical or canonical_by(self.lookup))
 
+    def masked(self, mask: Callable[[str], str]) -> Command:
+        """The same command with what `mask` hides in its values hidden, before any quoting stands in its way."""
+        return replace(self, options=tuple(
+            replace(option, values=tuple(_masked(word, mask) for word in option.values)) for option in self.options))
+
     def words(self) -> tuple[Word, ...]:
         """All words of the command line (of the inner one, where it is quoted as a whole)."""
         arguments = tuple(word for option in self.options for word in option.words())
@@ -280,6 +285,13 @@ class Command:
         if self.outer is not None:
             words = (*self.outer.before, self.outer.wrap(words, multiline=multiline), *self.outer.after)
         return join(words, multiline=multiline)
+
+
+def _masked(word: Word, mask: Callable[[str], str]) -> Word:
+    if word.value is None:
+        return word
+    value = mask(word.value)
+    return word if value == word.value else Word.quoted(value, word.gap)
 
 
 def join(words: Iterable[Word], *, multiline: bool = False) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
+_LONGEST = 16_384  # of a message that is looked at for secrets; more than is shown
 _PLACES = 16
 
 
@@ -67,10 +68,10 @@ def finding(item: Fired, case: Case) -> Finding:
     rule, hits = item.rule, item.hits
     known = case.known(hits)
     known.update(fixes.let(rule, known))
-    situation = fixes.Situation(known, case.releases, case.base.actions, case.command, case.run.settings)
+    situation = fixes.Situation(known, case.releases, case.base.actions, case.command, case.run.settings, clean)
     return Finding(
         id=rule.id,
-        title=words.sentence(rule.title, known) or rule.title,
+        title=clean(words.sentence(rule.title, known) or rule.title),
         severity="info" if item.recovered else rule.severity,
         confidence=_confidence(item),
         role=rule.role,
@@ -89,7 +90,7 @@ def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:
     """The first lines that say it, each text once: ranks and tracebacks repeat it."""
     said: dict[str, Evidence] = {}
     for hit in hits.first:
-        text = clean(_short(hit.text))
+        text = _short(clean(hit.text[:_LONGEST]))
         said.setdefault(text.rpartition("Error: ")[2], Evidence(hit.line, text))
     return tuple(said.values())[:_EVIDENCE]
 
@@ -127,5 +128,5 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
 def _unexplained(run: Run, clean: Callable[[Any], Any]) -> Unexplained | None:
     if not run.block:
         return None
-    lines = [clean(_short(text)) for _, text in run.block]
+    lines = [_short(clean(text[:_LONGEST])) for _, text in run.block]
     return Unexplained(run.block[0][0], "\n".join(lines))

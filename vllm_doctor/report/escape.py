@@ -51,7 +51,7 @@ def workflow_property(text: str) -> str:
 
 
 _MARKDOWN = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")  # an underscore inside a word is none
-_MENTION = re.compile(r"([@#!%]|\\[~$])(?=\w)")  # @user #12 !12 %milestone ~label $snippet
+_MENTION = re.compile(r"([@#!%]|\\[~$])(?=\\?\w)")  # @user #12 !12 %milestone ~label $snippet
 _URL = re.compile(r":(?=//)|(?<=www)(?=\.)|:(?=[\w+-]+:)", re.IGNORECASE)  # autolinks, :emoji:
 _BLOCK_START = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[-+](?:[-+\s]|$))|(?=[=#]))")
 _BREAK = "&#8203;"  # a zero-width space, written so that it is seen in the source

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader
 
+from vllm_doctor.report.escape import inert_text
 from vllm_doctor.report.model import Report
 
 if TYPE_CHECKING:
@@ -95,4 +96,4 @@ def render(report: Report, *, width: int = 100, color: bool = False, verbose: bo
         report=report, paint=paint, main=main, others=others if verbose else others[:max_findings],
         hidden=0 if verbose else max(0, len(others) - max_findings), verbose=verbose, brief=brief)
     lines = (line.rstrip() for line in text.split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
+    return inert_text(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n")

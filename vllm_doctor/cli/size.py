@@ -1,0 +1,167 @@
+"""`vllm-doctor size MODEL_DIR --gpu 24GiB`: plan the memory of a launch before it is tried."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from vllm_doctor import flags, gpus
+from vllm_doctor.errors import InputError
+from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.launch import Launch, human_int, version_of
+from vllm_doctor.model_config import ModelConfig, read_model
+from vllm_doctor.options import Options
+from vllm_doctor.report import size_report
+from vllm_doctor.request_lengths import Requests, read_requests
+from vllm_doctor.sizing import Subject, plan
+from vllm_doctor.sizing_changes import changes
+from vllm_doctor.sizing_from_log import Told, read_log
+
+_FROM_020 = (0, 20, 0)
+
+
+class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
+    """A number as vLLM takes it: 8192, 8k, 8K; `auto` and -1 where the flag has them."""
+
+    name = "N"
+
+    def __init__(self, *, auto: bool = False) -> None:
+        self._auto = auto
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; 0 for auto."""
+        text = str(value)
+        if self._auto and text in {"auto", "-1"}:
+            return 0
+        try:
+            number = human_int(text)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if number < 1:
+            self.fail(f"{text!r} is not a number from 1", param, ctx)
+        return number
+
+
+def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """vLLM's own flags that decide the memory, under their own names."""
+    options = [
+        click.option("--tensor-parallel-size", "-tp", type=click.IntRange(1, 1024), metavar="N"),
+        click.option("--pipeline-parallel-size", "-pp", type=click.IntRange(1, 1024), metavar="N"),
+        click.option("--max-model-len", type=HumanInt(auto=True), help="Also `auto`: the longest that fits."),
+        click.option("--max-num-seqs", type=HumanInt()),
+        click.option("--max-num-batched-tokens", type=HumanInt()),
+        click.option("--gpu-memory-utilization", type=float, metavar="SHARE"),
+        click.option("--kv-cache-dtype", metavar="DTYPE"),
+        click.option("--kv-cache-memory-bytes", type=HumanInt()),
+        click.option("--dtype", default="auto", metavar="DTYPE"),
+        click.option("--quantization", "-q", metavar="METHOD", help="Quantize while loading: fp8, bitsandbytes."),
+        click.option("--block-size", type=click.IntRange(1, 4096), metavar="N"),
+        click.option("--cpu-offload-gb", type=click.FloatRange(min=0), metavar="GIB"),
+        click.option("--enforce-eager", is_flag=True),
+        click.option("--no-enable-prefix-caching", "no_prefix_caching", is_flag=True),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command("size")
+@click.argument("model_dir", required=False, metavar="[MODEL_DIR]")
+@click.option("--from", "log", metavar="LOG", help="Take the facts of an earlier start's log: what it measured, its flags.")
+@click.option("--gpu", metavar="SIZE|NAME", help="The GPU: 24GiB, or a name such as h100-80gb, rtx-4090, l4.")
+@click.option("--device", type=click.Choice(("cuda", "cpu")), default="cuda", show_default=True)
+@click.option("--kv-cache-space", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
+              help="VLLM_CPU_KVCACHE_SPACE of the CPU backend.")
+@click.option("--vllm-version", default="", metavar="V", help="The vLLM release; the log's, else the newest known.")
+@click.option("--requests", "requests_file", metavar="FILE", help="JSON lines of requests: their lengths, or their text.")
+@click.option("--tokenizer", metavar="FILE", help="A tokenizer.json to count that text with; else 4 characters a token.")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text.")
+@_vllm_flags
+def command(model_dir: str | None, log: str | None, **values: Any) -> None:
+    """Plan a launch: does MODEL_DIR (its config.json and weights) fit on a GPU with these flags, and what would make it.
+
+    Exit status: 0 it fits, 1 it does not, 2 wrong use. Nothing is downloaded.
+    """
+    if not model_dir and not log:
+        raise InputError("nothing to plan: name a model folder, or a log with --from LOG")
+    told = read_log(log, Options(vllm_version=values["vllm_version"].lstrip("vV"))) if log else None
+    model = read_model(model_dir) if model_dir else None
+    requests = read_requests(values["requests_file"], values["tokenizer"]) if values["requests_file"] else None
+    launch = _launch(values, told)
+    given = launch.max_model_len is not None
+    if requests is not None and values["max_model_len"] is None:
+        launch = _replace(launch, max_model_len=_within(requests, model))
+        given = True
+    made = plan(_subject(values, told, model, launch), launch)
+    found = changes(made, length_given=given)
+    from vllm_doctor.cli.options import columns  # noqa: PLC0415 - the terminal's width, for the text alone
+
+    text = size_report.as_json(made, found, requests) if values["format_"] == "json" \
+        else size_report.as_text(made, found, requests, columns(values["width"]))
+    click.echo(text, nl=False)
+    sys.exit(ExitStatus.FOUND if made.verdict == "does-not-fit" else ExitStatus.OK)
+
+
+def _replace(launch: Launch, **fields: Any) -> Launch:
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(launch, **fields)
+
+
+def _within(requests: Requests, model: ModelConfig | None) -> int:
+    """The length the requests need, at most the model's own."""
+    return min(requests.needed, model.max_model_len) if model is not None else requests.needed
+
+
+def _launch(values: dict[str, Any], told: Told | None) -> Launch:
+    """The flags: as typed, else as the log shows them."""
+    named = values["vllm_version"]
+    if named:
+        version = version_of(named)
+    elif told is not None and told.version is not None:
+        version = told.version
+    else:
+        version = version_of(flags.resolve(None))
+    fields: dict[str, Any] = dict(told.launch) if told is not None else {}
+    for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
+                 "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes", "quantization", "block_size",
+                 "cpu_offload_gb"):
+        if values[name] is not None:
+            fields[name] = values[name]
+    fields |= {"version": version, "dtype": values["dtype"], "device": values["device"],
+               "prefix_caching": not values["no_prefix_caching"]}
+    fields["enforce_eager"] = values["enforce_eager"] or fields.get("enforce_eager", False)
+    if values["kv_cache_space"] is not None:
+        if values["device"] != "cpu":
+            raise InputError("--kv-cache-space is of the CPU backend: add --device cpu")
+        fields["kv_cache_memory_bytes"] = int(values["kv_cache_space"] * 2**30)
+    release = ".".join(map(str, version))
+    for name in ("kv_cache_memory_bytes", "cpu_offload_gb", "kv_cache_dtype"):
+        flag = flags.lookup("--" + name.replace("_", "-"))
+        if values[name] is not None and flag is not None and not flag.exists(release):
+            raise InputError(f"{flag.name} does not exist in vLLM {release} (from {flag.first})")
+    return Launch(**fields)
+
+
+def _subject(values: dict[str, Any], told: Told | None, model: ModelConfig | None, launch: Launch) -> Subject:
+    total = gpus.gib_of(values["gpu"]) if values["gpu"] else None
+    if values["gpu"] and total is None:
+        raise InputError(f"--gpu {values['gpu']}: neither a size (24GiB) nor a known name; known are "
+                         f"{', '.join(gpus.NAMES)}")
+    if total is None and told is not None:
+        total = told.device_gib
+    if launch.device == "cpu":
+        if launch.kv_cache_memory_bytes is None:
+            raise InputError("on the CPU, say how much the KV cache gets: --kv-cache-space GIB")
+        total = total or launch.kv_cache_memory_bytes / 2**30
+    if total is None:
+        raise InputError("which GPU? --gpu 24GiB, or a name such as --gpu h100-80gb")
+    return Subject(
+        device_gib=total, model=model, measured=told.measured if told is not None else None,
+        derived_length=model.max_model_len if model is not None else told.derived_length if told is not None else 0,
+        gpu_name=values["gpu"] or (told.gpu_name if told is not None else ""),
+        free_gib=told.free_gib if told is not None and not values["gpu"] else None)
