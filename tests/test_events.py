@@ -100,3 +100,15 @@ def test_words_before_the_head_of_a_traceback_are_a_message() -> None:
                   "ERROR 05-06 10:00:01 [core.py:489] ValueError: x")
     assert [event.is_code for event in events] == [False, True, False]
     assert events[-1].frames == "/a/b.py:f"
+
+
+def test_a_log_pasted_as_an_indented_quotation() -> None:
+    events = read(*("    " + text for text in (
+        "Traceback (most recent call last):",
+        '  File "/a/vllm/b.py", line 1, in f',
+        "    raise ValueError(",
+        "ValueError: To serve at least one request",
+        "  with its second line")))
+    assert [event.text for event in events if not event.is_code] == [
+        "ValueError: To serve at least one request", "  with its second line"]
+    assert events[-2].frames == "/a/vllm/b.py:f"

@@ -1,7 +1,7 @@
 """The weights of a local model folder: the bytes of each tensor, from the headers of its safetensors files.
 
-Nothing of the tensors themselves is read. Where only an index, a Git LFS pointer or another format is there, the total is
-known and the tensors are not.
+Nothing of the tensors themselves is read. Where only an index, a Git LFS pointer or another format is there, the total
+is known and the tensors are not.
 """
 
 from __future__ import annotations

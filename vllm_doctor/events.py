@@ -67,6 +67,7 @@ class _Stream:
 
     frames: list[str] = field(default_factory=list)
     inside: bool = False  # between "Traceback" and the exception's line
+    indent: int = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
     detail: int = 0  # how many more lines may belong to the exception's message
     shown: str = ""  # the frames of the exception just printed
     message: list[str] = field(default_factory=list)  # the lines of its message so far
@@ -99,11 +100,14 @@ class EventReader:
         run = self._runs.see(message, label)
         if _TRACEBACK in message:
             stream.frames, stream.inside, stream.detail = [], True, 0
+            stream.indent = len(message) - len(message.lstrip(" "))
             said = not message.lstrip(" |+").startswith(_TRACEBACK)  # `EngineCore hit an exception: Traceback …`
             yield Event(line.number, message, level, label, rank, run, is_code=not said)
             return
+        if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
+            message = message[stream.indent:]
         if not stream.inside and _FRAME.match(message):  # the head of the traceback is cut off, or Ray's
-            stream.frames, stream.inside, stream.detail = [], True, 0
+            stream.frames, stream.inside, stream.detail, stream.indent = [], True, 0, 0
         if stream.inside:
             yield self._inside(stream, Event(line.number, message, level, label, rank, run))
             return

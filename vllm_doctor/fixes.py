@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_doctor import expressions, flags, words
 from vllm_doctor.expressions import UNKNOWN
+from vllm_doctor.releases import admitted
 from vllm_doctor.report.model import Fix
 
 if TYPE_CHECKING:
@@ -147,7 +148,12 @@ def _exists(name: str, value: str, releases: Releases) -> bool:
     if flag is None:
         return False
     for release in releases.candidates:
-        if not flag.exists(release) or not (value == "" or flag.accepts(value, release)):
+        if not flag.exists(release):
+            return False
+        if "." in name:  # one key of a JSON flag, as FlexibleArgumentParser reads it
+            if release not in admitted(">=0.9.2"):
+                return False
+        elif value and not flag.accepts(value, release):
             return False
     return True
 

@@ -1,7 +1,7 @@
-"""The pages of the KV cache: how many bytes a block of tokens takes in each layer, and which layers share a block table.
+"""The pages of the KV cache: the bytes of a block of tokens in each layer, and which layers share a block table.
 
-Sources: kv_cache_interface.py, core/kv_cache_utils.py (from 0.33 kv_cache_planning.py) and platforms/interface.py of vLLM
-0.32. With the layer-outer layouts that vLLM chooses unless a kernel needs another.
+Sources: kv_cache_interface.py, core/kv_cache_utils.py (from 0.33 kv_cache_planning.py) and platforms/interface.py of
+vLLM 0.32. With the layer-outer layouts that vLLM chooses unless a kernel needs another.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class KvSettings:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a layer keeps of `block_size` tokens (a state: of a sequence). Layers of equal pages, layer number apart, are
-    of one kind."""
+    """What a layer keeps of `block_size` tokens (a state: of a sequence). Layers of equal pages are of one kind."""
 
     kind: str
     block_size: int
@@ -166,8 +165,8 @@ def _state(layer: State, model: ModelConfig, settings: KvSettings) -> Page:
 def groups_of(pages: Sequence[tuple[int, Page]], *, local_layers: bool = True) -> tuple[Group, ...]:
     """The groups of layers that share a block table (get_kv_cache_groups, 0.32).
 
-    `local_layers`: sliding windows are managed as such; without (before 0.9.1, --disable-hybrid-kv-cache-manager) they are
-    kept whole where other layers are. Raises InputError for pages that cannot be brought to one size.
+    `local_layers`: sliding windows are managed as such; without it (before 0.9.1) they are kept whole where other layers
+    are. Raises InputError for pages that cannot be brought to one size.
     """
     if not pages:
         return ()
@@ -203,7 +202,7 @@ def _alike(pages: Sequence[tuple[int, Page]]) -> bool:
 
 
 def _of_one_size(pages: Sequence[tuple[int, Page]]) -> list[tuple[int, Page]]:
-    """The pages brought to the size of the largest: more tokens in a block, or padding (unify_kv_cache_spec_page_size)."""
+    """The pages at the size of the largest: more tokens in a block, or padding (unify_kv_cache_spec_page_size)."""
     largest = max(page.size for _, page in pages)
     found = []
     for layer, page in pages:

@@ -19,13 +19,14 @@ from vllm_doctor.model_layers import State
 _GIB = 2**30
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|layer)\.(\d+)\.")
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-_ENCODER = re.compile(r"(?:^|\.)(?:visual|vision\w*|audio\w*|multi_modal_projector|mm_projector|embed_vision)\.")
+_ENCODER = re.compile(r"(?:^|\.)(?:visual|vision\w*|audio\w*|multi_modal_projector|mm_projector)\.")
 # Every rank holds these whole: norms, routers, the latent's first projections.
-_REPLICATED = re.compile(r"norm|(?:gate|router|e_score_correction\w*)\.(?:weight|bias)$|_a_proj|kv_a_|q_a_|rotary|wpe\.")
+_REPLICATED = re.compile(
+    r"norm|(?:gate|router|e_score_correction\w*)\.(?:weight|bias)$|_a_proj|kv_a_|q_a_|rotary|wpe\.")
 _KV = re.compile(r"\.(?:k|v)_proj\.")
 # Bytes a weight takes in a quantized linear layer, scales included.
-_QUANTIZED = {"awq": 0.56, "gptq": 0.56, "bitsandbytes": 0.56, "mxfp4": 0.54, "modelopt_fp4": 0.57, "modelopt-fp4": 0.57,
-              "fp8": 1.01, "modelopt": 1.01, "compressed-tensors": 1.01, "fbgemm-fp8": 1.01, "int8": 1.01}
+_QUANTIZED = {"awq": 0.56, "gptq": 0.56, "bitsandbytes": 0.56, "mxfp4": 0.54, "modelopt-fp4": 0.57, "fp8": 1.01,
+              "modelopt": 1.01, "compressed-tensors": 1.01, "fbgemm-fp8": 1.01, "int8": 1.01}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,9 @@ def weights(model: ModelConfig, launch: Launch) -> tuple[Range, str]:
 
 def _of_stages(model: ModelConfig, launch: Launch) -> list[float]:
     """Bytes of weights on a rank of each pipeline stage."""
-    assert model.checkpoint is not None
     parts = stages(model.num_layers, launch.pipeline_parallel_size)
     found = [0.0] * len(parts)
-    for tensor in model.checkpoint.tensors:
+    for tensor in model.checkpoint.tensors if model.checkpoint is not None else ():
         if model.tied_embeddings and "lm_head." in tensor.name:
             continue  # vLLM keeps one copy
         size = _size(tensor, model, launch) / _share(tensor.name, model, launch.tensor_parallel_size)

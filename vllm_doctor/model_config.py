@@ -1,4 +1,4 @@
-"""A local model folder: what its `config.json` and checkpoint say of the memory it takes. No network, nothing imported."""
+"""A local model folder: what its `config.json` and checkpoint say of the memory it takes. No network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENCODERS = ("vision_config", "audio_config", "visual", "vision_tower", "encoder
 
 @dataclass(frozen=True)
 class Experts:
-    """The experts of a mixture: how many, how many a token is sent to, their size, and whether some layers have none."""
+    """The experts of a mixture: how many, how many a token is sent to, their size, and in how many layers."""
 
     count: int = 0
     per_token: int = 0
@@ -129,19 +129,20 @@ def model_of(
 
 def _json(path: Path, *, forgiving: bool = False) -> dict[str, Any] | None:
     """A JSON object of a file; None when there is no file, or (forgiving) none that can be read."""
+    reason = "not a JSON object"
+    value = None
     try:
-        if path.stat().st_size > _MOST_CONFIG:
-            raise ValueError("too large")
-        value = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(value, dict):
-            raise TypeError("not an object")
+        if path.stat().st_size <= _MOST_CONFIG:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            reason = "larger than any config"
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        if forgiving:
-            return None
-        raise InputError(f"{path}: not a JSON object ({error})") from error
-    return value
+    except (OSError, ValueError, RecursionError) as error:
+        reason += f" ({error})"
+    if isinstance(value, dict) or forgiving:
+        return value if isinstance(value, dict) else None
+    raise InputError(f"{path}: {reason}")
 
 
 def _dtype(document: Mapping[str, Any], fields: Fields) -> str:
@@ -164,7 +165,7 @@ def _quantization(document: Mapping[str, Any], beside: Mapping[str, Any] | None)
         return {**found, "quant_method": str(found.get("quant_method", "")).lower().replace("_", "-")}
     if beside is not None and isinstance(beside.get("quantization"), Mapping):
         algorithm = str(beside["quantization"].get("quant_algo", "")).upper()
-        return {**beside, "quant_method": "modelopt_fp4" if "FP4" in algorithm else "modelopt"}
+        return {**beside, "quant_method": "modelopt-fp4" if "FP4" in algorithm else "modelopt"}
     return {}
 
 

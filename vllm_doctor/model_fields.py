@@ -1,7 +1,7 @@
 """The fields of a Hugging Face `config.json`: nested text configs, other names, and what a short file leaves out.
 
-Many published files leave out what is the default of their model type (Gemma 3 leaves out the heads). Those defaults and
-the names other than the usual ones are data, `model_types.json`, taken from the configuration classes of transformers 5.
+Many published files leave out what is the default of their model type (Gemma 3 leaves out the heads). Those defaults
+and the names other than the usual ones are data, `model_types.json`, from the configuration classes of transformers 5.
 """
 
 from __future__ import annotations

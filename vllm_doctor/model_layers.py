@@ -20,7 +20,8 @@ _MLA = frozenset({
 # Their caches follow rules of their own (compressed latents, several state kinds, encoders, pooled blocks).
 _UNKNOWN = frozenset({
     "deepseek_v4", "deepseek_v41", "zamba2", "plamo2", "minimax", "minimax_text_01", "bailing_hybrid", "qwen4_exp",
-    "kimi_k3", "kimi_linear", "glm5_next", "longcat_flash", "whisper", "t5", "bart", "mllama", "rwkv", "inkling", "minimax_m3"})
+    "kimi_k3", "kimi_linear", "glm5_next", "longcat_flash", "whisper", "t5", "bart", "mllama", "rwkv", "inkling",
+    "minimax_m3"})
 _STATE_WORDS = frozenset({"mamba", "mamba2", "linear_attention", "conv", "recurrent"})
 _ATTENTION_WORDS = frozenset({"attention", "full_attention", "sliding_attention", "chunked_attention",
                               "hybrid", "global"})

@@ -20,6 +20,7 @@ from vllm_doctor.memory_estimate import Range
 from vllm_doctor.model_config import ModelConfig
 
 GIB = 2**30
+HALF_UNIT = 0.005  # GiB
 LENGTHS = (2048, 8192, 32768, 131072)
 
 
@@ -40,6 +41,7 @@ class Measured:
     weights: float | None = None
     beside: float | None = None  # activations, non-torch memory (and CUDA graphs, where they are in the budget)
     graphs: float | None = None
+    graphs_beside: bool = False  # `beside` holds the CUDA graphs' estimate too
     tokens: int | None = None  # max_num_batched_tokens of that start
     token_bytes: int | None = None  # of the KV cache; None where the need is not in proportion to the length
     block_size: int = 16
@@ -105,12 +107,17 @@ class Plan:
         """`fits` even at the cautious end, `likely` at the expected values, else `does-not-fit`."""
         if self.refusal or not self.layout.fits(self.length, self._bytes(self.kv_gib.expected)):
             return "does-not-fit"
-        return "fits" if self.layout.fits(self.length, self._bytes(self.kv_gib.low)) and not self._crowded else "likely"
+        return "fits" if self.cautious and not self.crowded else "likely"
 
     @property
-    def _crowded(self) -> bool:
-        """Whether what lives outside the budget may not find its room."""
-        outside = sum(part.gib.high for part in self.parts if part.outside)
+    def cautious(self) -> bool:
+        """Whether one request fits in the KV cache even at the cautious end of the estimates."""
+        return self.refusal is None and self.layout.fits(self.length, self._bytes(self.kv_gib.low))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether what lives outside the budget (CUDA graphs up to 0.19) is expected not to find its room."""
+        outside = sum(part.gib.expected for part in self.parts if part.outside)
         return self.launch.device != "cpu" and outside > self.subject.device_gib - self.budget_gib
 
     @property
@@ -231,15 +238,18 @@ def _beside(subject: Subject, launch: Launch, tokens: int) -> list[PlannedPart]:
     found: list[PlannedPart] = []
     graphs = memory_estimate.cuda_graphs(model, launch)
     if measured is not None and measured.beside is not None:
-        peak = measured.beside
-        gib, origin = Range.exactly(peak), "log"
+        peak = measured.beside + HALF_UNIT  # what is printed with two decimals is off by up to half a unit
+        gib, origin = Range(measured.beside, peak, peak), "log"
         if measured.tokens and measured.tokens != tokens:
             scaled = peak * (0.25 + 0.75 * tokens / measured.tokens)  # recipe 7: a quarter is fixed
             origin = "estimated"
             gib = Range(0.9 * min(peak, scaled), scaled, peak if scaled < peak else 1.2 * scaled)
         if measured.tensor_parallel_size == 1 < launch.tensor_parallel_size:
             gib, origin = Range(gib.low, gib.expected + 0.6, gib.high + 1.3), "estimated"
-        found.append(PlannedPart("activations_and_non_torch", gib, origin))
+        name = "activations_and_non_torch" + ("_and_cuda_graphs" if measured.graphs_beside else "")
+        found.append(PlannedPart(name, gib, origin))
+        if measured.graphs_beside:
+            return found
     elif model is not None:
         sequences = launch.sequences(subject.device_gib, subject.gpu_name)
         peak_range = memory_estimate.activations(model, launch, tokens, sequences)

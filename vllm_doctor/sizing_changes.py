@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from vllm_doctor import flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.launch import Launch
-from vllm_doctor.sizing import Plan, Subject, plan
+from vllm_doctor.sizing import Plan, plan
 
 _MOST_GPUS = 16
 _SHORTEST = 512  # tokens; a shorter context is no help
@@ -35,7 +35,7 @@ def changes(made: Plan, *, length_given: bool, most: int = 4) -> tuple[Change, .
     if made.verdict == "fits":
         return ()
     singles = list(_singles(made))
-    short = _shorter(made.subject, made.launch, made)
+    short = _shorter(made)
     if short is not None:
         singles.insert(len([one for one in singles if one.flags.keys() <= {"--gpu-memory-utilization"}])
                        if length_given else 0, short)
@@ -44,12 +44,19 @@ def changes(made: Plan, *, length_given: bool, most: int = 4) -> tuple[Change, .
     return tuple(_pairs(made))[:most]
 
 
-def _tried(subject: Subject, launch: Launch) -> Plan | None:
+def _tried(before: Plan, launch: Launch) -> Plan | None:
+    """The plan of a launch when it fits even at the cautious end, and leaves as much room outside the budget as needed.
+
+    Where the user's own utilization leaves too little already, that is not held against a change that keeps it.
+    """
     try:
-        made = plan(subject, launch)
+        made = plan(before.subject, launch)
     except InputError:
         return None
-    return made if made.verdict == "fits" else None
+    if not made.cautious:
+        return None
+    kept = before.verdict == "does-not-fit" and launch.utilization <= before.launch.utilization
+    return made if kept or not made.crowded else None
 
 
 def _exists(flag: str, launch: Launch) -> bool:
@@ -61,6 +68,10 @@ def _exists(flag: str, launch: Launch) -> bool:
 def _steps(made: Plan) -> Iterator[tuple[Launch, dict[str, str], str]]:
     """The launches to try, each with its flags and cost, the cheapest first."""
     launch, subject = made.launch, made.subject
+    if made.crowded:
+        for hundredths in range(math.ceil(launch.utilization * 100 - 1e-9) - 1, 49, -1):
+            yield (replace(launch, gpu_memory_utilization=hundredths / 100),
+                   {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"}, "a smaller KV cache")
     if launch.kv_cache_memory_bytes is None and launch.device != "cpu":
         limit = 97 if launch.enforce_eager or launch.reserves_graphs else 95
         free = subject.free_gib
@@ -94,7 +105,7 @@ def _singles(made: Plan) -> Iterator[Change]:
         name = next(iter(changed))
         if name in seen:
             continue
-        after = _tried(made.subject, launch)
+        after = _tried(made, launch)
         if after is not None:
             seen.add(name)
             yield Change(changed, cost, after)
@@ -108,7 +119,7 @@ def _more_gpus(made: Plan) -> Iterator[Change]:
         return
     while ranks <= _MOST_GPUS:
         whole = model is None or model.attention_heads % ranks == 0
-        after = _tried(made.subject, replace(made.launch, tensor_parallel_size=ranks)) if whole else None
+        after = _tried(made, replace(made.launch, tensor_parallel_size=ranks)) if whole else None
         if after is not None:
             yield Change({"--tensor-parallel-size": str(ranks)}, f"{ranks} GPUs", after)
             return
@@ -124,20 +135,20 @@ def _offload(made: Plan) -> Iterator[Change]:
     if not _exists("--cpu-offload-gb", made.launch):
         return
     for gib in (math.ceil(lacking * 1.12 + 0.1), math.ceil(lacking * 1.25 + 1)):
-        after = _tried(made.subject, replace(made.launch, cpu_offload_gb=float(gib)))
+        after = _tried(made, replace(made.launch, cpu_offload_gb=float(gib)))
         if after is not None:
             yield Change({"--cpu-offload-gb": str(gib)}, "decoding reads those weights over PCIe: much slower", after)
             return
 
 
-def _shorter(subject: Subject, launch: Launch, made: Plan) -> Change | None:
+def _shorter(made: Plan) -> Change | None:
     """The longest context that fits at the cautious end, in whole blocks and from 4096 on in whole 256s."""
     longest = made.longest(cautious=True)
     step = made.layout.block_size if longest < 4096 else max(256, made.layout.block_size)
     length = longest // step * step if longest >= step else longest
     if length < _SHORTEST or length >= made.length:
         return None
-    after = _tried(subject, replace(launch, max_model_len=length))
+    after = _tried(made, replace(made.launch, max_model_len=length))
     return None if after is None else Change(
         {"--max-model-len": str(length)}, f"requests longer than {length:,} tokens are refused", after)
 
@@ -152,10 +163,10 @@ def _pairs(made: Plan) -> Iterator[Change]:
         for more, other, price in _steps(base):
             if other.keys() & (changed.keys() | {"--gpu-memory-utilization"}):
                 continue
-            after = _tried(made.subject, more)
+            after = _tried(made, more)
             if after is not None:
                 yield Change({**changed, **other}, f"{cost}; {price}", after)
-        short = _shorter(made.subject, launch, base)
+        short = _shorter(base)
         if short is not None:
             yield Change({**changed, **short.flags}, f"{cost}; {short.cost}", short.plan)
         for change in _more_gpus(base):

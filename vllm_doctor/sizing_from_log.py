@@ -51,26 +51,32 @@ def told_by(report: Report) -> Told:
     version = facts.get("vllm_version")
     release = version_of(str(version)) if version else None
     estimate = _number(facts, "cuda_graph_estimate_gib")
+    inside = release is not None and release >= (0, 20, 0) and not facts.get("enforce_eager")
     budget = memory.budget_gib if memory is not None else None
+    share = _number(facts, "gpu_memory_utilization")
+    if memory is not None and memory.device_gib and share:
+        budget = memory.device_gib * share  # unrounded, as the plan takes it
     beside = None
     by_hand = _number(facts, "kv_cache_memory_bytes") or _number(facts, "kv_cache_explicit_gib")
     if weights is not None and available is not None and budget is not None and not by_hand:
-        reserved = estimate if estimate and release and release >= (0, 20, 0) else 0.0
-        beside = max(0.0, budget - weights - available - reserved)
+        beside = budget - weights - available - (estimate or 0.0 if inside else 0.0)
+        if beside <= 0:
+            raise InputError(f"{report.source.path}: the log's memory does not add up; name the model's folder instead")
     elif (peak := _number(facts, "peak_activation_gib")) is not None:
         beside = peak + (_number(facts, "non_torch_gib") or 0.0)
     per_token = report.derived.get("kv_bytes_per_token")
     measured = Measured(
         weights=weights, beside=beside,
-        graphs=estimate if estimate is not None else _number(facts, "cuda_graph_gib"),
+        graphs=max(0.0, estimate) if estimate is not None else None if inside else _number(facts, "cuda_graph_gib"),
+        graphs_beside=inside and estimate is None,
         tokens=_whole(facts, "max_num_batched_tokens"), token_bytes=int(per_token) if per_token else None,
         block_size=_whole(facts, "block_size") or 16, kv_cache_dtype=str(facts.get("kv_cache_dtype") or "auto"),
         tensor_parallel_size=_whole(facts, "tensor_parallel_size") or 1,
         pipeline_parallel_size=_whole(facts, "pipeline_parallel_size") or 1)
-    names = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
-             "block_size")
+    names = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs",
+             "max_num_batched_tokens", "block_size")
     launch: dict[str, Any] = {name: value for name in names if (value := _whole(facts, name)) is not None}
-    if (share := _number(facts, "gpu_memory_utilization")) is not None:
+    if share is not None:
         launch["gpu_memory_utilization"] = share
     if isinstance(facts.get("enforce_eager"), bool):
         launch["enforce_eager"] = facts["enforce_eager"]

@@ -16,6 +16,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from vllm_doctor.filters import FILTERS
 
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
 
@@ -42,6 +43,11 @@ def sentence(source: str, known: Mapping[str, Any]) -> str | None:
         return " ".join(template(source).render(known).split())
     except (TemplateError, TypeError, ValueError, ArithmeticError):
         return None
+
+
+def without_numbers(source: str) -> str:
+    """The words with an ellipsis for each number, where one of them is unknown."""
+    return " ".join(_PLACEHOLDER.sub("…", source).split())
 
 
 def paragraphs(source: str, known: Mapping[str, Any]) -> str:

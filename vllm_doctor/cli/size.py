@@ -46,7 +46,7 @@ class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 
 
 def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """vLLM's own flags that decide the memory, under their own names."""
+    """Add vLLM's own flags that decide the memory, under their own names."""
     options = [
         click.option("--tensor-parallel-size", "-tp", type=click.IntRange(1, 1024), metavar="N"),
         click.option("--pipeline-parallel-size", "-pp", type=click.IntRange(1, 1024), metavar="N"),
@@ -70,25 +70,31 @@ def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("size")
 @click.argument("model_dir", required=False, metavar="[MODEL_DIR]")
-@click.option("--from", "log", metavar="LOG", help="Take the facts of an earlier start's log: what it measured, its flags.")
+@click.option("--from", "log", metavar="LOG",
+              help="Take what the log of an earlier start measured, and its flags.")
 @click.option("--gpu", metavar="SIZE|NAME", help="The GPU: 24GiB, or a name such as h100-80gb, rtx-4090, l4.")
 @click.option("--device", type=click.Choice(("cuda", "cpu")), default="cuda", show_default=True)
 @click.option("--kv-cache-space", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
               help="VLLM_CPU_KVCACHE_SPACE of the CPU backend.")
 @click.option("--vllm-version", default="", metavar="V", help="The vLLM release; the log's, else the newest known.")
-@click.option("--requests", "requests_file", metavar="FILE", help="JSON lines of requests: their lengths, or their text.")
-@click.option("--tokenizer", metavar="FILE", help="A tokenizer.json to count that text with; else 4 characters a token.")
+@click.option("--requests", "requests_file", metavar="FILE",
+              help="JSON lines of requests: their lengths, or their text.")
+@click.option("--tokenizer", metavar="FILE",
+              help="A tokenizer.json to count that text with; else 4 characters a token.")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text.")
 @_vllm_flags
 def command(model_dir: str | None, log: str | None, **values: Any) -> None:
-    """Plan a launch: does MODEL_DIR (its config.json and weights) fit on a GPU with these flags, and what would make it.
+    """Plan a launch: whether MODEL_DIR (its config.json and weights) fits on a GPU, and what would make it fit.
 
     Exit status: 0 it fits, 1 it does not, 2 wrong use. Nothing is downloaded.
     """
     if not model_dir and not log:
         raise InputError("nothing to plan: name a model folder, or a log with --from LOG")
-    told = read_log(log, Options(vllm_version=values["vllm_version"].lstrip("vV"))) if log else None
+    total = _total(values["gpu"])
+    told = None
+    if log:  # where the log does not show its GPU, the one given is taken to be that
+        told = read_log(log, Options(vllm_version=values["vllm_version"].lstrip("vV"), gpu_memory_gib=total))
     model = read_model(model_dir) if model_dir else None
     requests = read_requests(values["requests_file"], values["tokenizer"]) if values["requests_file"] else None
     launch = _launch(values, told)
@@ -96,7 +102,7 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     if requests is not None and values["max_model_len"] is None:
         launch = _replace(launch, max_model_len=_within(requests, model))
         given = True
-    made = plan(_subject(values, told, model, launch), launch)
+    made = plan(_subject(values["gpu"], total, told, model, launch), launch)
     found = changes(made, length_given=given)
     from vllm_doctor.cli.options import columns  # noqa: PLC0415 - the terminal's width, for the text alone
 
@@ -127,8 +133,9 @@ def _launch(values: dict[str, Any], told: Told | None) -> Launch:
     else:
         version = version_of(flags.resolve(None))
     fields: dict[str, Any] = dict(told.launch) if told is not None else {}
-    for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
-                 "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes", "quantization", "block_size",
+    for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs",
+                 "max_num_batched_tokens", "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes",
+                 "quantization", "block_size",
                  "cpu_offload_gb"):
         if values[name] is not None:
             fields[name] = values[name]
@@ -147,11 +154,16 @@ def _launch(values: dict[str, Any], told: Told | None) -> Launch:
     return Launch(**fields)
 
 
-def _subject(values: dict[str, Any], told: Told | None, model: ModelConfig | None, launch: Launch) -> Subject:
-    total = gpus.gib_of(values["gpu"]) if values["gpu"] else None
-    if values["gpu"] and total is None:
-        raise InputError(f"--gpu {values['gpu']}: neither a size (24GiB) nor a known name; known are "
-                         f"{', '.join(gpus.NAMES)}")
+def _total(gpu: str | None) -> float | None:
+    """GiB of the GPU as typed. Raises InputError for what is neither a size nor a name."""
+    total = gpus.gib_of(gpu) if gpu else None
+    if gpu and total is None:
+        raise InputError(f"--gpu {gpu}: neither a size (24GiB) nor a known name; known are {', '.join(gpus.NAMES)}")
+    return total
+
+
+def _subject(gpu: str | None, total: float | None, told: Told | None, model: ModelConfig | None,
+             launch: Launch) -> Subject:
     if total is None and told is not None:
         total = told.device_gib
     if launch.device == "cpu":
@@ -163,5 +175,5 @@ def _subject(values: dict[str, Any], told: Told | None, model: ModelConfig | Non
     return Subject(
         device_gib=total, model=model, measured=told.measured if told is not None else None,
         derived_length=model.max_model_len if model is not None else told.derived_length if told is not None else 0,
-        gpu_name=values["gpu"] or (told.gpu_name if told is not None else ""),
-        free_gib=told.free_gib if told is not None and not values["gpu"] else None)
+        gpu_name=gpu or (told.gpu_name if told is not None else ""),
+        free_gib=told.free_gib if told is not None and not gpu else None)

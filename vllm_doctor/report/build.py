@@ -71,7 +71,7 @@ def finding(item: Fired, case: Case) -> Finding:
     situation = fixes.Situation(known, case.releases, case.base.actions, case.command, case.run.settings, clean)
     return Finding(
         id=rule.id,
-        title=clean(words.sentence(rule.title, known) or rule.title),
+        title=clean(words.sentence(rule.title, known) or words.without_numbers(rule.title)),
         severity="info" if item.recovered else rule.severity,
         confidence=_confidence(item),
         role=rule.role,

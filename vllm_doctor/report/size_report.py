@@ -72,7 +72,7 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
     if plan.launch.device != "cpu":
         lines += [_row("total", Range.exactly(plan.subject.device_gib), ""),
                   _row(f"budget ({plan.launch.utilization:g} of it)", Range.exactly(plan.budget_gib), "")]
-    lines += [_row(part.name.replace("_", " "), part.gib, part.origin + (", outside the budget" if part.outside else ""))
+    lines += [_row(part.name.replace("_", " "), part.gib, part.origin + ", outside the budget" * part.outside)
               for part in plan.parts]
     by_hand = plan.launch.kv_cache_memory_bytes is not None
     lines += [_row("KV cache", plan.kv_gib, "as told" if by_hand else "what is left of the budget")]
@@ -81,7 +81,8 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
         lines += ["", *_wrap(_requests(requests, plan), width)]
     if changes:
         only = plan.verdict == "likely"
-        lines += ["", "To be safe at the cautious end too, one of" if only else "What makes it fit, the smallest change first"]
+        lines += ["", "To be safe at the cautious end too, one of" if only
+                  else "What makes it fit, the smallest change first"]
         for change in changes:
             typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
             lines += _wrap(f"- {typed}: KV cache {_ends(change.plan.kv_gib)} GiB; costs {change.cost}", width, 2, 4)
@@ -90,8 +91,8 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
                              "or a larger GPU.", width)]
     lines += [""] + [line for note in plan.notes for line in _wrap(note, width)]
     if any(part.origin == "estimated" for part in plan.parts):
-        lines += _wrap("What is estimated is a range: only vLLM's own profile run knows it. Where two numbers stand, the "
-                       "first is the cautious one.", width)
+        lines += _wrap("What is estimated is a range: only vLLM's own profile run knows it. Where two numbers "
+                       "stand, the first is the cautious one.", width)
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
@@ -102,10 +103,12 @@ def _head(plan: Plan) -> str:
     where = "the CPU" if plan.launch.device == "cpu" else \
         f"{gpus} GPU{'s' if gpus > 1 else ''} of {plan.subject.device_gib:.2f} GiB"
     words = {"fits": "fits", "likely": "probably fits", "does-not-fit": "does not fit"}[plan.verdict]
-    text = f"{name} with {plan.length:,} tokens of context {words} on {where} " \
-           f"(vLLM {'.'.join(map(str, plan.launch.version))})."
+    release = ".".join(map(str, plan.launch.version))
+    text = f"{name} with {plan.length:,} tokens of context {words} on {where} (vLLM {release})."
     if plan.refusal:
         return f"{text} {plan.refusal}."
+    if plan.verdict == "likely" and plan.cautious:
+        return text + " What lives outside the budget, CUDA graphs above all, may not find its room."
     if plan.verdict == "likely":
         return text + " At the cautious end of the estimates it does not."
     return text
@@ -141,12 +144,13 @@ def _requests(requests: Requests, plan: Plan) -> str:
         tail = ", ".join(f"P{percent} {value:,}" for percent, value in lengths.percentiles.items())
         return f"{name} {tail}, longest {lengths.longest:,}"
 
-    told = f"{requests.count:,} requests ({requests.counted}): " if requests.counted else f"{requests.count:,} requests: "
-    text = told + words("prompts", requests.prompts)
+    told = f" ({requests.counted})" if requests.counted else ""
+    text = f"{requests.count:,} requests{told}: " + words("prompts", requests.prompts)
     text += "; " + words("outputs", requests.outputs) if requests.outputs else "; their outputs are not told"
     text += f". A max_model_len of {requests.needed:,} covers a P99 prompt and a P99 output."
     if requests.mean_total and plan.kv_gib.expected > 0:
-        text += f" At their mean of {requests.mean_total:,} tokens, {plan.concurrency(requests.mean_total):.0f} run at once."
+        at_once = min(plan.concurrency(requests.mean_total), plan.sequences)
+        text += f" At their mean of {requests.mean_total:,} tokens, {at_once:.0f} run at once."
     return text + (f" {requests.skipped:,} lines told no prompt." if requests.skipped else "")
 
 

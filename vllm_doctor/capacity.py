@@ -1,0 +1,108 @@
+"""The capacity of a server that runs, in sentences: where its memory went, how many requests it holds, what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vllm_doctor.memory import Memory
+
+_GIB = 2**30
+_LENGTHS = (2048, 8192, 32768)
+_SATURATED_PERCENT = 90.0
+_ROOMY_PERCENT = 80.0
+_LASTING = 3  # statistics lines; one busy line is no pressure
+
+
+def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memory | None) -> tuple[str, ...]:
+    """A short paragraph on a healthy log: weights against what nvidia-smi shows, concurrency, one more GiB, pressure.
+
+    Only what the facts tell; empty when they tell neither the weights nor the KV cache.
+    """
+    found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), pressure(facts, derived)]
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
+    """`Weights take 1.2 GiB, nvidia-smi shows 4.5`: where the rest is."""
+    weights = _number(facts, "model_weights_gib")
+    if weights is None or memory is None or memory.device_gib is None or memory.budget_gib is None:
+        return ""
+    cache = memory.gib("kv_cache")
+    if cache is None or cache <= 0 or facts.get("device") == "cpu":
+        return ""
+    inside = [part for part in memory.parts if part.name not in {"outside_budget", "other_processes", "free"}]
+    held = sum(part.gib for part in inside if part.gib > 0)
+    rest = held - weights - cache
+    share = memory.budget_gib / memory.device_gib
+    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}; nvidia-smi shows about "
+            f"{held:.1f} GiB, because vLLM takes its share ({share:.0%}) at the start: {cache:.2f} GiB are the KV cache")
+    return text + (f" and {rest:.2f} GiB activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
+
+
+def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """KV tokens, and how many requests that is at usual lengths."""
+    tokens = _number(derived, "kv_cache_capacity_tokens")
+    if not tokens:
+        return ""
+    length = _number(facts, "max_model_len")
+    per_token = _number(derived, "kv_bytes_per_token")
+    # Where windows or states are in play, a short request holds more than its tokens' share.
+    if per_token is None and length:
+        return f"The KV cache holds {tokens / length:.1f} requests of {length:,.0f} tokens, the longest allowed."
+    lengths = [at for at in _LENGTHS if not length or at < length] + ([int(length)] if length else [])
+    sequences = _number(facts, "max_num_seqs")
+    rooms = ", ".join(f"{_count(tokens / at)} of {at:,}" for at in lengths)
+    text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"
+    if sequences and lengths and tokens / lengths[0] > sequences:
+        text += f", and never more than --max-num-seqs, {sequences:,.0f}"
+    return text + "."
+
+
+def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """What one more GiB buys."""
+    per_token = _number(derived, "kv_bytes_per_token")
+    if not per_token:
+        return ""
+    more = _GIB / per_token
+    ranks = int(_number(facts, "tensor_parallel_size") or 1) * int(_number(facts, "pipeline_parallel_size") or 1)
+    where = "each GPU" if ranks > 1 else "the GPU"
+    total = _number(derived, "device_gib") or _number(facts, "gpu_total_gib")
+    share = f" (--gpu-memory-utilization +{1 / total:.3f})" if total and total > 1 else ""
+    return f"One more GiB on {where}{share} holds {more:,.0f} tokens more: {_count(more / 8192)} requests of 8,192."
+
+
+def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """What limits the requests that wait, by the counters of the statistics lines (`load.Load.summary`); "" for none.
+
+    A KV cache that is full, --max-num-seqs that is reached while the cache has room, or a scheduler that stands still.
+    """
+    known = {**derived, **facts}
+    usage, waiting = _number(known, "kv_cache_usage_percent"), _number(known, "waiting_requests")
+    if (_number(known, "stalled_at_end") or 0) >= _LASTING:
+        return "Requests wait and none runs: the engine stands still, which is no matter of memory."
+    saturated, pinned = _number(known, "saturated_lines") or 0, _number(known, "pinned_lines") or 0
+    if saturated >= _LASTING and saturated >= pinned:
+        return "Requests waited while the KV cache was full: it is the limit."
+    if pinned >= _LASTING:
+        running = _number(known, "peak_running")
+        most = f" of {running:,.0f}" if running else ""
+        return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
+    if not waiting or usage is None:
+        return ""
+    if usage >= _SATURATED_PERCENT:
+        return f"At the end {waiting:,.0f} requests waited with {usage:.0f} % of the KV cache in use: it is the limit."
+    running, sequences = _number(known, "running_requests"), _number(known, "max_num_seqs")
+    if usage < _ROOMY_PERCENT and running and sequences and running >= sequences:
+        return f"At the end {waiting:,.0f} requests waited behind --max-num-seqs, {sequences:,.0f}; the cache had room."
+    return ""
+
+
+def _number(values: Mapping[str, Any], name: str) -> float | None:
+    value = values.get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
