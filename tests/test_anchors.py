@@ -8,13 +8,16 @@ from vllm_doctor.anchors import Anchors
 WORDS = st.text(alphabet="ab*.[", min_size=1, max_size=4)
 
 
-@given(st.lists(WORDS, min_size=1, max_size=12), st.text(alphabet="ab*.[", max_size=40))
-def test_finds_just_the_literals_that_are_there(words: list[str], text: str) -> None:
-    anchors = Anchors()
+@given(st.lists(WORDS, min_size=1, max_size=12), st.text(alphabet="ab*.[", max_size=40), st.sampled_from([0, 9]))
+def test_finds_just_the_literals_that_are_there(words: list[str], text: str, patience: int) -> None:
+    anchors = Anchors(patience)
     for index, word in enumerate(words):
         anchors.add(word, (index, word))
-    assert sorted(anchors.found_in(text)) == sorted((i, w) for i, w in enumerate(words) if w in text)
+    first = list(dict.fromkeys(words))
+    assert anchors.found_in(text) == sorted(((i, w) for i, w in enumerate(words) if w in text),
+                                            key=lambda key: (first.index(key[1]), key[0]))
 
 
 def test_without_anchors_nothing_is_found() -> None:
     assert Anchors().found_in("anything") == []
+    assert Anchors(0).found_in("anything") == []

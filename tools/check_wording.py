@@ -321,8 +321,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"life longer than seen: {text}")
     if options.table:
         options.table.write_text(table(coverage, rules), encoding="utf-8")
-        cells = {fact: {r: f"{c[0]}/{c[1]}" for r, c in sorted(cells.items(), key=lambda item: Version(item[0]))} for fact, cells in sorted(coverage.cells.items())}
-        options.table.with_suffix(".json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
+        rows = (
+            f"{json.dumps(fact)}: {json.dumps({r: f'{read}/{every}' for r, (read, every) in sorted(cells.items(), key=lambda item: Version(item[0]))})}"
+            for fact, cells in sorted(coverage.cells.items())
+        )
+        options.table.with_suffix(".json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
     every = sum(cell[1] for cells in coverage.cells.values() for cell in cells.values())
     read = sum(cell[0] for cells in coverage.cells.values() for cell in cells.values())
     print(f"{read} of {every} lines read; {len(coverage.cells)} facts, {len(coverage.releases)} releases; {len(coverage.missing)} templates not covered")

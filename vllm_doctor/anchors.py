@@ -15,9 +15,15 @@ _END = ""  # marks the end of an anchor in the trie
 
 
 class Anchors:
-    """A set of literals, each with the keys (patterns) that wait for it. Case counts."""
+    """A set of literals, each with the keys (patterns) that wait for it. Case counts.
 
-    def __init__(self) -> None:
+    The first `patience` texts are searched literal by literal: compiling the trie costs as much as that, and most logs
+    are short.
+    """
+
+    def __init__(self, patience: int = 1500) -> None:
+        self.patience = patience
+        self._looked = 0
         self._keys: dict[str, list[Any]] = {}
         self._scan: re.Pattern[str] | None = None
         self._within: dict[str, tuple[str, ...]] = {}
@@ -33,6 +39,9 @@ class Anchors:
     def found_in(self, text: str) -> list[Any]:
         """The keys whose anchor stands in `text`, in the order they were added."""
         if self._scan is None:
+            self._looked += 1
+            if self._looked <= self.patience:
+                return [key for anchor, keys in self._keys.items() if anchor in text for key in keys]
             self._compile()
         assert self._scan is not None  # noqa: S101 - `_compile` set it
         seen = set(self._scan.findall(text))
@@ -53,7 +62,7 @@ class Anchors:
         self._scan = re.compile(f"(?=({_branches(trie)}))" if trie else r"(?!)")
         self._order = {anchor: index for index, anchor in enumerate(self._keys)}
         self._within = {
-            anchor: tuple(short for short in self._keys if short != anchor and anchor.startswith(short))
+            anchor: tuple(anchor[:end] for end in range(1, len(anchor)) if anchor[:end] in self._keys)
             for anchor in self._keys
         }
 

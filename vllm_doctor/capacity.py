@@ -1,4 +1,4 @@
-"""The capacity of a server that runs, in sentences: where its memory went, how many requests it holds, what limits it."""
+"""The capacity of a server that runs, in sentences: where its memory went, what it holds, what limits it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LASTING = 3  # statistics lines; one busy line is no pressure
 
 
 def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memory | None) -> tuple[str, ...]:
-    """A short paragraph on a healthy log: weights against what nvidia-smi shows, concurrency, one more GiB, pressure.
+    """A short paragraph on a healthy log: weights against nvidia-smi, concurrency, one more GiB, pressure.
 
     Only what the facts tell; empty when they tell neither the weights nor the KV cache.
     """
@@ -47,14 +47,14 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if not tokens:
         return ""
     length = _number(facts, "max_model_len")
-    per_token = _number(derived, "kv_bytes_per_token")
-    # Where windows or states are in play, a short request holds more than its tokens' share.
-    if per_token is None and length:
-        return f"The KV cache holds {tokens / length:.1f} requests of {length:,.0f} tokens, the longest allowed."
+    # Where layers have a window or a state, a short request holds more than its tokens' share.
+    linear = linear_token_bytes(derived) is not None
     lengths = [at for at in _LENGTHS if not length or at < length] + ([int(length)] if length else [])
     sequences = _number(facts, "max_num_seqs")
-    rooms = ", ".join(f"{_count(tokens / at)} of {at:,}" for at in lengths)
+    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}{_count(tokens / at)} of {at:,}" for at in lengths)
     text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"
+    if not linear:
+        text += " (fewer short ones in a model whose layers have a window or a state)"
     if sequences and lengths and tokens / lengths[0] > sequences:
         text += f", and never more than --max-num-seqs, {sequences:,.0f}"
     return text + "."
@@ -62,7 +62,7 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
 
 def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     """What one more GiB buys."""
-    per_token = _number(derived, "kv_bytes_per_token")
+    per_token = linear_token_bytes(derived)
     if not per_token:
         return ""
     more = _GIB / per_token
@@ -71,6 +71,15 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     total = _number(derived, "device_gib") or _number(facts, "gpu_total_gib")
     share = f" (--gpu-memory-utilization +{1 / total:.3f})" if total and total > 1 else ""
     return f"One more GiB on {where}{share} holds {more:,.0f} tokens more: {_count(more / 8192)} requests of 8,192."
+
+
+def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
+    """Bytes of KV cache a token, when they can be those of a model that keeps every token in every layer.
+
+    Such a number is layers * heads * head size * bytes, a multiple of 256; another comes of windows or states.
+    """
+    found = _number(derived, "kv_bytes_per_token")
+    return int(found) if found and found % 256 == 0 else None
 
 
 def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:

@@ -89,14 +89,17 @@ def _tensors(path: Path) -> Iterator[Tensor]:
         if name == "__metadata__" or not isinstance(entry, dict):
             continue
         shape, offsets, dtype = entry.get("shape"), entry.get("data_offsets"), entry.get("dtype")
-        if not (_whole(shape) and _whole(offsets) and len(offsets) == 2 and isinstance(dtype, str)):
+        sizes, ends = _whole(shape), _whole(offsets)
+        if sizes is None or ends is None or len(ends) != 2 or not isinstance(dtype, str):
             raise InputError(f"{path}: its header says nothing sensible of {name!r}")
-        yield Tensor(name, dtype, prod(shape), max(0, offsets[1] - offsets[0]))
+        yield Tensor(name, dtype, prod(sizes), max(0, ends[1] - ends[0]))
 
 
-def _whole(value: Any) -> bool:
-    """Whether a value is a list of whole numbers from 0."""
-    return isinstance(value, list) and all(isinstance(one, int) and one >= 0 for one in value)
+def _whole(value: Any) -> list[int] | None:
+    """The value, if it is a list of whole numbers from 0."""
+    if isinstance(value, list) and all(isinstance(one, int) and one >= 0 for one in value):
+        return value
+    return None
 
 
 def _header(path: Path) -> dict[str, Any]:

@@ -165,8 +165,8 @@ def _state(layer: State, model: ModelConfig, settings: KvSettings) -> Page:
 def groups_of(pages: Sequence[tuple[int, Page]], *, local_layers: bool = True) -> tuple[Group, ...]:
     """The groups of layers that share a block table (get_kv_cache_groups, 0.32).
 
-    `local_layers`: sliding windows are managed as such; without it (before 0.9.1) they are kept whole where other layers
-    are. Raises InputError for pages that cannot be brought to one size.
+    `local_layers`: sliding windows are managed as such; without it (before 0.9.1) they are kept whole where other
+    layers are. Raises InputError for pages that cannot be brought to one size.
     """
     if not pages:
         return ()

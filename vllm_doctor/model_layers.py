@@ -210,8 +210,8 @@ def _state(fields: Fields, layer: int) -> State:
     else:
         heads, states, groups = need("mamba_n_heads"), need("mamba_d_state"), need("mamba_n_groups")
         taps = need("mamba_d_conv") - 1
-        inner = fields.number("mamba_d_ssm") if model_type == "falcon_h1" else None
-        inner = inner or need("mamba_expand") * need("hidden_size")
+        given = fields.number("mamba_d_ssm") if model_type == "falcon_h1" else None
+        inner = given or need("mamba_expand") * need("hidden_size")
         named = fields.number("mamba_d_head")
         size = named or inner // max(1, heads)
     return State(layer, channels=inner, taps=taps, cells=heads * size * states, groups=groups,

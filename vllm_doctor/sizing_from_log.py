@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vllm_doctor.capacity import linear_token_bytes
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.inputs import chunks
@@ -64,12 +65,12 @@ def told_by(report: Report) -> Told:
             raise InputError(f"{report.source.path}: the log's memory does not add up; name the model's folder instead")
     elif (peak := _number(facts, "peak_activation_gib")) is not None:
         beside = peak + (_number(facts, "non_torch_gib") or 0.0)
-    per_token = report.derived.get("kv_bytes_per_token")
+    per_token = linear_token_bytes(report.derived)
     measured = Measured(
         weights=weights, beside=beside,
         graphs=max(0.0, estimate) if estimate is not None else None if inside else _number(facts, "cuda_graph_gib"),
         graphs_beside=inside and estimate is None,
-        tokens=_whole(facts, "max_num_batched_tokens"), token_bytes=int(per_token) if per_token else None,
+        tokens=_whole(facts, "max_num_batched_tokens"), token_bytes=per_token,
         block_size=_whole(facts, "block_size") or 16, kv_cache_dtype=str(facts.get("kv_cache_dtype") or "auto"),
         tensor_parallel_size=_whole(facts, "tensor_parallel_size") or 1,
         pipeline_parallel_size=_whole(facts, "pipeline_parallel_size") or 1)
