@@ -37,7 +37,7 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     rest = held - weights - cache
     share = memory.budget_gib / memory.device_gib
     text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}; nvidia-smi shows about "
-            f"{held:.1f} GiB, because vLLM takes its share ({share:.0%}) at the start: {cache:.2f} GiB are the KV cache")
+            f"{held:.1f} GiB, for vLLM takes its share ({share:.0%}) at the start: {cache:.2f} GiB are the KV cache")
     return text + (f" and {rest:.2f} GiB activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
 
 

@@ -125,6 +125,8 @@ class Diagnosis:
             return
         if "args: " in event.text or "with config: " in event.text:
             self._settings(run, event)
+        if event.frames and run.facts.get("engine") is None:
+            self._engine_of(run, event)
         seen: dict[str, Any] = {}
         hits: list[tuple[str, str, Hit]] = []
         for waiting, match in self._matcher.matches(event):
@@ -161,6 +163,13 @@ class Diagnosis:
             hits.absent = True
         else:
             hits.add(Hit(hit.pattern, hit.line, hit.text, hit.rank, hit.process, phase, hit.values, hit.frames))
+
+    def _engine_of(self, run: Run, event: Event) -> None:
+        """The folders of vLLM's source tell the engine's generation, where no line does."""
+        if "vllm/v1/" in event.frames:
+            run.facts.add("engine", "V1", event.line, event.rank)
+        elif "vllm/engine/llm_engine.py" in event.frames or "vllm/worker/" in event.frames:
+            run.facts.add("engine", "V0", event.line, event.rank)
 
     def _settings(self, run: Run, event: Event) -> None:
         settings = read_settings(event.text)

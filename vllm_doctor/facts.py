@@ -85,7 +85,7 @@ def convert(kind: str, text: Any) -> Any:
         value = _number(match[1], float(_HUMAN.get(match[2], 1)))
         return None if value is None else int(value)
     if kind == "version":
-        match = _VERSION.match(words)
+        match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
         return match[1] if match and not words.startswith(_UNTAGGED) else None
     return words or None
 

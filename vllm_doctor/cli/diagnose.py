@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from vllm_doctor.cli.options import RunNumber, check_ids, colored, columns, exit_status, gather, shared
+from vllm_doctor.cli.options import RuleId, RunNumber, check_ids, colored, columns, exit_status, gather, shared
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.errors import InputError, did_you_mean
+from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.inputs import chunks
 from vllm_doctor.options import Options
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
@@ -30,21 +31,41 @@ _WRITERS = {  # --format: the module of vllm_doctor.report, imported when asked 
     "junit": "to_junit",
     "github": "to_github",
 }
+_Also = tuple[str, str]  # a format and a file
 _WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
+
+
+class ReportFile(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
+    """`FORMAT=FILE`."""
+
+    name = "FORMAT=FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> _Also:
+        """The format and the file."""
+        format_, _, path = str(value).partition("=")
+        if format_ not in _WRITERS or not path:
+            self.fail(f"{value!r} is not FORMAT=FILE with one of {', '.join(_WRITERS)}", param, ctx)
+        return format_, path
 
 
 @click.command("diagnose")
 @click.argument("logs", nargs=-1, metavar="LOG…", type=click.Path(allow_dash=True))
 @click.option("--format", "format_", type=click.Choice(tuple(_WRITERS)), default="text", show_default=True)
 @click.option("--output", metavar="FILE", help="Write the report there instead of to stdout.")
+@click.option("--report", "also", multiple=True, type=ReportFile(),
+              help="Write the report in another format as well; repeatable, the log is read once.")
 @click.option("--run", "run_number", type=RunNumber(), default="last", show_default=True,
               help="Which start of the server in the log.")
-@click.option("--why", metavar="ID", help="Say why this rule fired, or why it did not.")
+@click.option("--why", type=RuleId(), metavar="ID", help="Say why this rule fired, or why it did not.")
 @shared
 def command(
-    logs: tuple[str, ...], format_: str, output: str | None, run_number: str, why: str | None, **values: Any,
+    logs: tuple[str, ...], format_: str, output: str | None, also: tuple[_Also, ...], run_number: str, why: str | None,
+    notes: tuple[str, ...], **values: Any,
 ) -> None:
-    """Diagnose logs: files (also .gz .xz .bz2 .zst), or standard input (`-`, or nothing with a pipe)."""
+    """Diagnose logs: files (also .gz .xz .bz2 .zst), or standard input (`-`, or nothing with a pipe).
+
+    Of several logs a summary comes first, which causes and how often, then the report on each.
+    """
     if not logs:
         if sys.stdin.isatty():
             raise InputError("no log given: name a file, or pipe one in")
@@ -54,13 +75,37 @@ def command(
     if why:
         _print("".join(_why(log, options, why) for log in logs))
         return
-    reports = [report for log in logs for report in _read(log, options, every=run_number == "all")]
-    text = _render(reports, format_, values)
+    reports = [dataclasses.replace(report, notes=(*report.notes, *notes))
+               for report in _read_all(logs, options, every=run_number == "all")]
+    for other, path in also:
+        _write(path, _render(reports, other, _for_a_file(values)))
     if output:
-        _write(output, text)
+        _write(output, _render(reports, format_, _for_a_file(values)))
     elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
-        _print(text)
-    sys.exit(exit_status(reports, values["fail_on"]))
+        _print(_render(reports, format_, values))
+    sys.exit(ExitStatus.USAGE if len({report.source.path for report in reports}) < len(set(logs))
+             else exit_status(reports, values["fail_on"]))
+
+
+def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> list[Report]:
+    """The reports on the logs. One of several that cannot be read is told on stderr, and the others count."""
+    reports: list[Report] = []
+    problems: list[InputError] = []
+    for log in logs:
+        try:
+            reports += _read(log, options, every=every)
+        except InputError as error:
+            problems.append(error)
+    if problems and not reports:
+        raise problems[0]
+    for problem in problems:
+        click.echo(f"vllm-doctor: {one_line(str(problem))}", err=True)
+    return reports
+
+
+def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
+    """No colours in a file because the terminal has them."""
+    return {**values, "color": "never"} if values["color"] == "auto" else values
 
 
 def _read(log: str, options: Options, *, every: bool) -> list[Report]:
@@ -114,6 +159,10 @@ def _render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
 def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., str]) -> str:
     color = colored(values["color"], sys.stdout)
     made = []
+    if len(reports) > 1:
+        from vllm_doctor.report import summary  # noqa: PLC0415 - one log needs none
+
+        made.append(summary.render(reports, columns(values["width"])))
     for report in reports:
         text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])
         run = f", run {report.source.run}" if report.source.runs > 1 else ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from vllm_doctor.cli.options import RuleId
 from vllm_doctor.errors import InputError
 
 
 @click.command("explain", context_settings={"ignore_unknown_options": True})  # a flag is a NAME here
-@click.argument("name")
+@click.argument("name", type=RuleId())
 @click.option("--vllm-version", default="", metavar="V", help="Your release, for a flag's default.")
 @click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable.")
 def command(name: str, vllm_version: str, rules: tuple[str, ...]) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
-from vllm_doctor.errors import InputError
+from vllm_doctor.errors import DoctorError, InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from vllm_doctor.report.model import Report
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,12 +39,34 @@ class RunNumber(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
         return text
 
 
+class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
+    """A rule's id. A shell completes it; whether it exists is checked when the rules are known."""
+
+    name = "ID"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The ids that begin so: of the built-in rules, of `--rules` and of the settings' folders."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell asks
+
+        from vllm_doctor import settings  # noqa: PLC0415
+        from vllm_doctor.rules import load  # noqa: PLC0415
+
+        del param
+        try:
+            found = settings.find()
+            rules = load((*(found.rules if found else ()), *(ctx.params.get("rules") or ()))).rules
+        except DoctorError:  # a broken file of the user's is told by the command, not while typing
+            rules = load(()).rules
+        return [CompletionItem(rule_id, help=rule.phase) for rule_id, rule in sorted(rules.items())
+                if rule_id.startswith(incomplete)]
+
+
 def shared(function: F) -> F:
-    """Add the options every reading command has."""
+    """Add the options every reading command has, and what the project's settings say where nothing was typed."""
     options = [
         click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable."),
-        click.option("--only", multiple=True, metavar="ID", help="Look for this rule only; repeatable."),
-        click.option("--ignore", multiple=True, metavar="ID", help="Leave this rule out; repeatable."),
+        click.option("--only", multiple=True, type=RuleId(), metavar="ID", help="Look for this rule only; repeatable."),
+        click.option("--ignore", multiple=True, type=RuleId(), metavar="ID", help="Leave this rule out; repeatable."),
         click.option("--command", "command_text", default="", metavar="TEXT", help="What you ran, if the log does not show it."),
         click.option("--config", "config_file", default="", metavar="FILE", help="The YAML file you gave to vllm serve --config."),
         click.option("--gpu-memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB", help="The card's size."),
@@ -51,12 +77,57 @@ def shared(function: F) -> F:
                      help="Exit with status 1 from this severity on."),
         click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True),
         click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text report."),
+        click.option("--settings", "settings_file", type=click.Path(), metavar="FILE",
+                     help="Read this instead of the pyproject.toml or vllm-doctor.toml found upward from here."),
+        click.option("--isolated", is_flag=True, help="Read no settings file."),
         click.option("-v", "--verbose", is_flag=True, help="Every finding, proof and link."),
         click.option("-q", "--quiet", is_flag=True, help="Say nothing when nothing was found."),
     ]
+    made: Callable[..., Any] = _with_settings(function)
     for option in reversed(options):
-        function = option(function)
-    return function
+        made = option(made)
+    return cast("F", made)
+
+
+def _with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def filled(**values: Any) -> Any:
+        context = click.get_current_context()
+        notes = _fill_in(values, context)
+        if context.command.name == "diagnose":  # the others' reports come late, if ever
+            return function(**values, notes=notes)
+        for note in notes:
+            click.echo(f"vllm-doctor: {note}", err=True)
+        return function(**values)
+
+    return filled
+
+
+def _fill_in(values: dict[str, Any], context: click.Context) -> tuple[str, ...]:
+    """Put the settings where nothing was typed; returns what the user should know. Raises InputError."""
+    from vllm_doctor import settings  # noqa: PLC0415 - it looks at the disk, so not before a command reads
+
+    named, isolated = values.pop("settings_file"), values.pop("isolated")
+    if named and isolated:
+        raise InputError("--settings and --isolated contradict each other")
+    found = settings.read(named) if named else None if isolated else settings.find()
+    if found is None:
+        return ()
+    values["rules"] = (*found.rules, *values["rules"])
+    ignored = tuple(item for item in found.ignored() if item not in values["only"])  # asked for by name, so looked for
+    try:
+        check_ids(Options(rules=values["rules"], only=found.only, ignore=ignored))
+    except InputError as error:
+        raise InputError(f"{found.path}: {error}") from error
+    values["ignore"] = (*ignored, *values["ignore"])
+    values["only"] = values["only"] or found.only
+    defaults = {"fail_on": found.fail_on, "max_fixes": found.max_fixes}
+    if context.command.name == "diagnose":
+        defaults["format_"] = found.format
+    for name, value in defaults.items():
+        if value is not None and context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            values[name] = value
+    return found.notes()
 
 
 def gather(values: dict[str, Any], run: int | None = None) -> Options:

@@ -12,12 +12,14 @@ from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
 
 _COMMANDS = {
+    "completion": "vllm_doctor.cli.completion",
     "diagnose": "vllm_doctor.cli.diagnose",
     "explain": "vllm_doctor.cli.explain",
     "rules": "vllm_doctor.cli.rules",
     "run": "vllm_doctor.cli.run",
     "size": "vllm_doctor.cli.size",
     "watch": "vllm_doctor.cli.watch",
+    "web": "vllm_doctor.cli.web",
 }
 
 
@@ -40,7 +42,9 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except DoctorError as error:
-            click.echo(f"vllm-doctor: {error}", err=True)
+            from vllm_doctor.report.escape import one_line  # noqa: PLC0415 - a file's name may hold anything
+
+            click.echo(f"vllm-doctor: {one_line(str(error))}", err=True)
             ctx.exit(ExitStatus.USAGE)
 
 

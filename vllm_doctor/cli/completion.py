@@ -1,0 +1,28 @@
+"""`vllm-doctor completion SHELL`: the script that completes commands, options and rule ids."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from vllm_doctor.errors import InputError
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(_SHELLS))
+def command(shell: str) -> None:
+    r"""Print the completion script of a shell.
+
+    \b
+    bash   eval "$(vllm-doctor completion bash)"      in ~/.bashrc
+    zsh    eval "$(vllm-doctor completion zsh)"       in ~/.zshrc, after compinit
+    fish   vllm-doctor completion fish > ~/.config/fish/completions/vllm-doctor.fish
+    """
+    from vllm_doctor.cli.root import cli  # noqa: PLC0415 - root loads this module
+
+    completer = get_completion_class(shell)
+    if completer is None:
+        raise InputError(f"this click knows no completion for {shell}")
+    click.echo(completer(cli, {}, "vllm-doctor", "_VLLM_DOCTOR_COMPLETE").source(), nl=False)
