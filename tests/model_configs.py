@@ -1,5 +1,6 @@
 """The `config.json` of well-known models, cut down to what decides their memory; as published, defaults left out."""
 
+# ruff: noqa: PLR0917 - a shape in one line
 from __future__ import annotations
 
 from typing import Any
@@ -34,7 +35,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
                            rope_scaling={"factor": 8.0, "rope_type": "llama3", "low_freq_factor": 1.0,
                                          "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}),
     "llama-3.1-70b": _model("LlamaForCausalLM", "llama", **_shape(8192, 80, 64, 8, 28672, 128256, 131072)),
-    "llama-2-13b": _model("LlamaForCausalLM", "llama", **{**_shape(5120, 40, 40, 40, 13824, 32000, 4096)}),
+    "llama-2-13b": _model("LlamaForCausalLM", "llama", **_shape(5120, 40, 40, 40, 13824, 32000, 4096)),
     "mistral-7b-v0.1": _model("MistralForCausalLM", "mistral", sliding_window=4096,
                               **_shape(4096, 32, 32, 8, 14336, 32000, 32768)),
     "mistral-small-24b": _model("MistralForCausalLM", "mistral", sliding_window=None, head_dim=128,

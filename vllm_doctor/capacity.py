@@ -44,12 +44,12 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     """KV tokens, and how many requests that is at usual lengths."""
     tokens = _number(derived, "kv_cache_capacity_tokens")
-    if not tokens:
+    if not tokens or tokens < 0:
         return ""
-    length = _number(facts, "max_model_len")
+    length = int(max(0.0, _number(facts, "max_model_len") or 0.0))
     # Where layers have a window or a state, a short request holds more than its tokens' share.
     linear = linear_token_bytes(derived) is not None
-    lengths = [at for at in _LENGTHS if not length or at < length] + ([int(length)] if length else [])
+    lengths = [at for at in _LENGTHS if not length or at < length] + ([length] if length else [])
     sequences = _number(facts, "max_num_seqs")
     rooms = ", ".join(f"{'' if linear or at == length else 'up to '}{_count(tokens / at)} of {at:,}" for at in lengths)
     text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"

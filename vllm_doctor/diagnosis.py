@@ -135,6 +135,8 @@ class Diagnosis:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
                 continue
             for name, raw in (*match.groupdict().items(), *pattern.set.items()):
+                if pattern.weak and run.facts.get(name) is not None:
+                    continue
                 fact = run.facts.add(name, raw, event.line, event.rank)
                 if fact is not None:
                     seen[name] = fact.value

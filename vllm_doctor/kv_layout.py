@@ -6,10 +6,11 @@ The arithmetic of vLLM's V1 engine by release: `check_enough_kv_cache_memory`, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 
+from vllm_doctor.errors import InputError
 from vllm_doctor.kv_pages import Group, KvSettings, Page, groups_of, pages_of, stages
 from vllm_doctor.model_config import ModelConfig
 
@@ -196,11 +197,19 @@ def layout_of(
 ) -> KvLayout:
     """The KV cache of a model on a launch. Raises InputError for what is not known here."""
     era = KvEra.of(version)
+    if model.has_states and version < (0, 10, 0):
+        raise InputError("before vLLM 0.10 the states of such a model are kept beside the KV cache; that is not known here")
+    if model.latent and version < (0, 7, 1):
+        raise InputError("before vLLM 0.7.1 this model's attention keeps whole heads, not a latent; that is not known here")
     stage_layers = stages(model.num_layers, settings.pipeline_parallel_size)
     batches = 1
     if era.in_flight:  # the next batch is scheduled while one runs (max_concurrent_batches)
         batches = settings.pipeline_parallel_size + 1
-    groups = groups_of(pages_of(model, settings), local_layers=era.local_layers)
+    pages = pages_of(model, settings)
+    if version < (0, 8, 0):  # V0 keeps every token
+        pages = tuple((layer, replace(page, kind="full", window=None) if page.kind == "sliding" else page)
+                      for layer, page in pages)
+    groups = groups_of(pages, local_layers=era.local_layers)
     attention = any(group.page.kind != "state" for group in groups)
     cached = era.states_cached and prefix_caching and attention
     return KvLayout(groups, stage_layers, era, batches * max_num_batched_tokens, cached)

@@ -59,7 +59,9 @@ def weights(model: ModelConfig, launch: Launch) -> tuple[Range, str]:
         found, told = Range(gib * 0.95, gib * 1.02, gib * (1.05 if ranks == 1 else 1.15)), checkpoint.told
     else:
         gib = _parameter_bytes(model, launch) / _GIB / ranks
-        found, told = Range(gib * 0.9, gib, gib * 1.15), "the shapes in config.json; there are no weights in the folder"
+        plain = not model.latent and not model.has_states and not model.multimodal
+        found = Range(gib * 0.98, gib * 1.01, gib * 1.05) if plain else Range(gib * 0.9, gib, gib * 1.15)
+        told = "the shapes in config.json; there are no weights in the folder"
     if launch.cpu_offload_gb:
         off = min(launch.cpu_offload_gb, found.expected)
         # Layers that a kernel repacks may stay: up to a tenth of what was to go.
@@ -114,6 +116,10 @@ def _parameter_bytes(model: ModelConfig, launch: Launch) -> float:
         heads = 3 * model.attention_heads * 128 + 2 * model.head_size  # most goes through low ranks
     states = sum(3 * hidden * layer.channels for layer in model.layers if isinstance(layer, State))
     dense = model.num_layers - experts.layers
+    if model.model_type == "nemotron_h":
+        dense = model.num_layers - len(model.layers)  # a layer is a state, attention or a feed-forward one
+    elif not attention:
+        dense = 0
     feed = 3 * hidden * (dense * model.intermediate_size
                          + experts.layers * (experts.count * experts.intermediate_size + experts.shared))
     linear = attention * hidden * heads + states + feed
@@ -157,5 +163,5 @@ def cuda_graphs(model: ModelConfig | None, launch: Launch) -> Range:
         return Range.exactly(0.0)
     layers = 32 if model is None else ceil(model.num_layers / launch.pipeline_parallel_size)
     expected = 0.3 + 0.02 * layers
-    heavy = model is not None and (model.experts.count or model.latent or model.has_states)
-    return Range(0.2, expected, expected * (5 if heavy else 2.5))
+    heavy = model is not None and (model.experts.count or model.latent)
+    return Range(0.2, expected, expected * (4 if heavy else 2.5))

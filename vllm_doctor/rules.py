@@ -32,6 +32,7 @@ class Pattern:
     phase: tuple[str, ...] = ()
     set: Mapping[str, Any] = field(default_factory=dict)
     own: bool = False
+    weak: bool = False  # a fact's wording that counts only where nothing else told the fact before
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +239,7 @@ def _pattern(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:
         phase=_phases(entry.get("phase")),
         set=entry.get("set", {}),
         own=own,
+        weak=entry.get("weak", False),
     )
 
 

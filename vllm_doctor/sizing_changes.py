@@ -15,6 +15,7 @@ from vllm_doctor.launch import Launch
 from vllm_doctor.sizing import Plan, plan
 
 _MOST_GPUS = 16
+_DEAR = frozenset({"--tensor-parallel-size", "--cpu-offload-gb"})  # more GPUs, or much slower: offered last
 _SHORTEST = 512  # tokens; a shorter context is no help
 
 
@@ -39,9 +40,11 @@ def changes(made: Plan, *, length_given: bool, most: int = 4) -> tuple[Change, .
     if short is not None:
         singles.insert(len([one for one in singles if one.flags.keys() <= {"--gpu-memory-utilization"}])
                        if length_given else 0, short)
-    if singles:
-        return tuple(singles[:most])
-    return tuple(_pairs(made))[:most]
+    cheap = [one for one in singles if not one.flags.keys() & _DEAR]
+    if not cheap:
+        pairs = [one for one in _pairs(made) if not one.flags.keys() & _DEAR]
+        singles = [*pairs[:2], *(singles or list(_pairs(made)))]
+    return tuple(singles[:most])
 
 
 def _tried(before: Plan, launch: Launch) -> Plan | None:
@@ -127,10 +130,10 @@ def _more_gpus(made: Plan) -> Iterator[Change]:
 
 
 def _offload(made: Plan) -> Iterator[Change]:
-    """CPU offload, where what lacks is at most half of the weights: more makes decoding crawl."""
+    """CPU offload, where what lacks is at most a quarter of the weights: more makes decoding crawl."""
     weights = next(part.gib for part in made.parts if part.name == "weights")
     lacking = made.lacking_gib
-    if made.launch.device == "cpu" or made.launch.cpu_offload_gb or lacking <= 0 or lacking * 1.12 > weights.low / 2:
+    if made.launch.device == "cpu" or made.launch.cpu_offload_gb or lacking <= 0 or lacking * 1.12 > weights.low / 4:
         return
     if not _exists("--cpu-offload-gb", made.launch):
         return

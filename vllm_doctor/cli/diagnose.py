@@ -75,20 +75,19 @@ def command(
     if why:
         _print("".join(_why(log, options, why) for log in logs))
         return
-    reports = [dataclasses.replace(report, notes=(*report.notes, *notes))
-               for report in _read_all(logs, options, every=run_number == "all")]
+    reports, unreadable = _read_all(logs, options, every=run_number == "all")
+    reports = [dataclasses.replace(report, notes=(*report.notes, *notes)) for report in reports]
     for other, path in also:
         _write(path, _render(reports, other, _for_a_file(values)))
     if output:
         _write(output, _render(reports, format_, _for_a_file(values)))
     elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
         _print(_render(reports, format_, values))
-    sys.exit(ExitStatus.USAGE if len({report.source.path for report in reports}) < len(set(logs))
-             else exit_status(reports, values["fail_on"]))
+    sys.exit(ExitStatus.USAGE if unreadable else exit_status(reports, values["fail_on"]))
 
 
-def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> list[Report]:
-    """The reports on the logs. One of several that cannot be read is told on stderr, and the others count."""
+def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
+    """The reports, and how many logs could not be read: those are told on stderr when others could."""
     reports: list[Report] = []
     problems: list[InputError] = []
     for log in logs:
@@ -100,7 +99,7 @@ def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> list[R
         raise problems[0]
     for problem in problems:
         click.echo(f"vllm-doctor: {one_line(str(problem))}", err=True)
-    return reports
+    return reports, len(problems)
 
 
 def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,10 @@ def _locate(values: list[str]) -> _Located | None:
         name = re.split(r"[/\\]", value)[-1].removesuffix(".exe")
         python = _python(values, index)
         if name == "vllm" and following == "serve":
-            return _Located("serve", python, index + 2, container)
+            again = index + 2  # `vllm serve serve MODEL`: an entrypoint repeated
+            while values[again : again + 1] in (["vllm"], ["serve"]):
+                again += 1
+            return _Located("serve", python, again, container)
         module = following if value == "-m" else value[2:] if value.startswith("-mvllm") else ""
         behind = index + (2 if value == "-m" else 1)
         if module in {"vllm", "vllm.entrypoints.cli.main", "vllm.scripts"}:

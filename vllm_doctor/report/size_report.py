@@ -117,7 +117,9 @@ def _head(plan: Plan) -> str:
 def _cache(plan: Plan, width: int) -> list[str]:
     layout = plan.layout
     grows = "of every further token" if not layout.linear else "a token"
-    found = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}, blocks of {layout.block_size} tokens"]
+    found = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
+    if layout.block_size > 1:
+        found[0] += f", blocks of {layout.block_size} tokens"
     model = plan.subject.model
     if model is not None and not layout.linear:
         kinds = layer_kinds(model.layers)
@@ -170,6 +172,8 @@ def _ends(gib: Range) -> str:
 
 
 def _two(low: int, expected: int) -> str:
+    if not low:
+        return f"{expected:,} at the expected values, none at the cautious end"
     return f"{low:,} to {expected:,}" if low != expected else f"{expected:,}"
 
 

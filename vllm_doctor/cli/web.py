@@ -1,0 +1,46 @@
+"""`vllm-doctor web`: a page on this machine to paste a log into."""
+
+from __future__ import annotations
+
+import click
+
+from vllm_doctor.errors import InputError
+from vllm_doctor.options import Options
+
+
+@click.command("web")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; by default a free one.")
+@click.option("--max-size", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="MIB",
+              help="The largest log that is taken.")
+@click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable.")
+def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
+    """Serve a page on 127.0.0.1 to paste or drop a log into; it shows the HTML report. Ctrl-C ends it.
+
+    The address printed holds a random token; without it the server answers nothing. From another machine:
+    ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.
+    """
+    from vllm_doctor import settings  # noqa: PLC0415
+    from vllm_doctor.cli.options import check_ids  # noqa: PLC0415
+    from vllm_doctor.rules import load  # noqa: PLC0415
+    from vllm_doctor.web import Server  # noqa: PLC0415 - a server is needed by no other command
+
+    found = settings.find()
+    options = Options(rules=rules)
+    if found is not None:
+        options = Options(rules=(*found.rules, *rules), only=found.only, ignore=found.ignored(),
+                          max_fixes=found.max_fixes or options.max_fixes)
+        for note in found.notes():
+            click.echo(f"vllm-doctor: {note}", err=True)
+    check_ids(options)
+    load(options.rules)  # a broken rule is told now, not with the first log
+    try:
+        server = Server(options, port, max_size << 20)
+    except OSError as error:
+        raise InputError(f"--port {port}: {(error.strerror or str(error)).lower()}") from error
+    click.echo(f"Open {server.url}\nCtrl-C ends it.")
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+    finally:
+        server.server_close()

@@ -1,0 +1,66 @@
+"""What a browser's form sends (multipart/form-data, RFC 7578), read from a body that is in memory already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Part", "boundary_of", "parts"]
+
+_MOST_PARTS = 16
+_LONGEST_HEAD = 8192  # bytes of a part's own headers
+_BOUNDARY = re.compile(r'multipart/form-data *; *boundary=(?:"([^"]{1,70})"|([^\s";,]{1,70})) *(?:;|$)', re.IGNORECASE)
+_PARAMETER = re.compile(rb'; *(name|filename)="((?:[^"\\\r\n]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A field of a form; `filename` is "" where it is no file. Both names are what the sender says, untrusted."""
+
+    name: str
+    filename: str
+    data: bytes
+
+
+def boundary_of(content_type: str) -> bytes | None:
+    """The boundary in a Content-Type header, or None when it is no form with files."""
+    match = _BOUNDARY.match(content_type)
+    return (match[1] or match[2]).encode("latin-1", "replace") if match else None
+
+
+def parts(body: bytes, boundary: bytes) -> Iterator[Part]:
+    """The fields of a form, in order. Raises ValueError for what no browser sends."""
+    delimiter = b"\r\n--" + boundary
+    whole = b"\r\n" + body if body.startswith(b"--" + boundary) else body  # the first one has no line before it
+    start = whole.find(delimiter)
+    for _ in range(_MOST_PARTS):
+        if start < 0:
+            raise ValueError("a part of the form has no end")
+        start += len(delimiter)
+        if whole.startswith(b"--", start):
+            return
+        end = whole.find(delimiter, start)
+        if end < 0 or not whole.startswith(b"\r\n", start):
+            raise ValueError("a part of the form has no end")
+        yield _part(whole, start + 2, end)
+        start = end
+    raise ValueError(f"a form of more than {_MOST_PARTS} parts")
+
+
+def _part(whole: bytes, start: int, end: int) -> Part:
+    blank = whole.find(b"\r\n\r\n", start, min(end, start + _LONGEST_HEAD))
+    if blank < 0:
+        raise ValueError("a part of the form has no headers")
+    for line in whole[start:blank].split(b"\r\n"):
+        key, _, value = line.partition(b":")
+        if key.strip().lower() == b"content-disposition":
+            names = {name: text for name, text in _PARAMETER.findall(value)}
+            return Part(_text(names.get(b"name", b"")), _text(names.get(b"filename", b"")), whole[blank + 4:end])
+    raise ValueError("a part of the form has no name")
+
+
+def _text(name: bytes) -> str:
+    """Browsers write a quotation mark as %22 and a line end as %0D%0A; other characters stand as they are."""
+    plain = name.replace(b"%22", b'"').replace(b"%0D", b"\r").replace(b"%0A", b"\n")
+    return plain.decode("utf-8", "replace")

@@ -1,0 +1,42 @@
+"use strict";
+(function () {
+  var form = document.querySelector("form");
+  var file = document.getElementById("file");
+  var said = document.getElementById("said");
+  if (!form) { return; }
+  var most = Number(form.getAttribute("data-most"));
+
+  function size() {
+    var bytes = new Blob([document.getElementById("log").value]).size;
+    for (var index = 0; index < file.files.length; index += 1) { bytes += file.files[index].size; }
+    return bytes;
+  }
+
+  form.addEventListener("submit", function (event) {
+    if (size() > most) {
+      event.preventDefault();
+      said.textContent = "That is more than " + form.getAttribute("data-most-words") + ". The command takes logs of any size: vllm-doctor diagnose FILE";
+      return;
+    }
+    said.textContent = "Reading the log…";
+  });
+  window.addEventListener("pageshow", function () { said.textContent = ""; });
+
+  document.addEventListener("dragover", function (event) {
+    event.preventDefault();
+    document.body.classList.add("dropping");
+  });
+  document.addEventListener("dragleave", function (event) {
+    if (!event.relatedTarget) { document.body.classList.remove("dropping"); }
+  });
+  document.addEventListener("drop", function (event) {
+    event.preventDefault();
+    document.body.classList.remove("dropping");
+    if (event.dataTransfer.files.length) {
+      file.files = event.dataTransfer.files;
+      form.requestSubmit();
+    } else {
+      document.getElementById("log").value = event.dataTransfer.getData("text/plain");
+    }
+  });
+})();
