@@ -55,3 +55,19 @@ def test_a_secret_in_the_line_does_not_get_into_the_rule(tmp_path: Path) -> None
     log.write_text("RuntimeError: bad token hf_abcdefghijklmnopqrstuvwxyz0123456789\n", encoding="utf-8")
     assert run("rules", "new", "a", "--from", str(log), "--line", "1", "--into", str(tmp_path))[0] == 0
     assert "abcdefghijklmnop" not in (tmp_path / "a.yaml").read_text(encoding="utf-8")
+
+
+def test_bless_writes_what_comes_out_and_keeps_what_a_person_wrote(tmp_path: Path) -> None:
+    import yaml
+
+    log = tmp_path / "server.log"
+    log.write_text("ERROR 05-06 10:00:01 [core.py:489] ValueError: To serve at least one request with the model's max seq "
+                   "len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory "
+                   "(4.00 GiB). Based on the available memory, the estimated maximum model length is 32752.\n", encoding="utf-8")
+    assert run("rules", "bless", str(log))[0] == 0
+    expect = yaml.safe_load((tmp_path / "server.yaml").read_text(encoding="utf-8"))["expect"]
+    assert expect["primary"] == "kv-cache-too-small-for-max-len"
+    assert expect["facts"]["estimated_max_model_len"] == 32752
+    assert expect["fix_any_of"][0]["flag"] == "--max-model-len"
+    status, out = run("rules", "bless", str(log))
+    assert (status, "exists already" in out) == (2, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import re
@@ -244,7 +245,7 @@ def test_the_boundary(header: str, boundary: bytes | None) -> None:
     assert boundary_of(header) == boundary
 
 
-@given(st.binary(max_size=300).filter(lambda data: b"--XY" not in data), st.text("abc\"é .", max_size=20))
+@given(st.binary(max_size=300).filter(lambda data: b"--XY" not in data), st.text('abc"é .', max_size=20))
 def test_what_a_form_holds_comes_out(data: bytes, name: str) -> None:
     quoted = name.replace('"', "%22")
     body = (b'--XYZ\r\nContent-Disposition: form-data; name="log"\r\n\r\n' + data
@@ -255,7 +256,5 @@ def test_what_a_form_holds_comes_out(data: bytes, name: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_body_is_read_or_refused(data: bytes) -> None:
     for body in (data, b"--XYZ\r\n" + data, b"--XYZ" + data + b"\r\n--XYZ--"):
-        try:
-            list(parts(body, b"XYZ"))
-        except ValueError as error:
-            assert "form" in str(error)  # noqa: PT017 - reading it is just as good
+        with contextlib.suppress(ValueError):
+            assert all(isinstance(part, Part) for part in parts(body, b"XYZ"))

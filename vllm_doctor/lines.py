@@ -1,17 +1,22 @@
-"""bytes -> Line: encodings, carriage returns of progress bars, terminal escapes, wrappers.
+"""bytes -> Line: what the server wrote, whatever the log went through on its way.
 
-`LineReader` is fed bytes in any chunks and gives the lines of the log as the server wrote them. Its memory does not
-grow with the input: a line is cut at MAX_LINE, and what waits for evidence is bounded (wrappers.py).
+`LineReader` is fed bytes in any chunks and gives the lines of the log as the server wrote them: decoded
+(characters.py), with the last state of progress bars (progress_bars.py), rows of a terminal joined (wrapped_lines.py)
+and wrappers taken off (wrappers/). Its memory does not grow with the input: a line is cut at MAX_LINE, and what waits
+for evidence is bounded.
 """
 
 from __future__ import annotations
 
 import codecs
-import functools
 import re
 from dataclasses import dataclass
 
-from vllm_doctor.wrappers import BARE, LOG_HEAD, Piece, Unwrapper
+from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, printable, sniff, trim
+from vllm_doctor.log_head import BARE, LOG_HEAD
+from vllm_doctor.progress_bars import BAR_END, BAR_HINT, overwrite, shown
+from vllm_doctor.wrapped_lines import Joiner
+from vllm_doctor.wrappers import Piece, Unwrapper
 
 MAX_LINE = 256 * 1024  # bytes of one line; the head is kept
 _SLICE = 256 * 1024  # bytes worked on at once
@@ -19,6 +24,13 @@ _SNIFF = 256  # bytes looked at to tell UTF-16 without a byte order mark
 _MAX_SEGMENTS = 64  # pieces between carriage returns kept before they are given out
 _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
 _MAX_REFUSED = 8  # times a kind of wrapper may turn out to be none before its lines no longer wait
+
+
+# A block of bytes with one of these is read line by line with care.
+_MARKS = tuple(mark.encode() for mark in (*RESETS, "```", *ENTITIES))
+# A containerd record may end amid a bar: its carriage returns wait until its parts are joined.
+_RECORD = re.compile(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
+_FENCE = re.compile(r"(?:```+|~~~+)[\w.+-]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,279 +46,9 @@ class Line:
     source: str = ""
 
 
-# --- characters ------------------------------------------------------------------------------------------------
-
-_CONTROLS = bytes([*range(9), *range(11, 32), 127])
-_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
-_VISIBLE = {
-    **{code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)},
-    0x7F: 0x2421,
-    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
-    0x85: 0x2424, 0x2028: 0x2424, 0x2029: 0x2424, 0xA0: 0x20, 0xFEFF: None,
-}  # fmt: skip
-_SGR = re.compile(r"\x1b\[[\d;:]*m")
-_ESCAPE = re.compile(
-    r"\x1b(?:\[(?P<csi>[0-?]*[ -/]*[@-~])|_(?P<bk>bk;t=\d{13})\x07|[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
-    r"|\]\d*;?|\[[0-?]*$|[ -/]+[0-~]|[0-Z\\-~]|$)|\x9b[0-?]*[ -/]*[@-~]",
-)
-# Colours whose escape character was lost or spelled out on the way: `[0;36m(APIServer pid=1)[0;0m`, `\x1b[36m`.
-_SPELLED = re.compile(
-    r"(?:\^\[|\\x1b|\\u001b|\\033|#033|␛)?\[(?:[0-47]|2[2-9]|[34][0-79]|9[0-7]|0[0-7]|38;5;\d{1,3}|48;5;\d{1,3})"
-    r"(?:;\d{1,3}){0,4}m(?!\])",
-)
-_RESETS = ("[0m", "[0;0m", "[39m", "[22m")
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
-_ENTITIES = {
-    "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'", "&#34;": '"',
-    "&nbsp;": " ",
-}  # fmt: skip
-_BARE_AMPERSAND = re.compile(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
-# A block of bytes with one of these is read line by line with care.
-_MARKS = tuple(mark.encode() for mark in (*_RESETS, "```", *_ENTITIES))
-
-
-def clean(text: str) -> str:
-    """`text` without terminal and HTML escapes, control characters made visible; newlines and carriage returns stay."""
-    text = _printable(text)
-    return _unescape(text) if "&" in text and ";" in text else text
-
-
-def _printable(text: str) -> str:
-    if "\x1b" in text or "\x9b" in text:
-        text = _SGR.sub("", text)
-        text = _ESCAPE.sub(_plain, text)
-    if "m" in text and any(reset in text for reset in _RESETS):
-        text = _SPELLED.sub("", text)
-    if _ODD.search(text):
-        text = text.translate(_VISIBLE)
-    return text
-
-
-def _plain(m: re.Match[str]) -> str:
-    """What an escape sequence leaves behind: moving right is spaces, the first column is a carriage return."""
-    csi = m["csi"]
-    if csi is None:
-        return "_" + m["bk"] if m["bk"] and m.start() == 0 else ""
-    if csi.endswith("C"):
-        return " " * (min(int(csi[:-1]), 200) if csi[:-1].isdecimal() and len(csi) < 6 else 1)
-    return "\r" if csi in ("G", "0G", "1G") else ""
-
-
-def _unescape(text: str) -> str:
-    """Undo HTML's escapes where the whole line was escaped: none of the characters they stand for is left bare."""
-    entities = set(_ENTITY.findall(text))
-    if not entities or _BARE_AMPERSAND.search(text):
-        return text
-    if any(_ENTITIES[entity] in text for entity in entities if entity not in ("&amp;", "&nbsp;")):
-        return text
-    return _ENTITY.sub(lambda m: _ENTITIES[m[0]], text)
-
-
-_HANZI = re.compile(rb"[\xb0-\xf7][\xa1-\xfe]|[\xa1-\xa3][\xa1-\xfe]")
-_HIGH = bytes(range(128, 256))
-_BINARY = bytes(0xB7 if code < 32 or 127 <= code <= 160 else code for code in range(256))  # a visible middle dot
-_UNFINISHED = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})$")
-
-
-def _decode(raw: bytes) -> tuple[str, str]:
-    """The text of one line, and the encoding it was taken for ("" for UTF-8)."""
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        return _decode_other(raw)
-    if "\0" in text and text.count("\0") * 4 >= len(text):
-        return _decode_nuls(raw), "utf-16"
-    return text, ""
-
-
-def _decode_other(raw: bytes) -> tuple[str, str]:
-    nuls = raw.count(0)
-    if nuls * 4 >= len(raw):
-        return _decode_nuls(raw), "utf-16"
-    if (len(raw) - len(raw.translate(None, _CONTROLS))) * 20 > len(raw) > 8:
-        return raw.translate(_BINARY).decode("latin-1"), "binary"
-    high = len(raw) - len(raw.translate(None, _HIGH))
-    text = raw.decode("utf-8", "replace")
-    bad = text.count("\ufffd")
-    if len(text) - (len(raw) - high) - bad >= bad:  # more good characters beyond ASCII than bad ones
-        return text, ""
-    if nuls == 0 and 2 * len(_HANZI.findall(raw)) >= 0.8 * high:
-        try:
-            return raw.decode("gb18030"), "gb18030"
-        except UnicodeDecodeError:
-            pass
-    try:
-        return raw.decode("cp1252"), "latin-1"  # what is called Latin-1 on Windows and the web
-    except UnicodeDecodeError:
-        return raw.decode("latin-1"), "latin-1"
-
-
-def _decode_nuls(raw: bytes) -> str:
-    """A line of UTF-16 amid bytes (`>>` of PowerShell), split at the newline byte: one byte may belong to another."""
-    if raw[0::2].count(0) > raw[1::2].count(0):
-        raw = raw[1:]
-    return raw[: len(raw) & ~1].decode("utf-16-le", "replace").lstrip("\ufeff")
-
-
-# --- progress bars ---------------------------------------------------------------------------------------------
-
-# tqdm's end of a bar: `[00:02<00:06, 2.07s/it]`, `[00:02, 3.1it/s]`.
-_BAR_END = re.compile(r"\[(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:<|, )[^\[\]\r\n]{0,200}\]")
-_BAR_HINT = re.compile(rb"\[(?:\d+ days?, )?\d+:\d\d")
-_MAX_BAR = 2000  # characters of a line that may be a progress bar
-_BAR_PERCENT = re.compile(r"\d{1,3}%(?=\||\s{1,2}Completed)")
-_BAR_COUNT = re.compile(r"(?<![\w.])\d[\d.]{0,12}[kMGT]?[A-Za-z]{0,12} $")
-_METER = re.compile(r"\d%|\beta\b|\dB/s|[kKMG]i?B\b|/s\b|\d/\d|[━█╸#=>]{3}")
-_MOVING = re.compile(r"[\d.,:%\s=#>█▏▎▍▌▋▊▉━╸╺|/\\<?-]+|\b[kMGT]?i?B\b")
-# Nothing but a prefix stands before a carriage return: `(Worker pid=1) \rLoading …`, `web-1  | \r…`.
-_ONLY_PREFIX = re.compile(r"(?:pid=\d+[^()]{0,60}\)|\||[\dZ]|\]|\]:| [FP]|:) $")
-# A containerd record may end amid a bar: its carriage returns wait until its parts are joined.
-_RECORD = re.compile(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
-
-
-def _bar_parts(text: str) -> list[str]:
-    """`text` cut behind each progress bar that something else is glued to."""
-    parts, start = [], 0
-    for m in _BAR_END.finditer(text):
-        rest = text[m.end() :]
-        glued = bool(rest) and (rest[0] not in " ,.;)]'\"\\" or LOG_HEAD.match(rest.lstrip(" ")) is not None)
-        if glued and _bar_head(text[start : m.start()]) is not None:
-            parts.append(text[start : m.end()])
-            start = m.end() + len(rest) - len(rest.lstrip(" ")) if rest[0] == " " else m.end()
-    parts.append(text[start:])
-    return parts
-
-
-def _bar_head(head: str) -> str | None:
-    """What stands before a bar's percentage or count, or None when `head` has neither."""
-    percents = list(_BAR_PERCENT.finditer(head, max(0, len(head) - 400)))
-    last = percents[-1] if percents else _BAR_COUNT.search(head, max(0, len(head) - 30))
-    return head[: last.start()].rstrip(" ") + " " if last else None
-
-
-@functools.lru_cache(maxsize=128)
-def _bar_label(text: str) -> str | None:
-    """The label of a line that ends in a progress bar, with all that stands before it; None when it has no bar."""
-    text = text.rstrip()
-    if not text.endswith("]"):
-        return None
-    opening = text.rfind("[", max(0, len(text) - 260))
-    m = _BAR_END.match(text, opening) if opening >= 0 else None
-    return _bar_head(text[:opening]) if m and m.end() == len(text) else None
-
-
-def _overwrite(segments: list[str], part: str) -> None:
-    """Add what stands behind a carriage return: a bar takes the place of its former state, a message never does."""
-    for text in _bar_parts(part) if "]" in part else (part,):
-        label = _bar_label(text) if len(text) < _MAX_BAR else None
-        if label is not None:
-            for i in range(len(segments) - 1, max(-1, len(segments) - 9), -1):
-                former = _bar_label(segments[i]) if len(segments[i]) < _MAX_BAR else None
-                if former is None:
-                    break
-                if former.endswith(label):  # what stood before the label is kept: the prefix of the first state
-                    prefix = former[: len(former) - len(label.lstrip(" "))]
-                    segments[i] = prefix + (text if label.strip(" ") else text.lstrip(" "))
-                    break
-            else:
-                former = None
-            if former is not None and segments:
-                continue
-        if segments and segments[-1].endswith(" ") and len(segments[-1]) < 300 and _ONLY_PREFIX.search(segments[-1]):
-            segments[-1] += text
-        elif label is None and segments and _same_meter(segments[-1], text):
-            segments[-1] = text
-        else:
-            segments.append(text)
-
-
-def _same_meter(former: str, text: str) -> bool:
-    """Whether two texts are states of one meter that is no tqdm bar (pip, curl, huggingface_hub)."""
-    if len(text) > 400 or not _METER.search(text) or LOG_HEAD.match(text) or not _METER.search(former):
-        return False
-    return _MOVING.sub(" ", text).strip() == _MOVING.sub(" ", former).strip()
-
-
-def _segments(line: str) -> list[str]:
-    """What a line with carriage returns shows: messages, and each bar's last state; at least one."""
-    segments: list[str] = []
-    for part in line.split("\r"):
-        if part.strip():
-            _overwrite(segments, part)
-    return segments or [""]
-
-
 def unfold(text: str) -> list[str]:
     """The lines in the text of a JSON string, which may hold newlines, carriage returns and terminal escapes."""
-    return [segment for line in _printable(text).split("\n") for segment in _segments(line)]
-
-
-# --- lines that a terminal broke at its width ------------------------------------------------------------------
-
-_MIN_WIDTH, _MAX_WIDTH = 60, 250
-_MAX_ROWS = 400
-_GIVE_UP = 2000  # lines without a sign of a terminal's width
-_NO_CONTINUATION = re.compile(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
-
-
-class _Joiner:
-    """Joins the rows of a line that a terminal broke at its width W.
-
-    W is believed after two full rows in a row that continue one log line, while no line was longer than W; the next
-    broken lines may then have one. Gives up at the first line longer than any terminal is wide.
-    """
-
-    def __init__(self, unwrapper: Unwrapper) -> None:
-        self.off = False
-        self._unwrapper = unwrapper
-        self._width = 0
-        self._widest = _MIN_WIDTH
-        self._seen = 0
-        self._rows: list[tuple[int, str]] = []
-
-    def push(self, number: int, text: str) -> list[tuple[int, str]]:
-        """Give a line; get those that are complete."""
-        size = len(text)
-        out: list[tuple[int, str]] = []
-        if self._rows:
-            if size <= len(self._rows[0][1]) and len(self._rows) < _MAX_ROWS and self._continues(text):
-                self._rows.append((number, text))
-                return [] if size == len(self._rows[0][1]) else self.flush()
-            out = self.flush(whole=size <= len(self._rows[0][1]))
-        self._seen += 1
-        if size > self._widest:
-            if size > _MAX_WIDTH or self._width:
-                self.off = True
-            self._widest = size
-        if self._seen > _GIVE_UP and not self._width:
-            self.off = True
-        if not self.off and size == self._widest and size > _MIN_WIDTH and self._unwrapper.evident(text):
-            self._rows = [(number, text)]
-            return out
-        out.append((number, text))
-        return out
-
-    def flush(self, *, whole: bool = True) -> list[tuple[int, str]]:
-        """The rows held back: one line if they are one (and `whole`: no longer line follows), else as they came."""
-        rows, self._rows = self._rows, []
-        if not rows:
-            return []
-        width = len(rows[0][1])
-        full = sum(len(text) == width for _, text in rows)
-        if whole and len(rows) > 1 and (full >= 3 or (full == 2 and len(rows) == 3) or width == self._width):
-            self._width = width
-            return [(rows[0][0], "".join(text for _, text in rows))]
-        return rows
-
-    def _continues(self, text: str) -> bool:
-        if _NO_CONTINUATION.match(text) or LOG_HEAD.match(text):
-            return False
-        return not self._unwrapper.wrapped(text)
-
-
-# --- the reader ------------------------------------------------------------------------------------------------
-
-_FENCE = re.compile(r"(?:```+|~~~+)[\w.+-]*$")
+    return [segment for line in printable(text).split("\n") for segment in shown(line)]
 
 
 class LineReader:
@@ -330,7 +72,7 @@ class LineReader:
         self._opened = False  # whether that line has given or holds any segment
         self._flushed = False  # whether some of its segments were given out
         self._unwrapper = Unwrapper(unfold)
-        self._joiner = _Joiner(self._unwrapper)
+        self._joiner = Joiner(self._unwrapper)
         self._joiner.off = not join_wrapped
         self._held: list[Piece] = []
         self._refused: dict[str, int] = {}
@@ -369,7 +111,7 @@ class LineReader:
             raw = bytes(self._pending)
             self._pending.clear()
             if raw and not self._skipping:
-                raw = _trim(raw)
+                raw = trim(raw)
             self._physical(raw)
         self._skipping = False
         for number, text in self._joiner.flush():
@@ -400,21 +142,7 @@ class LineReader:
     def _begin(self, data: bytes, size: int = _SNIFF) -> None:
         """Tell the encoding from the first `size` bytes, then read `data`."""
         self._head = None
-        head = data[:size]
-        mark = 0
-        if head.startswith(codecs.BOM_UTF8):
-            self._base, mark = "utf-8-sig", 3
-        elif head.startswith(codecs.BOM_UTF16_LE) and head[2:4] != b"\0\0":
-            self._base, mark = "utf-16-le", 2
-        elif head.startswith(codecs.BOM_UTF16_BE):
-            self._base, mark = "utf-16-be", 2
-        else:
-            pairs = max(1, len(head) // 2)
-            even, odd = head[0::2].count(0), head[1::2].count(0)
-            if odd * 5 >= pairs * 2 and even * 10 <= odd:
-                self._base = "utf-16-le"
-            elif even * 5 >= pairs * 2 and odd * 10 <= even:
-                self._base = "utf-16-be"
+        self._base, mark = sniff(data[:size])
         if self._base.startswith("utf-16"):
             self._decoder = codecs.getincrementaldecoder(self._base)("replace")
         self._input(data[mark:])
@@ -465,15 +193,15 @@ class LineReader:
             data = data.replace(b"\r\n", b"\n")
         if (
             self._joiner.off
-            and len(data) == len(data.translate(None, _CONTROLS))
+            and len(data) == len(data.translate(None, CONTROLS))
             and not any(mark in data for mark in _MARKS)
-            and not _BAR_HINT.search(data)
+            and not BAR_HINT.search(data)
         ):
             try:
                 text = data.decode()
             except UnicodeDecodeError:
                 text = ""
-            if text and (text.isascii() or not _ODD.search(text)):
+            if text and (text.isascii() or not ODD.search(text)):
                 self._plain_block(text)
                 return
         for raw in data[:-1].split(b"\n"):
@@ -501,8 +229,8 @@ class LineReader:
         else:
             self.line_count += 1
             text = self._text(raw)
-            whole = self._is_record(raw) or ("\r" not in text and not _BAR_END.search(text))
-            self._record(self.line_count, [text] if whole else _segments(text))
+            whole = self._is_record(raw) or ("\r" not in text and not BAR_END.search(text))
+            self._record(self.line_count, [text] if whole else shown(text))
             return
         self.line_count += 1
         segments, self._segments = self._segments, []
@@ -520,7 +248,7 @@ class LineReader:
             return
         for part in self._text(raw).split("\r"):
             if part.strip():
-                _overwrite(self._segments, part)
+                overwrite(self._segments, part)
         if len(self._segments) > _MAX_SEGMENTS:
             given, self._segments = self._segments[:-1], self._segments[-1:]
             self._record(self.line_count + 1, given, follows=self._flushed)
@@ -531,8 +259,8 @@ class LineReader:
             raw = raw[:MAX_LINE]
             self._long += 1
         if len(raw) == MAX_LINE:
-            raw = _trim(raw)
-        text, encoding = _decode(raw)
+            raw = trim(raw)
+        text, encoding = decode(raw)
         if encoding:
             self._others.add(encoding)
         return clean(text)
@@ -613,15 +341,3 @@ class LineReader:
 
 def _kind(key: str) -> str:
     return key.partition(":")[0]
-
-
-def _trim(raw: bytes) -> bytes:
-    """Without the beginning of a UTF-8 character that was cut off, if the rest of the line has no other fault."""
-    m = _UNFINISHED.search(raw, max(0, len(raw) - 4))
-    if m is None:
-        return raw
-    try:
-        raw[: m.start()].decode()
-    except UnicodeDecodeError:
-        return raw
-    return raw[: m.start()]

@@ -55,7 +55,7 @@ def _part(whole: bytes, start: int, end: int) -> Part:
     for line in whole[start:blank].split(b"\r\n"):
         key, _, value = line.partition(b":")
         if key.strip().lower() == b"content-disposition":
-            names = {name: text for name, text in _PARAMETER.findall(value)}
+            names = dict(_PARAMETER.findall(value))
             return Part(_text(names.get(b"name", b"")), _text(names.get(b"filename", b"")), whole[blank + 4:end])
     raise ValueError("a part of the form has no name")
 

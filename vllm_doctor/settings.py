@@ -51,8 +51,8 @@ class Settings:
 
     def notes(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
         """A sentence for each ignore that has expired."""
-        return tuple(f"The ignore of {item.id} expired on {item.expires} and counts no more ({self.path}: {item.reason})."
-                     for item in self.ignore if _expired(item, day or today))
+        return tuple(f"The ignore of {item.id} expired on {item.expires} and counts no more "
+                     f"({self.path}: {item.reason})." for item in self.ignore if _expired(item, day or today))
 
 
 def today() -> date:
@@ -181,7 +181,7 @@ def _ignores(path: Path, value: Any) -> tuple[Ignore, ...]:
 
 def _ignore(path: Path, entry: Any) -> Ignore:
     if not isinstance(entry, dict):
-        raise InputError(f"{path}: `ignore` needs a reason: {{id = {entry!r}, reason = \"…\"}}")
+        raise InputError(f'{path}: `ignore` needs a reason: {{id = "{entry}", reason = "…"}}')
     _check_keys(path, entry, ("id", "reason", "expires"), "`ignore`: ")
     for key in ("id", "reason"):
         if not isinstance(entry.get(key), str) or not entry[key].strip():

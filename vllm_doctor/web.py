@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         deadline = time.monotonic() + _READ_SECONDS
         pieces = []
         while left:
-            piece = self.rfile.read1(min(left, _CHUNK))  # type: ignore[attr-defined]  # a BufferedReader, not BinaryIO
+            piece = self.rfile.read1(min(left, _CHUNK))
             if not piece:
                 raise _Refusal(HTTPStatus.BAD_REQUEST, "The log was cut on its way.")
             if time.monotonic() > deadline:
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
         deadline, left = time.monotonic() + 2.0, self.server.most_bytes
         self.connection.settimeout(0.5)
         try:
-            while left > 0 and time.monotonic() < deadline and (piece := self.rfile.read1(_CHUNK)):  # type: ignore[attr-defined]
+            while left > 0 and time.monotonic() < deadline and (piece := self.rfile.read1(_CHUNK)):
                 left -= len(piece)
         except OSError:
             return

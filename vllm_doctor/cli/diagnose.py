@@ -59,8 +59,8 @@ class ReportFile(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # ge
 @click.option("--why", type=RuleId(), metavar="ID", help="Say why this rule fired, or why it did not.")
 @shared
 def command(
-    logs: tuple[str, ...], format_: str, output: str | None, also: tuple[_Also, ...], run_number: str, why: str | None,
-    notes: tuple[str, ...], **values: Any,
+    *, logs: tuple[str, ...], format_: str, output: str | None, also: tuple[_Also, ...], run_number: str,
+    why: str | None, notes: tuple[str, ...], **values: Any,
 ) -> None:
     """Diagnose logs: files (also .gz .xz .bz2 .zst), or standard input (`-`, or nothing with a pipe).
 
@@ -93,7 +93,7 @@ def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[
     for log in logs:
         try:
             reports += _read(log, options, every=every)
-        except InputError as error:
+        except InputError as error:  # noqa: PERF203 - a log a turn
             problems.append(error)
     if problems and not reports:
         raise problems[0]

@@ -124,9 +124,8 @@ def _fill_in(values: dict[str, Any], context: click.Context) -> tuple[str, ...]:
     defaults = {"fail_on": found.fail_on, "max_fixes": found.max_fixes}
     if context.command.name == "diagnose":
         defaults["format_"] = found.format
-    for name, value in defaults.items():
-        if value is not None and context.get_parameter_source(name) is ParameterSource.DEFAULT:
-            values[name] = value
+    values.update({name: value for name, value in defaults.items() if value is not None
+                   and context.get_parameter_source(name) is ParameterSource.DEFAULT})
     return found.notes()
 
 

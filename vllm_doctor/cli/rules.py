@@ -111,6 +111,16 @@ def schema() -> None:
 
 
 @command.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG…")
+def bless(logs: tuple[str, ...]) -> None:
+    """Write what comes out of whole logs beside them (NAME.yaml), for a person to review."""
+    from vllm_doctor.bless import bless as write  # noqa: PLC0415
+
+    for log in logs:
+        click.echo(f"{write(Path(log))}: review it")
+
+
+@command.command()
 @click.argument("rule_id")
 @click.option("--from", "log", metavar="LOG", help="The log that shows the failure.")
 @click.option("--line", type=click.IntRange(min=1), help="The line that says it.")

@@ -1,0 +1,29 @@
+"""How a log line begins as vLLM, its libraries or Python write it.
+
+`BARE` knows the lines around which nothing stands; `LOG_HEAD` is the evidence that what stands in front of a line is
+a wrapper, that a terminal's row begins a new line, that something else follows a progress bar.
+"""
+
+from __future__ import annotations
+
+import re
+
+VLLM_PROCESS = (
+    r"\((?:API_?Server|Api_?Server|(?:DP)?EngineCore|CoreEngine|Worker|V(?:llm|LLM)_?Worker|VLLM_DP_Coord|DP_?Coord"
+    r"|DP_?Supervisor|MainProcess|(?:Spawn|Fork)?(?:Server)?Process-)[\w.:-]*(?: \w+=[\w.]+)* pid=\d+\)"
+)
+_VLLM_LEVEL = r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d"
+
+# A line that begins like this is a log line itself: nothing stands around it. (A vLLM process may forward a Ray
+# worker's line behind its own prefix, and srun pads a rank with spaces: those two are looked at more closely.)
+BARE = re.compile(rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$))|$")
+
+# The head of a line as vLLM, its libraries or Python write it: the evidence that a doubtful wrapper is one.
+LOG_HEAD = re.compile(
+    rf"{_VLLM_LEVEL}|{VLLM_PROCESS}|(?:INFO|ERROR|WARNING|DEBUG|CRITICAL): {{1,6}}\S"
+    r"|(?:\+ Exception Group )?Traceback \(most recent call last\)"
+    r"| {2}(?:File \"|\| |\+)|\[rank\d+\]:|\[[WEIF]\d{3,4} \d\d:\d\d:\d\d|[WEIF]\d{4} \d\d:\d\d:\d\d"
+    r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning): |(?:Spawn|Fork)?Process[ -][\w-]+:?$"
+    r"|(?:Loading|Capturing|Processed|Fetching|Downloading) [^%]{0,80}\d+%|/[\w./@+-]+\.py:\d+: \w*Warning"
+    r"|usage: \w|vllm: error|api_server\.py: error|Fatal Python error"
+)

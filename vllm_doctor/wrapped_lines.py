@@ -1,0 +1,72 @@
+"""Lines that a terminal broke at its width: the rows of one log line are joined again.
+
+A log copied out of a terminal, tmux or a chat has each long line in rows of one width. `Joiner` finds the width from
+the rows themselves and gives up as soon as a line shows that no terminal broke this log.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vllm_doctor.log_head import LOG_HEAD
+from vllm_doctor.wrappers import Unwrapper
+
+_MIN_WIDTH, _MAX_WIDTH = 60, 250
+_MAX_ROWS = 400
+_GIVE_UP = 2000  # lines without a sign of a terminal's width
+_NO_CONTINUATION = re.compile(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
+
+
+class Joiner:
+    """Joins the rows of a line that a terminal broke at its width W.
+
+    W is believed after two full rows in a row that continue one log line, while no line was longer than W; the next
+    broken lines may then have one. Gives up at the first line longer than any terminal is wide.
+    """
+
+    def __init__(self, unwrapper: Unwrapper) -> None:
+        self.off = False
+        self._unwrapper = unwrapper
+        self._width = 0
+        self._widest = _MIN_WIDTH
+        self._seen = 0
+        self._rows: list[tuple[int, str]] = []
+
+    def push(self, number: int, text: str) -> list[tuple[int, str]]:
+        """Give a line; get those that are complete."""
+        size = len(text)
+        out: list[tuple[int, str]] = []
+        if self._rows:
+            if size <= len(self._rows[0][1]) and len(self._rows) < _MAX_ROWS and self._continues(text):
+                self._rows.append((number, text))
+                return [] if size == len(self._rows[0][1]) else self.flush()
+            out = self.flush(whole=size <= len(self._rows[0][1]))
+        self._seen += 1
+        if size > self._widest:
+            if size > _MAX_WIDTH or self._width:
+                self.off = True
+            self._widest = size
+        if self._seen > _GIVE_UP and not self._width:
+            self.off = True
+        if not self.off and size == self._widest and size > _MIN_WIDTH and self._unwrapper.evident(text):
+            self._rows = [(number, text)]
+            return out
+        out.append((number, text))
+        return out
+
+    def flush(self, *, whole: bool = True) -> list[tuple[int, str]]:
+        """The rows held back: one line if they are one (and `whole`: no longer line follows), else as they came."""
+        rows, self._rows = self._rows, []
+        if not rows:
+            return []
+        width = len(rows[0][1])
+        full = sum(len(text) == width for _, text in rows)
+        if whole and len(rows) > 1 and (full >= 3 or (full == 2 and len(rows) == 3) or width == self._width):
+            self._width = width
+            return [(rows[0][0], "".join(text for _, text in rows))]
+        return rows
+
+    def _continues(self, text: str) -> bool:
+        if _NO_CONTINUATION.match(text) or LOG_HEAD.match(text):
+            return False
+        return not self._unwrapper.wrapped(text)

@@ -1,0 +1,51 @@
+"""What CI systems add: GitHub Actions, Azure, GitLab, Jenkins, Buildkite.
+
+Their marks of groups and sections hold no message and are dropped; the time stamps alone are in timestamps.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vllm_doctor.wrappers.peeled import Peeled
+from vllm_doctor.wrappers.timestamps import STAMP
+
+_GH_VIEW = re.compile(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$)")
+_GH_MARK = re.compile(r"##\[(?P<kind>[a-z-]{1,20})\]")
+_SECTION = re.compile(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{1,200}(?:\[[^\]]{0,200}\])?")
+_GITLAB_BARE = re.compile(r"[0-9a-f]{2}[OE](?: |\+|$)")
+_JENKINS = re.compile(rf"\[{STAMP}\](?: |$)")
+_BUILDKITE = re.compile(r"_bk;t=\d{13}[\x07\u2407]?")
+
+
+def gh_run_view(text: str) -> Peeled | None:
+    """`gh run view --log`: job TAB step TAB time stamp message."""
+    m = _GH_VIEW.match(text)
+    return Peeled("github-actions", text[m.end() :], m["job"]) if m else None
+
+
+def actions_mark(text: str) -> Peeled | None:
+    """GitHub and Azure runner marks: `##[group]Run vllm serve`."""
+    m = _GH_MARK.match(text)
+    return Peeled("github-actions", text[m.end() :], drop=m.end() == len(text)) if m else None
+
+
+def gitlab(text: str) -> Peeled | None:
+    """GitLab's section markers and stream letters."""
+    if m := _SECTION.match(text):
+        return Peeled("gitlab", text[m.end() :], drop=m.end() == len(text))
+    m = _GITLAB_BARE.match(text)
+    return Peeled("gitlab", text[m.end() :], key="gitlab", sure=False) if m else None
+
+
+def jenkins(text: str) -> Peeled | None:
+    """`[2024-05-06T10:00:01.123Z] msg` and `[Pipeline] sh`."""
+    if m := _JENKINS.match(text):
+        return Peeled("jenkins", text[m.end() :])
+    return Peeled("jenkins", text[11:]) if text.startswith("[Pipeline] ") else None
+
+
+def buildkite(text: str) -> Peeled | None:
+    """`_bk;t=1715000000000` (its escape and bell are gone by now)."""
+    m = _BUILDKITE.match(text)
+    return Peeled("buildkite", text[m.end() :]) if m else None
