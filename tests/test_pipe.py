@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import vllm_doctor
 from vllm_doctor import pipe
-from vllm_doctor.pipe import Gap, Reader
+from vllm_doctor.pipe import Gap, Reader, hand_over
+from vllm_doctor.pipe.analyser import Analyser
 
-ROOT = str(Path(pipe.__file__).resolve().parents[1])
+ROOT = str(Path(vllm_doctor.__file__).resolve().parents[1])
 
 # argv: result file, analyser, "pump" and its options as JSON, or "run" and the command.
 DRIVER = """
@@ -408,7 +411,7 @@ def test_sigterm_ends_although_the_input_never_pauses(start):
 
 
 def test_a_hanging_analyser_is_given_up(monkeypatch, tmp_path):
-    monkeypatch.setattr(pipe, "PATIENCE", 0.3)
+    monkeypatch.setattr("vllm_doctor.pipe.analyser.PATIENCE", 0.3)
     source, sink = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"a line\n")
     result = pipe.pump(
@@ -589,9 +592,9 @@ def _reader(*frames: tuple[int, bytes | tuple[int, int]], whole_lines: bool = Fa
     read_end, write_end = os.pipe()
     for kind, content in frames:
         if isinstance(content, bytes):
-            os.write(write_end, pipe._FRAME.pack(kind, len(content), 0) + content)
+            os.write(write_end, hand_over.FRAME.pack(kind, len(content), 0) + content)
         else:
-            os.write(write_end, pipe._FRAME.pack(kind, *content))
+            os.write(write_end, hand_over.FRAME.pack(kind, *content))
     os.close(write_end)
     return Reader(read_end, whole_lines=whole_lines)
 
@@ -602,7 +605,7 @@ def drain(reader: Reader) -> list[bytes | Gap]:
     return pieces
 
 
-GAP, CUT = pipe._GAP, pipe._GAP | pipe._CUT
+GAP, CUT = hand_over.GAP, hand_over.GAP | hand_over.CUT
 
 
 def test_a_gap_between_lines():
@@ -658,7 +661,7 @@ def test_read_like_a_file_and_wait():
 
 def test_a_frame_cut_short_is_read_as_far_as_it_goes():
     read_end, write_end = os.pipe()
-    os.write(write_end, pipe._FRAME.pack(0, 100, 0) + b"half")
+    os.write(write_end, hand_over.FRAME.pack(0, 100, 0) + b"half")
     os.close(write_end)
     assert drain(Reader(read_end)) == [b"half"]
 
@@ -669,9 +672,9 @@ def test_whatever_is_dropped_the_rest_is_whole_lines_with_right_numbers(chunks, 
     """The hand-over against a tiny backlog: what arrives are lines of the original, at their own numbers."""
     original = b"".join(chunks)
     lines = original.split(b"\n")
-    analyser = pipe._Analyser.__new__(pipe._Analyser)
+    analyser = Analyser.__new__(Analyser)
     analyser.__dict__.update(
-        _partial=memoryview(b""), _partial_size=0, _gaps={}, _frames=pipe.deque(), _queued=0, _bound=bound,
+        _partial=memoryview(b""), _partial_size=0, _gaps={}, _frames=deque(), _queued=0, _bound=bound,
         not_analysed=0, exit_code=None, _pid=0,
     )  # fmt: skip
     read_end, analyser.fd = os.pipe()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vllm_doctor.match import Hit, Hits
 from vllm_doctor.ranking import Fired, rank
 from vllm_doctor.rules import Rule
@@ -42,3 +44,9 @@ def test_a_specific_rule_hides_the_general_one() -> None:
 def test_a_fallback_yields_to_any_other_error() -> None:
     assert order(fired("fallback", 1, fallback=True), fired("cause", 9)) == ["cause"]
     assert order(fired("fallback", 1, fallback=True), fired("warning", 9, severity="warning")) == ["fallback", "warning"]
+
+
+def test_a_warning_of_the_service_comes_before_an_earlier_one_of_the_start() -> None:
+    late = fired("late", 90, severity="warning")
+    late = Fired(replace(late.rule, phase="runtime"), late.hits)
+    assert order(fired("early", 1, severity="warning"), late) == ["late", "early"]

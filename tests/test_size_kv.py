@@ -118,7 +118,7 @@ def test_the_longest_fits_and_one_token_more_does_not(
     name: str, available: int, ranks: int, minor: int, dtype: str,
 ) -> None:
     if (minor < 10 and model_of(CONFIGS[name]).has_states) or (minor < 8 and model_of(CONFIGS[name]).latent):
-        with pytest.raises(InputError, match="not known here"):
+        with pytest.raises(InputError, match="unknown here"):
             layout(name, (0, 7, 0) if minor < 8 else (0, minor, 0))
         return
     own = layout(name, (0, minor, 0), tensor_parallel_size=ranks, kv_cache_dtype=dtype)

@@ -7,7 +7,7 @@ import inspect
 import math
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from vllm_doctor import solver
@@ -413,6 +413,7 @@ near = st.integers(-30 * 2**20, 30 * 2**20)
 
 @settings(max_examples=300)
 @given(totals, shares, st.floats(0.01, 1.2), st.integers(5, 99), near, st.integers(-1, 3), near, blocks, per_tokens)
+@example(total=14_026_458_983, share=0.85, taken=0.375, wanted=85, hair=-1, more=1, free_hair=0, block=16, per_token=512)
 def test_utilization_offered_fits_and_is_free(
     total: int, share: float, taken: float, wanted: int, hair: int, more: int, free_hair: int, block: int,
     per_token: int,

@@ -1,7 +1,7 @@
 """The step of action.yml that diagnoses: reads the log once, writes every format, the job's summary and its outputs.
 
 Run by the environment action.yml made, with the inputs in INPUT_… variables; what a log says never reaches a shell.
-Exits with 0 whatever was found (action.yml fails the job later, after the upload), with 2 when there is no log.
+Exits with 0 when there is a report, whatever it says (action.yml fails the job later, after the upload), else with 2.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from vllm_doctor.report.escape import workflow_data
+
+TEXT = "output.log"  # the log that came as text
 FILES = {"json": "report.json", "html": "report.html", "sarif": "report.sarif", "markdown": "report.md", "junit": "report.xml"}
 
 
@@ -27,43 +30,57 @@ def main() -> int:
         logs = find_logs(os.environ.get("INPUT_LOG", ""), folder)
         options = shlex.split(os.environ.get("INPUT_OPTIONS", ""))
     except ValueError as error:
-        print(f"vllm-doctor: {error}", file=sys.stderr)
+        problem(str(error))
         return 2
     annotate = os.environ.get("INPUT_ANNOTATIONS", "true") == "true"
     reports = [item for format_, name in FILES.items() for item in ("--report", f"{format_}={folder / name}")]
-    command = [sys.executable, "-m", "vllm_doctor", "diagnose", *options, *reports, "--format", "github" if annotate else "text",
-               "--fail-on", os.environ.get("INPUT_FAIL_ON") or "error", "--", *logs]
+    command = [sys.executable, "-m", "vllm_doctor", "diagnose", *options, *reports, "--format", "github" if annotate else "text"]
+    if fail_on := os.environ.get("INPUT_FAIL_ON"):
+        command += ["--fail-on", fail_on]
+    command += ["--", *logs]
     status = subprocess.run(command, check=False).returncode
     if not (folder / FILES["json"]).is_file():
         return status or 2
     document = json.loads((folder / FILES["json"]).read_text(encoding="utf-8"))
+    if Path(logs[0]).parent == folder and document["status"] == "unknown":
+        problem("the input `log` names no file, and is no log of vLLM")
+        return 2
     if os.environ.get("INPUT_SUMMARY", "true") == "true":
         append("GITHUB_STEP_SUMMARY", (folder / FILES["markdown"]).read_text(encoding="utf-8"))
     cause, command_line = first_cause(document)
     for name, value in {"status": str(status), "cause": cause, "fix-command": command_line, "folder": str(folder),
                         "report": str(folder / FILES["json"])}.items():
         append("GITHUB_OUTPUT", output(name, value))
-    return 0 if status == 1 else status
+    return 0
 
 
 def find_logs(text: str, folder: Path) -> list[str]:
     """The files that INPUT_LOG names, a path or a glob a line; or its text put into a file. Raises ValueError.
 
-    Several lines of which none names a file are the log itself; one line always names files.
+    Several lines of which the first names no file are the log itself: no other line of it is looked up as a glob.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise ValueError("the input `log` is empty")
-    found = {line: sorted(path for path in ([line] if Path(line).exists() else glob.glob(line, recursive=True))
-                          if Path(path).is_file()) for line in lines if len(line) < 4096 and "\0" not in line}
-    missing = [line for line in lines if not found.get(line)]
-    if len(lines) > 1 and len(missing) == len(lines):
-        path = folder / "output.log"
+    found = files(lines[0])
+    if not found and len(lines) > 1 and not any(map(os.path.isfile, lines)):
+        path = folder / TEXT
         path.write_text(text, encoding="utf-8")
         return [str(path)]
-    if missing:
-        raise ValueError(f"no file matches {missing[0]!r}")
-    return list(dict.fromkeys(path for line in lines for path in found[line]))
+    for line in lines:
+        if not files(line):
+            raise ValueError(f"no file matches {line[:200]!r}")
+    return list(dict.fromkeys(path for line in lines for path in files(line)))
+
+
+def files(line: str) -> list[str]:
+    """The files that a path or a glob names."""
+    if os.path.isfile(line):
+        return [line]
+    try:
+        return sorted(filter(os.path.isfile, glob.glob(line, recursive=True)))
+    except (OSError, ValueError):  # a line of a log may be no name at all: too long, a null character
+        return []
 
 
 def first_cause(document: dict[str, Any]) -> tuple[str, str]:
@@ -79,6 +96,11 @@ def output(name: str, value: str) -> str:
     """An output as the runner reads it; the end mark is random, so that no value can close it."""
     mark = f"end-{uuid.uuid4()}"
     return f"{name}<<{mark}\n{value}\n{mark}\n"
+
+
+def problem(text: str) -> None:
+    """Say what is wrong with the inputs, as an annotation."""
+    print(f"::error title=vllm-doctor::{workflow_data(text)}", flush=True)
 
 
 def append(variable: str, text: str) -> None:

@@ -9,7 +9,8 @@ from vllm_doctor.events import Event, EventReader
 from vllm_doctor.inputs import chunks
 from vllm_doctor.lines import LineReader
 from vllm_doctor.phases import PHASES
-from vllm_doctor.redact import redact, safe_text
+from vllm_doctor.redact import redact
+from vllm_doctor.visible import safe_text
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|/[\w./-]+")

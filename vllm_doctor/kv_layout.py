@@ -198,9 +198,9 @@ def layout_of(
     """The KV cache of a model on a launch. Raises InputError for what is not known here."""
     era = KvEra.of(version)
     if model.has_states and version < (0, 10, 0):
-        raise InputError("before vLLM 0.10 the states of such a model are kept beside the KV cache; that is not known here")
+        raise InputError("before vLLM 0.10 the states of such a model are kept beside the KV cache; unknown here")
     if model.latent and version < (0, 7, 1):
-        raise InputError("before vLLM 0.7.1 this model's attention keeps whole heads, not a latent; that is not known here")
+        raise InputError("before vLLM 0.7.1 this model's attention keeps whole heads, not a latent; unknown here")
     stage_layers = stages(model.num_layers, settings.pipeline_parallel_size)
     batches = 1
     if era.in_flight:  # the next batch is scheduled while one runs (max_concurrent_batches)

@@ -25,7 +25,6 @@ _MAX_SEGMENTS = 64  # pieces between carriage returns kept before they are given
 _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
 _MAX_REFUSED = 8  # times a kind of wrapper may turn out to be none before its lines no longer wait
 
-
 # A block of bytes with one of these is read line by line with care.
 _MARKS = tuple(mark.encode() for mark in (*RESETS, "```", *ENTITIES))
 # A containerd record may end amid a bar: its carriage returns wait until its parts are joined.

@@ -1,7 +1,8 @@
 """Which finding is the cause.
 
 The order can be said in one sentence: causes before cascades and advice; what the server did not survive before what it
-did; a specific rule hides the general one it refines; errors before warnings before remarks; then the earliest line.
+did; a specific rule hides the general one it refines; errors before warnings before remarks; then the earliest line,
+but of warnings and remarks those of the service before those of the start.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vllm_doctor.match import Hits
+from vllm_doctor.phases import ORDER
 from vllm_doctor.rules import Rule
 
 _ROLE = {"cause": 0, "cascade": 1, "advice": 2}
@@ -37,9 +39,10 @@ def rank(fired: Iterable[Fired]) -> list[Fired]:
     return sorted(standing, key=_order)
 
 
-def _order(item: Fired) -> tuple[int, bool, int, int, str]:
+def _order(item: Fired) -> tuple[int, bool, int, int, int, str]:
     rule = item.rule
-    return _ROLE[rule.role], item.recovered, _SEVERITY[rule.severity], item.line, rule.id
+    lateness = 0 if rule.severity == "error" else -min(ORDER[rule.phase], ORDER["api"])  # api and runtime are service
+    return _ROLE[rule.role], item.recovered, _SEVERITY[rule.severity], lateness, item.line, rule.id
 
 
 def _without_refined(fired: Sequence[Fired]) -> list[Fired]:

@@ -98,7 +98,7 @@ def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[
     if problems and not reports:
         raise problems[0]
     for problem in problems:
-        click.echo(f"vllm-doctor: {one_line(str(problem))}", err=True)
+        click.echo(f"vllm-doctor: {inert_text(one_line(str(problem)))}", err=True)
     return reports, len(problems)
 
 

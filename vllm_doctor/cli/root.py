@@ -42,9 +42,9 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except DoctorError as error:
-            from vllm_doctor.report.escape import one_line  # noqa: PLC0415 - a file's name may hold anything
+            from vllm_doctor.report.escape import inert_text, one_line  # noqa: PLC0415 - a file's name may hold anything
 
-            click.echo(f"vllm-doctor: {one_line(str(error))}", err=True)
+            click.echo(f"vllm-doctor: {inert_text(one_line(str(error)))}", err=True)
             ctx.exit(ExitStatus.USAGE)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-
-from packaging.version import InvalidVersion, Version
+from typing import TYPE_CHECKING
 
 from vllm_doctor.command.flags import FlagInfo, Lookup, several, table
 from vllm_doctor.command.line import Command, Option, Word, compact
 from vllm_doctor.literals import Repr, read_value
 
-_FIRST_TAGGED = Version("0.2.0")
-_FIRST_SERVE = Version("0.5.3.post1")
-_FIRST_NEGATION = Version("0.8.5")  # `--no-x` for every boolean
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+_FIRST_TAGGED = "0.2.0"
+_FIRST_SERVE = "0.5.3.post1"
+_FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean
 # Older releases: `--no-enable-prefix-caching` from 0.6.6, `--enable-chunked-prefill=False` from 0.5.3.
-_FIRST_NO_PREFIX_CACHING = Version("0.6.6")
+_FIRST_NO_PREFIX_CACHING = "0.6.6"
 # Releases whose defaults are tried when the log does not tell its own.
 _SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
 # What argparse adds, or what is written elsewhere in the command.
@@ -48,7 +50,7 @@ def from_arguments(
         if non_default_only or (flag is not None and not _is_default(value, flag, version)):
             options += _options(name, value, flag, release, known)
     unknown = release is None and not version and not non_default_only and "model_tag" not in arguments
-    if unknown or (release is not None and release < _FIRST_SERVE):
+    if unknown or (release is not None and not _reached(release, _FIRST_SERVE)):
         if model is not None:
             options.insert(0, Option(Word("--model", "--model"), (Word.quoted(model),)))
         return _command(_MODULE, "module", options, known)
@@ -69,13 +71,22 @@ def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lo
 
 
 def _version(version: str | None) -> Version | None:
+    if not version:
+        return None
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only where a log names its version
+
     try:
-        release = Version(version) if version else None
+        release = Version(version)
     except InvalidVersion:
         return None
-    if release is not None and release.is_devrelease and release < _FIRST_TAGGED:
+    if release.is_devrelease and not _reached(release, _FIRST_TAGGED):
         return None  # 0.1.dev1+g…: built from a checkout without tags, of any age
     return release
+
+
+def _reached(release: Version, first: str) -> bool:
+    """Whether `release` is `first` or newer."""
+    return release >= type(release)(first)
 
 
 def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
@@ -132,9 +143,9 @@ def _objects(value: Iterable[object]) -> bool:
 
 def _switched_off(name: str, release: Version | None) -> list[Option]:
     negation = "--no-" + name[2:]
-    if release is None or release >= _FIRST_NEGATION:
+    if release is None or _reached(release, _FIRST_NEGATION):
         return [Option(Word(negation, negation))]
-    if name == "--enable-prefix-caching" and release >= _FIRST_NO_PREFIX_CACHING:
+    if name == "--enable-prefix-caching" and _reached(release, _FIRST_NO_PREFIX_CACHING):
         return [Option(Word(negation, negation))]
     if name == "--enable-chunked-prefill":
         return [Option(Word(name, name), (Word("False", "False"),), "=")]

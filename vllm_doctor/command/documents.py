@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import yaml
-
 from vllm_doctor.command.flags import Lookup, canonical_by, read_typed, spell, table
 from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
 from vllm_doctor.command.shell import MAX_CHARACTERS, PROGRAM, parse_words, read_options
@@ -138,6 +136,8 @@ def _plain(node: object, depth: int = 0) -> object:
 
 def load(chunk: str) -> object:
     """A piece of YAML as strings, lists and mappings; None for what is none."""
+    import yaml  # noqa: PLC0415 - few logs hold a document, and it costs every start 10 ms
+
     try:
         return yaml.load(chunk, Loader=yaml.BaseLoader)  # noqa: S506 - makes only str, list and dict
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):

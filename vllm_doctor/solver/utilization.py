@@ -40,7 +40,7 @@ def utilization_for_need(
     missing = kv_cache_needed_gib - kv_cache_available_gib + 2 * rounding_gib
     if missing <= 0 or gpu_total_gib <= rounding_gib:
         return None
-    share = gpu_memory_utilization + missing / (gpu_total_gib - rounding_gib)
+    share = gpu_memory_utilization + max(missing / (gpu_total_gib - rounding_gib), 2 * HAIR)  # never the same again
     return _offered(share, gpu_total_gib, gpu_free_gib, limit, rounding_gib)
 
 

@@ -1,0 +1,173 @@
+"""`vllm-doctor web` in a real browser: a log pasted, chosen, dropped; nothing else is asked for, nothing is kept."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_page import CHROMIUM, FLAGS, SCREENS, axe, playwright
+
+from vllm_doctor.web import Server
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium, or set CHROMIUM to one)")
+ROOT = Path(__file__).resolve().parent.parent.parent
+LOG = (ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = Server(most_bytes=1 << 20)
+    threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield made
+        made.close()
+
+
+class Opened:
+    def __init__(self, browser: Any, server: Server, screen: str = "desktop") -> None:
+        width, height, scheme = SCREENS[screen]
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
+                                           permissions=["clipboard-read", "clipboard-write"])
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.said: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.goto(server.url)
+
+
+@pytest.fixture
+def opened(browser: Any, server: Server) -> Iterator[Any]:
+    pages = []
+
+    def open_(screen: str = "desktop") -> Opened:
+        pages.append(Opened(browser, server, screen))
+        return pages[-1]
+
+    yield open_
+    for page in pages:
+        page.context.close()
+
+
+def shows_the_report(made: Opened, server: Server, name: str) -> None:
+    made.page.wait_for_url("**/report")
+    assert made.page.get_by_role("heading", level=1).inner_text() == "The CPU backend's KV cache is too small for one request of 131,072 tokens"
+    assert name in made.page.inner_text("main")
+    assert {url for url in made.requests if not url.endswith("/favicon.ico")} == {server.url, server.url + "report"}
+    assert [text for text in made.said if "favicon" not in text] == []
+
+
+def test_a_pasted_log(opened: Any, server: Server) -> None:
+    made = opened()
+    made.page.evaluate("text => navigator.clipboard.writeText(text)", LOG.decode())
+    made.page.get_by_label("The log's text").focus()
+    made.page.keyboard.press("Control+V")
+    made.page.get_by_role("button", name="Diagnose").click()
+    shows_the_report(made, server, "pasted log")
+    made.page.get_by_role("button", name="Copy").first.click()
+    assert "--max-model-len 8064" in made.page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_file_that_was_chosen(opened: Any, server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress(LOG))
+    made = opened()
+    made.page.set_input_files("#file", str(path))
+    made.page.get_by_role("button", name="Diagnose").click()
+    shows_the_report(made, server, "server.log.gz")
+
+
+def test_a_file_dropped_anywhere(opened: Any, server: Server) -> None:
+    made = opened()
+    data = made.page.evaluate_handle("""text => {
+        const data = new DataTransfer();
+        data.items.add(new File([Uint8Array.from(atob(text), c => c.charCodeAt(0))], "dropped.log"));
+        return data;
+    }""", base64.b64encode(LOG).decode())
+    made.page.dispatch_event("h1", "dragover", {"dataTransfer": data})
+    made.page.dispatch_event("h1", "drop", {"dataTransfer": data})
+    shows_the_report(made, server, "dropped.log")
+
+
+def test_a_log_too_large_is_told_before_it_is_sent(opened: Any, tmp_path: Path) -> None:
+    path = tmp_path / "big.log"
+    path.write_bytes(b"x\n" * (1 << 20))
+    made = opened()
+    made.page.set_input_files("#file", str(path))
+    made.page.get_by_role("button", name="Diagnose").click()
+    assert "more than 1 MiB" in made.page.get_by_role("status").inner_text()
+    assert not [url for url in made.requests if url.endswith("report")]
+
+
+def test_nothing_is_kept(opened: Any, server: Server) -> None:
+    made = opened()
+    made.page.get_by_label("The log's text").fill(LOG.decode())
+    made.page.get_by_role("button", name="Diagnose").click()
+    made.page.wait_for_url("**/report")
+    assert made.context.cookies() == []
+    assert made.page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
+    assert made.page.evaluate("document.referrer") == ""
+    other = opened()
+    other.page.goto(server.url)
+    assert other.page.get_by_label("The log's text").input_value() == ""
+
+
+def test_the_policy_is_obeyed(opened: Any) -> None:
+    made = opened()
+    made.page.evaluate("""() => {
+        const script = document.createElement('script'); script.textContent = 'window.ran = true'; document.body.append(script);
+        const image = document.createElement('img'); image.src = 'https://evil.example/x.png'; document.body.append(image);
+    }""")
+    assert made.page.evaluate("window.ran") is None
+    assert made.page.evaluate("fetch(location.href).then(() => 'read', () => 'refused')") == "refused"
+    assert len([text for text in made.said if "Content Security Policy" in text]) >= 2
+
+
+def test_another_page_cannot_frame_send_or_read_it(browser: Any, server: Server) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("http://evil.example/**", lambda route: route.fulfill(content_type="text/html", body="<h1>evil</h1>"))
+    page.goto("http://evil.example/")
+    assert page.evaluate("url => fetch(url).then(() => 'read', () => 'refused')", server.url) == "refused"
+    statuses = []
+    page.on("response", lambda response: statuses.append(response.status))
+    with page.expect_navigation():
+        page.evaluate("""url => {
+            const form = document.createElement('form'); form.method = 'post'; form.action = url + 'report'; form.enctype = 'multipart/form-data';
+            const log = document.createElement('textarea'); log.name = 'log'; log.value = 'x'; form.append(log); document.body.append(form);
+            form.submit();
+        }""", server.url)
+    assert statuses[-1] == 403
+    context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_it_is_accessible_and_fits(opened: Any, screen: str) -> None:
+    made = opened(screen)
+    assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    found = axe.Axe().run(made.page).response["violations"]
+    assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found] == []
+
+
+def test_without_script_it_works_too(browser: Any, server: Server) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(server.url)
+    page.get_by_label("The log's text").fill(LOG.decode())
+    page.get_by_role("button", name="Diagnose").click()
+    assert "131,072 tokens" in page.get_by_role("heading", level=1).inner_text()
+    context.close()

@@ -1,0 +1,18 @@
+"""The transparent pipe: every byte passes on at once and unchanged, while a second process reads a copy.
+
+    vllm serve ... 2>&1 | vllm-doctor watch       pump(analyse)
+    vllm-doctor run -- vllm serve ...             run_command(argv, analyse)
+
+The process is forked before anything heavy is imported. The parent only copies bytes. The child, at the
+lowest priority, calls `analyse(reader)`, and its return value is the verdict. Between them runs a pipe with
+frames (hand_over.py) and, before it, a bounded backlog in the parent: a slow analyser never slows the server, it
+misses the oldest bytes instead and is told so (`Gap`). A crash is at the end of a log: the newest stay.
+
+Main thread of a POSIX system only: signal handlers and fork are used.
+"""
+
+from vllm_doctor.pipe.hand_over import Gap, Reader
+from vllm_doctor.pipe.started_command import run_command
+from vllm_doctor.pipe.stdin_pump import PumpResult, pump
+
+__all__ = ["Gap", "PumpResult", "Reader", "pump", "run_command"]

@@ -1,0 +1,204 @@
+"""The process that reads the log along: forked, at the lowest priority, never in the way of the copying.
+
+The parent keeps a bounded backlog for it. When that is full the oldest frames are dropped, for a crash is at the end of
+a log. A child that dies or hangs costs the report, never a byte of the log.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from vllm_doctor.pipe.descriptors import enlarge, say
+from vllm_doctor.pipe.hand_over import CUT, FRAME, GAP, Reader
+
+BACKLOG = 64 * 1024 * 1024  # bytes kept for an analyser that is behind
+PATIENCE = 60.0  # seconds without progress after which a silent analyser is given up
+CRASHED = 70  # the child's exit status when `analyse` raised (EX_SOFTWARE of sysexits.h)
+_COST = 100  # bytes a queued frame takes besides its payload, so that tiny reads stay within the bound
+
+Analyse = Callable[[Reader], int]
+
+
+class Analyser:
+    """The forked child and the hand-over to it. Nothing here ever blocks the copying, except `finish`."""
+
+    def __init__(self, analyse: Analyse, close: Sequence[int], backlog: int, *, whole_lines: bool) -> None:
+        self._partial = memoryview(b"")  # the pipe took the rest of this frame: it can't be dropped any more
+        self._partial_size = 0  # bytes of its payload
+        self._gaps: dict[int, list[int]] = {}  # stream -> bytes, newlines, CUT or 0; before all frames
+        self._frames: deque[bytes] = deque()  # header and data each
+        self._queued = 0
+        self._bound = backlog
+        self.not_analysed = 0
+        self.exit_code: int | None = None  # negative: the signal that killed it
+        self._pid = 0
+        read_end, self.fd = os.pipe()
+        try:
+            self._pid = _fork()
+        except OSError as error:
+            os.close(read_end)
+            self._hang_up()
+            self.exit_code = CRASHED
+            say(f"cannot start the analyser ({error.strerror}); the log is passed on unread")
+            return
+        if self._pid == 0:
+            _be_the_analyser(analyse, Reader(read_end, whole_lines=whole_lines), (*close, self.fd))
+        os.close(read_end)
+        enlarge(self.fd)
+        os.set_blocking(self.fd, False)
+
+    @property
+    def behind(self) -> bool:
+        """Whether something waits to be handed over."""
+        return self.fd >= 0 and bool(self._partial or self._gaps or self._frames)
+
+    @property
+    def died(self) -> bool:
+        """It ended without a verdict."""
+        return self.exit_code is not None and (self.exit_code < 0 or self.exit_code == CRASHED)
+
+    def hand_over(self, stream: int, data: memoryview) -> None:
+        """Give it what was read; the oldest frames go when the backlog is full."""
+        if self.fd < 0:
+            self.not_analysed += len(data)
+            return
+        frame = b"".join((FRAME.pack(stream, len(data), 0), data))
+        self._frames.append(frame)
+        self._queued += len(frame) + _COST
+        self.flush()
+        while self._queued > self._bound and self._frames:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        frame = self._frames.popleft()
+        self._queued -= len(frame) + _COST
+        stream, size, _ = FRAME.unpack_from(frame)
+        self.not_analysed += size
+        gap = self._gaps.setdefault(stream, [0, 0, 0])
+        gap[0] += size
+        gap[1] += frame.count(b"\n", FRAME.size)
+        gap[2] = 0 if frame.endswith(b"\n") else CUT
+
+    def flush(self) -> bool:
+        """Hand over what the pipe takes now; whether it took anything."""
+        progress = False
+        while self.behind:
+            if not self._partial:
+                self._partial = self._next_frame()
+            try:
+                written = os.write(self.fd, self._partial)
+            except BlockingIOError:
+                break
+            except OSError:  # EPIPE: the analyser has gone or has seen enough
+                self._hang_up()
+                break
+            progress = True
+            self._partial = self._partial[written:]
+        return progress
+
+    def _next_frame(self) -> memoryview:
+        for stream, (size, lines, cut) in self._gaps.items():
+            del self._gaps[stream]
+            self._partial_size = 0
+            return memoryview(FRAME.pack(stream | GAP | cut, size, lines))
+        frame = self._frames.popleft()
+        self._queued -= len(frame) + _COST
+        self._partial_size = len(frame) - FRAME.size
+        return memoryview(frame)
+
+    def _hang_up(self) -> None:
+        os.close(self.fd)
+        self.fd = -1
+        self.not_analysed += min(len(self._partial), self._partial_size)
+        self.not_analysed += sum(len(frame) - FRAME.size for frame in self._frames)
+        self._partial = memoryview(b"")
+        self._frames.clear()
+        self._gaps.clear()
+        self._queued = 0
+
+    def reap(self) -> bool:
+        """Whether the child has ended; says so when it died."""
+        if self.exit_code is None:
+            try:
+                pid, wait_status = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:  # somebody else waited for it
+                pid, wait_status = self._pid, CRASHED << 8
+            if pid:
+                self.exit_code = os.waitstatus_to_exitcode(wait_status)
+                if self.fd >= 0:
+                    self._hang_up()
+                if self.died:
+                    how = f"was killed by signal {-self.exit_code}" if self.exit_code < 0 else "failed"
+                    say(f"the analyser {how}: no report (the log itself is passed on in full)")
+        return self.exit_code is not None
+
+    def wait(self, sources: Iterable[int], wake: int, seconds: float | None) -> set[int]:
+        """Sleep until a source is readable, the analyser takes more or a signal came; the readable sources."""
+        poller = select.poll()
+        poller.register(wake, select.POLLIN)
+        for fd in sources:
+            poller.register(fd, select.POLLIN)
+        if self.behind:
+            poller.register(self.fd, select.POLLOUT)
+        ready = {fd for fd, _ in poller.poll(None if seconds is None else seconds * 1000)}
+        if wake in ready:
+            os.read(wake, 4096)
+        return ready.intersection(sources)
+
+    def finish(self, wake: int) -> None:
+        """Hand over the backlog and wait for the verdict, at most PATIENCE seconds without progress."""
+        patient_until = time.monotonic() + PATIENCE
+        while not self.reap():
+            if self.flush():
+                patient_until = time.monotonic() + PATIENCE
+            if self.fd >= 0 and not self.behind:
+                self._hang_up()
+            if time.monotonic() > patient_until:
+                say(f"the analyser made no progress for {PATIENCE:.0f} s and is stopped")
+                os.kill(self._pid, signal.SIGKILL)
+                patient_until += PATIENCE
+            self.wait((), wake, 1.0)
+
+
+def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> None:
+    """The child's whole life; never returns."""
+    code = CRASHED
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)  # the end of the input ends it; its report must still come
+        for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGWINCH):
+            signal.signal(number, signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1):  # a copy of stdin or stdout held here would hide the end from both neighbours
+            os.dup2(nothing, fd)
+        for fd in close:
+            if fd > 2:
+                os.close(fd)
+        os.nice(19)
+        code = int(analyse(reader))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the log must go on passing
+        at = error.__traceback__
+        while at and at.tb_next:
+            at = at.tb_next
+        place = f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at else "?"
+        # Not the error's text: it may quote the log, secrets included.
+        say(f"internal error in the analyser: {type(error).__name__} at {place}")
+    finally:
+        try:
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+
+def _fork() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # else what is buffered would come twice
+    return os.fork()

@@ -1,0 +1,103 @@
+"""`vllm-doctor run -- vllm serve …`: a command started here, its stdout and stderr each passed on as what they are.
+
+To the command and to whoever waits for it, this process is not there: signals are forwarded once, the exit status is
+the command's own. Processes that it leaves behind with its pipes open are not waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
+from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds, say
+from vllm_doctor.pipe.route import Route
+from vllm_doctor.pipe.signals import Signals
+
+STRAGGLER_GRACE = 1.0  # seconds of silence after the command's end before its open pipes are given up
+STRAGGLER_LIMIT = 5.0  # seconds after the command's end, however much still comes
+
+
+def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG) -> int:
+    """Run `argv`, pass its stdout and stderr on, each on its own stream, and let `analyse` read both along.
+
+    Returns the command's exit status: 128+n when signal n killed it, 127 when there is no such command, 126
+    when it cannot be run. SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGWINCH are forwarded; those that a terminal
+    sends to its whole foreground group are not sent twice (vLLM takes a second SIGINT for "now, at once").
+    """
+    open_standard_fds()
+    pid = 0
+    exit_code: int | None = None
+    early: list[int] = []
+
+    def forward(number: int, _frame: object) -> None:
+        if number in (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH) and _in_foreground():
+            return
+        if not pid:
+            early.append(number)
+        elif exit_code is None:
+            os.kill(pid, number)
+
+    with Signals() as signals:
+        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGWINCH):
+            signals.handle(kind, forward)
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        try:
+            pid = _spawn(argv, out_end, err_end)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            say(f"{argv[0]}: {'command not found' if missing else error.strerror}")
+            close_fds(out, err)
+            return 127 if missing else 126
+        finally:
+            close_fds(out_end, err_end)
+        for number in early:
+            os.kill(pid, number)
+        routes = {out: Route(out, 1, 0), err: Route(err, 2, 1)}
+        analyser = Analyser(analyse, (out, err, *signals.fds), backlog, whole_lines=True)
+        give_up = 0.0
+        while routes or exit_code is None:
+            ready = analyser.wait(routes, signals.wake, None if exit_code is None else STRAGGLER_GRACE)
+            for fd in ready & routes.keys():
+                if not routes[fd].step(analyser):
+                    close_fds(fd)
+                    del routes[fd]
+            analyser.flush()
+            analyser.reap()
+            if exit_code is None:
+                ended, wait_status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    exit_code = os.waitstatus_to_exitcode(wait_status)
+                    give_up = time.monotonic() + STRAGGLER_LIMIT
+            elif not ready or time.monotonic() > give_up:
+                break  # a process that the command left behind keeps the pipes open
+        close_fds(*routes)
+        analyser.finish(signals.wake)
+    return exit_code if exit_code >= 0 else 128 - exit_code
+
+
+def _spawn(argv: Sequence[str], stdout: int, stderr: int) -> int:
+    """Start a command, found on PATH, in this process group, SIGPIPE set back to its default; its pid."""
+    return os.posix_spawnp(
+        argv[0],
+        list(argv),
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)],
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+    )
+
+
+def _in_foreground() -> bool:
+    """Whether this process group is the one the terminal's keys send signals to."""
+    try:
+        tty = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(tty) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(tty)

@@ -1,0 +1,94 @@
+"""Names that announce a secret: `--hf-token`, `VLLM_API_KEY`, `accessToken`; `pad_token` only sounds so.
+
+A name that leaves it open (`my_token`) announces one only if the value looks random.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import NamedTuple
+
+from vllm_doctor.redact.patterns import compiled
+
+LETTERS = string.ascii_letters + string.digits + "_-"  # of names
+NAME = r"""(?x)
+(?: secret[ _-]?access[ _-]?key | access[ _-]?key(?:[ _-]?id)? | api[ _.-]?key
+  | (?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?
+  | secret | pass(?:word|wd|phrase) | (?<=[_;-])(?:pwd|pass) | token | credential | sharedaccesssignature
+  | authorization | cookie )
+s? (?:_?[0-9]{1,2})? (?![A-Za-z0-9_-])
+"""
+CUES = ("key", "secret", "pass", "pwd", "token", "credential", "auth", "cookie", "sharedaccess")
+
+# The word before `token` that makes it a credential; or a piece of text. Others: a value that looks random is
+# masked.
+_CREDENTIAL_OF = (
+    r"hf|hub|huggingface|face|auth|authentication|access|api|session|security|refresh|id|bearer|gh|github|"
+    r"gitlab|git|oauth|oauth2|personal|pat|app|service|registry|modelscope|wandb|replicate|vault|jwt|"
+    r"sas|deploy|admin|login|seed|ngc|nvidia|docker|npm|pypi|slack|telegram|discord|join|bootstrap|csrf|"
+    r"xsrf|client|secret|private|ray"
+)
+_PIECE_OF_TEXT = (
+    r"pad|bos|eos|unk|sep|cls|mask|image|video|audio|vision|per|next|first|last|stop|start|end|begin|"
+    r"think|thinking|special|added|extra|prompt|output|input|decoded|decode|prefill|new|num|max|min|"
+    r"context|draft|sampled|generated|tool|placeholder|bad|boi|eoi|eot|n|idx|step|valid|response|"
+    r"special|class|prefix|suffix|media|add|use"
+)
+
+_LOGIN_OF = r"db|user|admin|root|mysql|postgres|pg|redis|smtp|ftp|mongo|proxy|http|ssl|key|auth|login"
+_OWNERS = {
+    **dict.fromkeys(("hf", "huggingface", "hugging", "hub"), "hf-token"),
+    **dict.fromkeys(("aws", "amz", "s3"), "aws-key"),
+    "azure": "azure-key",
+    "gcp": "gcp-key",
+    "wandb": "wandb-key",
+}
+_KEYS = {  # a part of the name -> the kind
+    "account": "azure-key",
+    "sharedaccess": "azure-key",
+    "accesskey": "aws-key",
+    "private": "private-key",
+    "apikey": "api-key",
+    "secret": "secret",
+}
+
+
+def is_one_of(word: str, words: str) -> bool:
+    """Whether `word` is one of `words`, an alternation."""
+    return compiled(words).fullmatch(word) is not None
+
+
+class Name(NamedTuple):
+    """What a name announces: the kind of secret, and whether its value surely is one."""
+
+    kind: str
+    sure: bool  # else only a value that looks random is masked
+
+
+def classify(name: str) -> Name | None:
+    """What a name (`--hf-token`, `VLLM_API_KEY`, `accessToken`) announces; None when nothing secret."""
+    words = [
+        word
+        for word in re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[-80:]).lower())
+        if word and not word.isdigit()
+    ]
+    if not words:
+        return None
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    joined = "".join(words)
+    kind = next((_OWNERS[word] for word in words if word in _OWNERS), "")
+    if token := re.search("tokens?$", last):
+        before = last[: token.start()] or before
+        if is_one_of(before, _PIECE_OF_TEXT) or (last.endswith("s") and not is_one_of(before, _CREDENTIAL_OF)):
+            return None
+        return Name(kind or "token", sure=is_one_of(before, _CREDENTIAL_OF) or (name.isupper() and before != ""))
+    if last == "pass" and not is_one_of(before, _LOGIN_OF):
+        return None
+    if last.startswith(("pass", "pwd")) or "passw" in last:
+        return Name("password", sure=True)
+    if last.startswith("credential"):
+        return Name(kind or "secret", sure=False)
+    if last in {"authorization", "cookie", "cookies"}:
+        return Name("bearer", sure=True)
+    return Name(kind or next((_KEYS[part] for part in _KEYS if part in joined), "api-key"), sure=True)

@@ -1,0 +1,39 @@
+"""Private keys, from BEGIN to END, also quoted or indented, also when the end is cut off."""
+
+from __future__ import annotations
+
+from vllm_doctor.redact.patterns import MASK, compiled
+
+KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+KEY_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_PEM_LINE = r"[ \t>|]*(?:[A-Za-z0-9+/=]{1,100}|Proc-Type:.*|DEK-Info:.*|Version:.*|)[ \t\r]*"
+_PEM_LIMIT = 16_384  # characters; a longer block is no key
+
+
+def mask_private_keys(text: str, found: dict[str, None]) -> str:
+    """`text` with the lines of private keys masked; what was found is added to `found`."""
+    if "PRIVATE KEY" not in text:
+        return text
+    out: list[str] = []
+    at = 0
+    while begin := compiled(KEY_BEGIN).search(text, at):
+        found["private-key"] = None
+        out.append(text[at : begin.end()])
+        end = compiled(KEY_END).search(text, begin.end(), begin.end() + _PEM_LIMIT)
+        at = end.start() if end else _cut_pem_end(text, begin.end())
+        body = text[begin.end() : at].split("\n")
+        out.append("\n".join(MASK if line.strip() else line for line in body))
+    out.append(text[at:])
+    return "".join(out)
+
+
+def _cut_pem_end(text: str, at: int) -> int:
+    """Where a key whose end is missing stops: at the first line that can't be part of it."""
+    newline = text.find("\n", at)
+    while newline >= 0:
+        following = text.find("\n", newline + 1)
+        line = text[newline + 1 : following if following >= 0 else len(text)]
+        if len(line) > 200 or not compiled(_PEM_LINE).fullmatch(line):
+            return newline
+        newline = following
+    return len(text)
