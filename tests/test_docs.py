@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from vllm_doctor.cli.root import cli
 from vllm_doctor.rules import builtin

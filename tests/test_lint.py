@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from test_schema import GOOD
 
 from vllm_doctor.lint import lint
 from vllm_doctor.rules import RuleBase, builtin, read_rule
-
-from test_schema import GOOD
 
 
 def problems(tmp_path: Path, text: str, name: str = "my-rule.yaml", folder: str = "config") -> list[str]:

@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parent.parent
 LOG = (ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log").read_text(encoding="utf-8")
 PROMPT, BODY = LOG.splitlines()[0], LOG.splitlines()[1:]
 CAUSE = "cpu-kv-cache-space-too-small"
-EVIDENCE = next(line for line in BODY if "ValueError: To serve at least one request" in line)
 
 
 def numbers(first: int = 0) -> list[str]:

@@ -28,6 +28,11 @@ TINY = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_si
         "max_position_embeddings": 131072, "dtype": "bfloat16"}
 FAT = {**TINY, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 16, "num_attention_heads": 16,
        "num_key_value_heads": 16, "head_dim": 128}
+WINDOWS = {**TINY, "head_dim": 64, "sliding_window": 512, "tie_word_embeddings": True}
+GEMMA_2 = {**WINDOWS, "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
+           "layer_types": ["sliding_attention", "full_attention"] * 2}
+GEMMA_3 = {**WINDOWS, "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
+           "layer_types": ["sliding_attention"] * 4}
 # vLLM 0.7.2's words for a start with two ranks' numbers; the rest is made up.
 V0_LOG = """\
 INFO 02-11 09:00:01 api_server.py:840] vLLM API server version 0.7.2
@@ -78,6 +83,10 @@ def llama(path: Path) -> Path:
     (TINY, 1, ("--max-model-len", 8192), 524288, 131072),  # fixtures/logs/healthy
     (TINY, 1, ("--max-model-len", 131072, "--block-size", 17), 524220, 131072),
     (FAT, 1, ("--max-model-len", 8064), 8192, 8064),
+    (TINY, 2, ("--max-model-len", 32768), 1048576, 131072),
+    (FAT, 3, ("--max-model-len", 16384), 24576, 24448),
+    (GEMMA_2, 1, ("--max-model-len", 65536), 1007262, 131072),  # windows beside full attention
+    (GEMMA_3, 1, ("--max-model-len", 32768), 6391320, 131072),  # windows alone
 ])
 def test_the_tokens_a_real_vllm_printed(  # noqa: PLR0917
     tmp_path: Path, config: dict[str, Any], space: int, arguments: tuple[object, ...], tokens: int, longest: int,

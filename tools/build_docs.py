@@ -29,8 +29,9 @@ def pages() -> dict[str, str]:
     rows = [f"| {rule.phase} | [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {explain.plain(rule.title)} |"
             for rule in rules if rule.role == "cause"]
     made["docs/README.md"] = "\n".join([
-        "# Known failures", "", "One page a rule, made from the rule itself (`python tools/build_docs.py`). "
-        "Also: [facts](facts.md), [flags](flags.md).", "", "| phase | id | severity | what |", "| --- | --- | --- | --- |",
+        "# Known failures", "",
+        "One page a rule, made from the rule itself (`python tools/build_docs.py`). Also: [facts](facts.md), [flags](flags.md).",
+        "", "| phase | id | severity | what |", "| --- | --- | --- | --- |",
         *rows, ""])
     made["docs/facts.md"] = _facts()
     made["docs/flags.md"] = _flags()
@@ -42,8 +43,9 @@ def pages() -> dict[str, str]:
 def _facts() -> str:
     names = builtin().names.values()
     rows = [f"| `{fact.name}` | {fact.type} | {fact.merge} | {fact.about} |" for fact in names]
-    return "\n".join(["# Facts", "", "What is read from a log. Units stand in the name; GiB are 2^30 bytes. Of several "
-                      "values (ranks, lines) one counts: the largest, the smallest, the first or the last.", "",
+    about = ("What is read from a log. Units stand in the name; GiB are 2^30 bytes. Of several values (ranks, lines) one "
+             "counts: the largest, the smallest, the first or the last.")
+    return "\n".join(["# Facts", "", about, "",
                       "| fact | type | counts | meaning |", "| --- | --- | --- | --- |", *rows, ""])
 
 
@@ -57,8 +59,9 @@ def _flags() -> str:
         last = "" if flag.last == newest else flag.last
         advice = flag.replaced_by.note if flag.replaced_by else ""
         rows.append(f"| `{flag.name}` | {flag.first} | {last} | {advice} |")
-    return "\n".join(["# Flags of `vllm serve`", "", f"Since and until which release, of those from {flags.releases()[0]} "
-                      f"to {newest}; `vllm-doctor explain --FLAG` says more.", "",
+    about = (f"Since and until which release, of those from {flags.releases()[0]} to {newest}; "
+             "`vllm-doctor explain --FLAG` says more.")
+    return "\n".join(["# Flags of `vllm serve`", "", about, "",
                       "| flag | since | until | then |", "| --- | --- | --- | --- |", *rows, ""])
 
 

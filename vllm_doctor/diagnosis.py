@@ -262,7 +262,7 @@ class Diagnosis:
         return (
             f"Encoding {self._lines.encoding}; wrappers: {wrappers}.",
             f"{release}.",
-            f"{self.run_count} starts, this is {run.number}; phase reached: {run.phase or 'none'}; {run.events} messages.",
+            f"{self.run_count} starts, this is {run.number}; phase: {run.phase or 'none'}; {run.events} messages.",
             f"Rules whose wording stands in the log: {', '.join(sorted(run.hits)) or 'none'}.",
         )
 

@@ -29,8 +29,7 @@ _LEVEL_WORD = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = re.compile(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 _RAY_FRAME = re.compile(r"\s*ray::\S+\(\)?")
-_EXCEPTION = re.compile(r"(?:\| +)*(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Fault|Failure|"
-                        r"NotFound|Rejected|Refused|Broken|Killed|Died)?)(?:\([\w.]*\))?(?:: |:$|$)")
+_EXCEPTION = re.compile(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = re.compile(r"\brank ?(\d+)\b")
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
@@ -202,8 +201,8 @@ _ENDED = re.compile(
     r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
 )
 # One word of each expression here: a line without any of them says nothing about a start or its end.
-_TELLING = re.compile(r"vllm|usage: |version|args: |LLM engine|initialization|failed|error: |Finished|shutdown|Dead|dead|"
-                      r"Killed|exited|SystemExit|Segmentation")
+_TELLING = re.compile(r"vllm|usage: |version|args: |LLM engine|initialization|failed|error: |Finished|shutdown|Dead|"
+                      r"dead|Killed|exited|SystemExit|Segmentation")
 _ENGINE = re.compile(r"Initializing an? (?:V\d )?LLM engine")
 
 

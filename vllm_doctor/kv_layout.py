@@ -203,8 +203,8 @@ def layout_of(
         raise InputError("before vLLM 0.7.1 this model's attention keeps whole heads, not a latent; unknown here")
     stage_layers = stages(model.num_layers, settings.pipeline_parallel_size)
     batches = 1
-    if era.in_flight:  # the next batch is scheduled while one runs (max_concurrent_batches)
-        batches = settings.pipeline_parallel_size + 1
+    if era.in_flight:  # the next batch is scheduled while one runs, but on the CPU (max_concurrent_batches)
+        batches = settings.pipeline_parallel_size + (0 if settings.device == "cpu" else 1)
     pages = pages_of(model, settings)
     if version < (0, 8, 0):  # V0 keeps every token
         pages = tuple((layer, replace(page, kind="full", window=None) if page.kind == "sliding" else page)

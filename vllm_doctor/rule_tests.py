@@ -72,7 +72,7 @@ def _fix_problems(finding: Finding, test: Mapping[str, Any]) -> list[str]:
 
 
 def offers(fix: Fix, wanted: Mapping[str, Any]) -> bool:
-    """Whether a fix sets each wanted flag or variable, or is the wanted action. A wanted value of null means `unset`."""
+    """Whether a fix sets each wanted flag or variable, or is the wanted action; a wanted null means `unset`."""
     table: dict[str, Any] = {**fix.flags, **fix.env, "action": fix.action}
     for name, value in wanted.items():
         if value is None:
@@ -98,7 +98,7 @@ def same(wanted: Any, got: Any) -> bool:
 
 
 def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
-    """Why a rule did not fire on what was read: the wording not found, the condition that failed, the rule that hid it."""
+    """Why a rule did not fire: the wording not found, the condition that failed, the rule that hid it."""
     from vllm_doctor.match import why_not  # noqa: PLC0415 - only when asked
 
     case = diagnosis.case()

@@ -16,7 +16,8 @@ from vllm_doctor.phases import PHASES
 _ID = r"^[a-z0-9]+(?:-[a-z0-9]+)*$"
 _TEXT: dict[str, Any] = {"type": "string"}
 _EXPRESSIONS: dict[str, Any] = {"type": "array", "items": _TEXT}
-_SPECIFIER: dict[str, Any] = {"type": "string", "pattern": r"^\s*[<>=!~]=?\s*\d[\w.]*(?:\s*,\s*[<>=!~]=?\s*\d[\w.]*)*\s*$"}
+_CLAUSE = r"\s*[<>=!~]=?\s*\d[\w.]*\s*"
+_SPECIFIER: dict[str, Any] = {"type": "string", "pattern": f"^{_CLAUSE}(?:,{_CLAUSE})*$"}
 _VALUE: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 
 _PATTERN: dict[str, Any] = {
@@ -130,7 +131,7 @@ _TAGS = {
 
 
 def check(text: str, path: str, schema: dict[str, Any] = RULE_SCHEMA) -> None:
-    """Raise RuleError naming `path:line:column` for the first thing in the YAML `text` that the schema does not allow."""
+    """Raise RuleError naming `path:line:column` for the first thing in the YAML that the schema does not allow."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

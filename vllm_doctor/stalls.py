@@ -24,4 +24,5 @@ def stalled(report: Report, case: Case, stall: Stall, seconds: float) -> Report:
         hits.add(Hit("stall", max(case.run.last_line, 1), note, None, "", stall.phase, {}))
         findings = (finding(Fired(rule, hits), case), *findings)
     primary = report.primary or (stall.rule if findings != report.findings else None)
-    return dataclasses.replace(report, status="stalled", findings=findings, primary=primary, notes=(note, *report.notes))
+    notes = (note, *report.notes)
+    return dataclasses.replace(report, status="stalled", findings=findings, primary=primary, notes=notes)

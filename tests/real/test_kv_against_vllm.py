@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -97,3 +99,38 @@ def test_the_derived_length_is_vllms() -> None:
     for case, answer in answers():
         if (case["tp"], case["pp"], case["kv_cache_dtype"], case.get("device")) == (1, 1, "auto", None):
             assert model_of(case["config"]).max_model_len == answer["derived"], case["name"]
+
+
+PRINTED = re.compile(r"KV cache size: ([\d,]+) tokens")
+
+
+@pytest.mark.parametrize(("name", "space", "length"), [("TINY", 2, 32768), ("FAT", 3, 16384), ("GEMMA_2", 1, 65536)])
+def test_the_tokens_that_a_server_prints(tmp_path: Path, name: str, space: int, length: int) -> None:
+    """A launch with VLLM_CPU_KVCACHE_SPACE, ended by its id as soon as it has said how many tokens its cache holds."""
+    import test_size
+
+    python = Path(vllm_python())
+    config = getattr(test_size, name)
+    test_size.folder(tmp_path, config)
+    predicted = layout_of(model_of(config), KvSettings(device="cpu"), (0, 32, 0), 2048).tokens(space << 30, length)
+    command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(tmp_path), "--port", "8392",
+               "--max-model-len", str(length), "--load-format", "dummy", "--skip-tokenizer-init", "--enforce-eager"]
+    environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": str(space), "HF_HUB_OFFLINE": "1"}
+    log = tmp_path / "server.log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment)
+    try:
+        found = None
+        for _ in range(150):
+            found = PRINTED.search(log.read_text(errors="replace"))
+            if found or server.poll() is not None:
+                break
+            time.sleep(2)
+    finally:
+        server.terminate()
+        try:
+            server.wait(60)
+        except subprocess.TimeoutExpired:
+            server.kill()
+    assert found, log.read_text(errors="replace")[-2000:]
+    assert int(found.group(1).replace(",", "")) == predicted

@@ -90,7 +90,7 @@ class Report:
     unexplained: Unexplained | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
-    recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase, what was not understood
+    recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
 
     @property
     def cause(self) -> Finding | None:
