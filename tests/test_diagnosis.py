@@ -172,3 +172,16 @@ def test_a_rule_of_ones_own_fires(tmp_path: Path) -> None:
 
     (tmp_path / "my-rule.yaml").write_text(GOOD, encoding="utf-8")
     assert diagnose(b"something is wrong\n", Options(rules=(str(tmp_path),))).primary == "my-rule"
+
+
+def test_a_log_cut_at_each_byte() -> None:
+    log = (ROOT / "fixtures" / "logs" / "arg-swap-space-unknown.log").read_bytes()
+    for end in range(len(log)):
+        SCHEMA.validate(to_json.document(diagnose(log[:end])))
+
+
+@given(st.sampled_from(FIXTURES), st.sampled_from(FIXTURES), st.integers(0, 1 << 16), st.integers(0, 1 << 16))
+@settings(max_examples=25)
+def test_two_logs_spliced_are_read(first: Path, second: Path, end: int, begin: int) -> None:
+    log = first.read_bytes()[:end] + second.read_bytes()[begin:]
+    SCHEMA.validate(to_json.document(diagnose(log)))
