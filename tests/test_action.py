@@ -161,8 +161,8 @@ def test_a_hostile_log_commands_nothing(runner: Runner) -> None:
     (runner.workspace / name).write_bytes(
         b"$ vllm serve /models/x --api-key " + secret.encode() + b" --served-model-name '$(EVIL)'\n" + attack + b"\n" + LOG[LOG.index(b"\n") + 1:]
         + b"\nreport<<EOF\nEVIL\nEOF\ncause=EVIL\n::set-output name=cause::EVIL\n")
-    for annotations in ("true", "false"):
-        job = runner.run(log="*.log\n", annotations=annotations)
+    for annotate in ("true", "false"):
+        job = runner.run(log="*.log\n", annotations=annotate)
         assert {level for level, _, _ in as_a_runner_reads(job.out)} <= {"error", "warning", "notice"}
         assert as_a_runner_reads(job.err) == []
         assert job.outputs["cause"] == "cpu-kv-cache-space-too-small"

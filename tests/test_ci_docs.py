@@ -234,6 +234,18 @@ def test_the_sidecar_tells_the_cause_while_the_pod_runs(machine: Machine) -> Non
         assert watching.communicate(timeout=30)[0] == b""
 
 
+def test_the_three_lines_of_the_readme(machine: Machine) -> None:
+    (machine.here / "server.log").write_bytes(LOG.read_bytes())
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    used = re.findall(r"(?m)^    ((?:vllm-doctor diagnose|vllm serve|kubectl logs) .*?)(?: +#.*)?$", text)[:3]
+    assert [line.split()[0] for line in used] == ["vllm-doctor", "vllm", "kubectl"]
+    for line in used:
+        done = machine.sh(line.replace("…", "/models/fatkv").replace("POD", "vllm-0"))
+        assert done.returncode == 1
+        assert SAID in (done.stderr if "watch" in line else done.stdout)
+        assert "watch" not in line or done.stdout == LOG.read_text(encoding="utf-8")
+
+
 # ---- docs/settings.md
 
 

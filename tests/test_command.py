@@ -351,3 +351,8 @@ def test_long_input_takes_linear_time(unit: str) -> None:
     for whole in (text, "$ vllm serve " + text, text + " vllm serve m"):
         command.parse(whole, lookup)
     assert time.process_time() - start < 6
+
+
+def test_an_image_that_does_not_stand_before_the_program_is_none() -> None:
+    command = parse("docker run --runtime=x -m vllm.entrypoints.openai.api_server --port=5000 a b c vllm/vllm-openai:v0.4.2")
+    assert command is None or command.image is None

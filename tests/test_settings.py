@@ -149,6 +149,15 @@ def test_own_rules_lie_beside_the_file(project: Path, tmp_path: Path) -> None:
     assert told("--why", "my-rule", "--isolated")[0] == 2
 
 
+def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert settings.find() is None
+    monkeypatch.undo()
+
+
 @pytest.mark.parametrize(("text", "words"), [
     ('fail_on = "never"', "unknown key `fail_on`; did you mean `fail-on`?"),
     ("colour = true", "unknown key `colour`; known are rules, only, ignore, fail-on, max-fixes, format"),

@@ -155,7 +155,7 @@ def test_a_log_too_large_unpacked_is_refused(server: web.Server) -> None:
 def test_a_broken_file_is_told(server: web.Server) -> None:
     answer = post(server, form(file=gzip.compress(LOG)[:-20], filename="cut.gz"))
     assert answer.status == 422
-    assert "This log could not be read" in answer.text
+    assert "No report could be made" in answer.text
 
 
 @pytest.mark.parametrize(("body", "headers", "status"), [

@@ -68,13 +68,16 @@ def _expired(item: Ignore, day: Callable[[], date]) -> bool:
 
 def find(start: str | os.PathLike[str] = ".") -> Settings | None:
     """The settings that hold in a folder, or None. Raises InputError when the file found cannot be used."""
-    folder = Path(start).resolve()
+    try:
+        folder = Path(start).resolve()
+    except OSError:  # the working directory is gone
+        return None
     for place in (folder, *folder.parents):
         own = place / _OWN_FILE
-        if own.is_file():
+        if os.path.isfile(own):  # Path.is_file raises where a folder may not be entered
             return read(own)
         project = place / "pyproject.toml"
-        if project.is_file() and _speaks_of_us(project):
+        if os.path.isfile(project) and _speaks_of_us(project):
             settings = _from_project(project)
             if settings is not None:
                 return settings

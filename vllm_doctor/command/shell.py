@@ -131,6 +131,7 @@ class _Located:
 def _locate(values: list[str]) -> _Located | None:
     container = _container(values)
     for index, value in enumerate(values[: 4 * 1024]):
+        inside = container if container is not None and container < index else None  # an image stands before it
         following = values[index + 1] if index + 1 < len(values) else ""
         name = re.split(r"[/\\]", value)[-1].removesuffix(".exe")
         python = _python(values, index)
@@ -138,16 +139,16 @@ def _locate(values: list[str]) -> _Located | None:
             again = index + 2  # `vllm serve serve MODEL`: an entrypoint repeated
             while values[again : again + 1] in (["vllm"], ["serve"]):
                 again += 1
-            return _Located("serve", python, again, container)
+            return _Located("serve", python, again, inside)
         module = following if value == "-m" else value[2:] if value.startswith("-mvllm") else ""
         behind = index + (2 if value == "-m" else 1)
         if module in {"vllm", "vllm.entrypoints.cli.main", "vllm.scripts"}:
             if values[behind : behind + 1] == ["serve"]:
-                return _Located("serve", python, behind + 1, container)
+                return _Located("serve", python, behind + 1, inside)
         elif module.startswith("vllm.entrypoints."):
-            return _Located("module", python, behind, container)
+            return _Located("module", python, behind, inside)
         if name == "api_server.py" and "vllm/entrypoints/" in value:
-            return _Located("module", python, index + 1, container)
+            return _Located("module", python, index + 1, inside)
     if container is None or "exec" in values[:container]:
         return None
     image, command = values[container], values[container + 1 : container + 2]
