@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor import command
-from vllm_doctor.command import Command
+from vllm_doctor.command import Command, CommandFinder
 from vllm_doctor.command.words import split
 
 
@@ -354,5 +354,7 @@ def test_long_input_takes_linear_time(unit: str) -> None:
 
 
 def test_an_image_that_does_not_stand_before_the_program_is_none() -> None:
-    command = parse("docker run --runtime=x -m vllm.entrypoints.openai.api_server --port=5000 a b c vllm/vllm-openai:v0.4.2")
-    assert command is None or command.image is None
+    finder = CommandFinder(lookup)
+    finder.feed(1, "$ docker run --runtime=x -m vllm.entrypoints.openai.api_server --port=5000 a b vllm/vllm-openai:v0.4.2")
+    finder.finish()
+    assert finder.command is None or finder.command.image is None
