@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vllm_doctor import fixes, memory, words
+from vllm_doctor import capacity, fixes, memory, words
 from vllm_doctor.redact import redact, redact_value, safe_text
 from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
 
@@ -29,6 +29,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
     causes = [item for item in findings if item.role == "cause" and not item.recovered]
     status = _status(run, findings)
     explained = any(item.severity == "error" for item in causes)
+    derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)
     return Report(
         source=source,
         status=status,
@@ -37,12 +38,13 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
                               for fact in run.facts.observations(name)[:_PLACES] if fact.line)
                   for name in case.facts if run.facts.observations(name)},
-        derived=memory.derived(case.facts),
-        memory=memory.ledger(case.facts),
+        derived=derived,
+        memory=ledger,
         primary=causes[0].id if causes else None,
         unexplained=_unexplained(run, clean) if status == "failed" and not explained else None,
         findings=findings,
         notes=notes,
+        capacity=() if status == "failed" or explained else capacity.sentences({**case.facts, **run.load.summary()}, derived, ledger),
         recognised=recognised,
     )
 

@@ -90,6 +90,7 @@ class Report:
     unexplained: Unexplained | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
     recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
 
     @property
