@@ -23,7 +23,7 @@ def derived(facts: Facts) -> dict[str, float | int]:
         found["kv_cache_capacity_tokens"] = capacity
         if length:
             found["concurrency_at_max_model_len"] = round(capacity / length, 2)
-        if sequences := book.number("max_num_seqs"):
+        if (sequences := book.number("max_num_seqs")) and sequences >= 1:
             found["kv_tokens_per_sequence"] = int(capacity // sequences)
     needed, available = book.number("kv_cache_needed_gib"), book.number("kv_cache_available_gib")
     if needed is None and per_token and length:

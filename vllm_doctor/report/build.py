@@ -44,7 +44,8 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         unexplained=_unexplained(run, clean) if status == "failed" and not explained else None,
         findings=findings,
         notes=notes,
-        capacity=() if status == "failed" or explained else capacity.sentences({**case.facts, **run.load.summary()}, derived, ledger),
+        capacity=() if status == "failed" or explained else capacity.sentences(
+            {**case.facts, **run.load.summary()}, derived, ledger),
         recognised=recognised,
     )
 
