@@ -185,3 +185,9 @@ def test_a_log_cut_at_each_byte() -> None:
 def test_two_logs_spliced_are_read(first: Path, second: Path, end: int, begin: int) -> None:
     log = first.read_bytes()[:end] + second.read_bytes()[begin:]
     SCHEMA.validate(to_json.document(diagnose(log)))
+
+
+def test_a_log_that_begins_in_service_is_serving() -> None:
+    stats = ("INFO 05-06 10:00:01 [loggers.py:87] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: "
+             "2.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.5%, Prefix cache hit rate: 0.0%\n")
+    assert diagnose(stats.encode()).status == "serving"

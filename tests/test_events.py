@@ -112,3 +112,10 @@ def test_a_log_pasted_as_an_indented_quotation() -> None:
     assert [event.text for event in events if not event.is_code] == [
         "ValueError: To serve at least one request", "  with its second line"]
     assert events[-2].frames == "/a/vllm/b.py:f"
+
+
+def test_an_indented_traceback_whose_head_is_cut_off() -> None:
+    events = read('      File "/x/vllm/entrypoints/openai/api_server.py", line 530, in run_server',
+                  '        temp_socket.bind(("", args.port))', "    OSError: [Errno 98] Address already in use")
+    assert events[-1].text == "OSError: [Errno 98] Address already in use"
+    assert events[-1].frames

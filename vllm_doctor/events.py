@@ -106,7 +106,9 @@ class EventReader:
         if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
             message = message[stream.indent:]
         if not stream.inside and _FRAME.match(message):  # the head of the traceback is cut off, or Ray's
-            stream.frames, stream.inside, stream.detail, stream.indent = [], True, 0, 0
+            stream.frames, stream.inside, stream.detail = [], True, 0
+            stream.indent = max(0, len(message) - len(message.lstrip(" ")) - 2)  # a frame stands two spaces in
+            message = message[stream.indent:]
         if stream.inside:
             yield self._inside(stream, Event(line.number, message, level, label, rank, run))
             return

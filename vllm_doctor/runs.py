@@ -44,7 +44,7 @@ class Run:
         A phase never goes back. Between a stop and a failure the first one counts: a server that was told to stop
         prints dead engines, and one whose engine died shuts down in good order.
         """
-        if phase and (not self.phase or ORDER[phase] > ORDER[self.phase]):
+        if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.phase, self.crashed = phase, False
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
@@ -70,4 +70,6 @@ class Run:
             return self.status
         if self.crashed:
             return "failed"
+        if self.phase == "runtime":  # the log's head is cut off
+            return "serving"
         return "starting" if self.phase else "unknown"
