@@ -20,11 +20,11 @@ from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher
 from vllm_doctor.options import Options
+from vllm_doctor.own_rules import load as load_rules
 from vllm_doctor.releases import Releases
 from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.rules import load as load_rules
 from vllm_doctor.runs import Run
 
 # uvicorn's line of a request that went well: most of a busy server's log, and nothing else can stand in it.

@@ -8,7 +8,8 @@ from typing import Any
 
 from vllm_doctor import flags
 from vllm_doctor.errors import InputError
-from vllm_doctor.rules import Rule, RuleBase, load
+from vllm_doctor.own_rules import load
+from vllm_doctor.rules import Rule, RuleBase
 
 
 def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:

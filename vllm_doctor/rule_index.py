@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import vllm_doctor
+from vllm_doctor.rule_files import read_yaml
 
 NAME = "index.json"
 
@@ -35,8 +36,6 @@ def read(folder: Path) -> dict[str, Any]:
 
 def make(folder: Path) -> dict[str, Any]:
     """The index, from the YAML files themselves. Raises RuleError."""
-    from vllm_doctor.rules import read_yaml  # noqa: PLC0415 - yaml is only needed here
-
     rules = [{**read_yaml(path), "path": str(path.relative_to(folder))}
              for path in _files(folder) if path.parent.name not in {"facts", folder.name}]
     facts = [entry for path in sorted((folder / "facts").glob("*.yaml")) if path.name != "names.yaml"

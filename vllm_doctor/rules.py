@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 from vllm_doctor import rule_index
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
+from vllm_doctor.rule_files import check_text, read_text, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +129,6 @@ def rules_folder() -> Path:
     raise RuleError("the built-in rules are missing from this installation")
 
 
-def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
-    """The built-in rules and those of `folders`; the same id overrides. Raises RuleError with file:line:column."""
-    base = builtin()
-    for folder in folders:
-        own = read_folder(Path(folder))
-        base = dataclasses.replace(base, rules={**base.rules, **own})
-        _refuse_unusable(own, base)
-    return base
-
-
 @lru_cache(maxsize=1)
 def builtin() -> RuleBase:
     """The rules that ship with vllm-doctor."""
@@ -151,7 +140,7 @@ def builtin() -> RuleBase:
         try:
             rule = _rule(entry, path)
         except (KeyError, TypeError, AttributeError) as error:
-            check_text(_text(Path(path)), path)
+            check_text(read_text(Path(path)), path)
             raise RuleError(f"{path}:1:1: {error}") from error
         if rule.id in rules:
             raise RuleError(f"{path}:1:1: the id `{rule.id}` is also in {rules[rule.id].path}")
@@ -172,59 +161,11 @@ def builtin() -> RuleBase:
     return RuleBase(rules, tuple(_pattern(entry) for entry in index["facts"]), names, actions, markers, stalls)
 
 
-def _refuse_unusable(rules: Mapping[str, Rule], base: RuleBase) -> None:
-    """Raise RuleError for an expression, pattern or name that could not be used when the rule fires."""
-    from vllm_doctor.lint import unusable  # noqa: PLC0415 - only for rules of one's own
-
-    for rule in rules.values():
-        for problem in unusable(rule, base):
-            raise RuleError(str(problem))
-
-
-def read_folder(folder: Path) -> dict[str, Rule]:
-    """The rules of a user's folder, checked. Raises RuleError."""
-    if not folder.is_dir():
-        raise RuleError(f"{folder}: no such folder of rules")
-    rules = {}
-    for path in sorted(folder.rglob("*.yaml")):
-        rule = read_rule(path)
-        rules[rule.id] = rule
-    return rules
-
-
 def read_rule(path: Path) -> Rule:
     """One rule file. Raises RuleError with file:line:column."""
-    text = _text(path)
+    text = read_text(path)
     check_text(text, str(path))
     return _rule(read_yaml(path), str(path), own=True)
-
-
-def check_text(text: str, path: str) -> None:
-    """Raise RuleError when `text` has not the shape of a rule."""
-    from vllm_doctor import schema  # noqa: PLC0415 - see `read_yaml`
-
-    schema.check(text, path)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise RuleError(f"{path}:1:1: not UTF-8 text") from error
-    except OSError as error:
-        raise RuleError(f"{path}: {error.strerror}") from error
-
-
-def read_yaml(path: Path) -> Any:
-    """What stands in a YAML file. Raises RuleError with file:line:column when it is none."""
-    import yaml  # noqa: PLC0415 - a start from the index does without it
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        return yaml.load(_text(path), Loader=loader)  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        check_text(_text(path), str(path))
-        raise RuleError(f"{path}:1:1: {error}") from error
 
 
 def _pattern(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:

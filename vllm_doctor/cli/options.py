@@ -49,7 +49,7 @@ class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell asks
 
         from vllm_doctor import settings  # noqa: PLC0415
-        from vllm_doctor.rules import load  # noqa: PLC0415
+        from vllm_doctor.own_rules import load  # noqa: PLC0415
 
         del param
         try:
@@ -152,7 +152,7 @@ def gather(values: dict[str, Any], run: int | None = None) -> Options:
 def check_ids(options: Options) -> None:
     """Raise InputError for a rule id nobody knows, with the nearest."""
     from vllm_doctor.errors import did_you_mean  # noqa: PLC0415
-    from vllm_doctor.rules import load  # noqa: PLC0415 - only when an id is named
+    from vllm_doctor.own_rules import load  # noqa: PLC0415 - only when an id is named
 
     if options.only or options.ignore:
         known = load(options.rules).rules

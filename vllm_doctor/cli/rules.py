@@ -29,8 +29,8 @@ def command() -> None:
 @_FOLDERS
 def list_(format_: str, folders: tuple[str, ...]) -> None:
     """All rules, by phase."""
+    from vllm_doctor.own_rules import load  # noqa: PLC0415
     from vllm_doctor.phases import ORDER  # noqa: PLC0415
-    from vllm_doctor.rules import load  # noqa: PLC0415
 
     rules = sorted(load(folders).rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     if format_ == "json":
@@ -47,7 +47,7 @@ def list_(format_: str, folders: tuple[str, ...]) -> None:
 def show(rule_id: str, folders: tuple[str, ...]) -> None:
     """The rule's file."""
     from vllm_doctor.errors import did_you_mean  # noqa: PLC0415
-    from vllm_doctor.rules import load  # noqa: PLC0415
+    from vllm_doctor.own_rules import load  # noqa: PLC0415
 
     rules = load(folders).rules
     if rule_id not in rules:

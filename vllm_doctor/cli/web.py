@@ -21,7 +21,7 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     """
     from vllm_doctor import settings  # noqa: PLC0415
     from vllm_doctor.cli.options import check_ids  # noqa: PLC0415
-    from vllm_doctor.rules import load  # noqa: PLC0415
+    from vllm_doctor.own_rules import load  # noqa: PLC0415
     from vllm_doctor.web import Server  # noqa: PLC0415 - a server is needed by no other command
 
     found = settings.find()
