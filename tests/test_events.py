@@ -119,3 +119,22 @@ def test_an_indented_traceback_whose_head_is_cut_off() -> None:
                   '        temp_socket.bind(("", args.port))', "    OSError: [Errno 98] Address already in use")
     assert events[-1].text == "OSError: [Errno 98] Address already in use"
     assert events[-1].frames
+
+
+@pytest.mark.parametrize(("text", "releases"), [
+    ("INFO 10-08 20:33:48 llm_engine.py:72] m", "<0.8.0"), ("ERROR 05-06 10:00:01 [core.py:489] m", ">=0.8.0"),
+    ("(EngineCore pid=12) INFO 11-20 09:02:08 [gpu_worker.py:1] m", ">=0.18.0"),
+    ("(VllmWorkerProcess pid=1786) INFO 02-11 07:40:37 worker.py:267] m", ">=0.4.2,<=0.10.2"), ("m", ""),
+])
+def test_a_prefix_tells_the_releases_that_print_it(text: str, releases: str) -> None:
+    assert read(text)[0].releases == releases
+
+
+def test_the_second_line_of_a_bare_exception_knows_the_first() -> None:
+    events = read("torch.OutOfMemoryError: CUDA out of memory.", "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.65 GiB")
+    assert events[1].context == "torch.OutOfMemoryError: CUDA out of memory."
+
+
+def test_a_paste_that_lost_its_line_ends_is_no_call_of_a_traceback() -> None:
+    text = 'ERROR 08-12 01:36:10 [x.py:5] File "/a.py", line 3, in f ERROR 08-12 01:36:10 [x.py:5] ValueError: Free memory'
+    assert not read(text)[0].is_code

@@ -13,7 +13,7 @@ from vllm_doctor.match import Hit, Hits, fires
 from vllm_doctor.memory import derived
 from vllm_doctor.options import Options
 from vllm_doctor.releases import Releases
-from vllm_doctor.rules import RuleBase
+from vllm_doctor.rules import Rule, RuleBase
 from vllm_doctor.runs import Run
 
 
@@ -63,13 +63,15 @@ class Case:
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line)}
 
-    def known(self, hits: Hits) -> dict[str, Any]:
+    def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
         """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit."""
         hit: Hit = hits.first[0]
         own = FactStore(self.base.names)
         for name, raw in hit.values.items():
             own.add(name, raw, hit.line)
-        return {**self._common, **own.values(), "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
+        releases = _narrowed(self.releases, rule, hits)
+        of_hit = {"releases": releases, "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
+        return {**self._common, **own.values(), **of_hit}
 
     @cached_property
     def fired(self) -> list[ranking.Fired]:
@@ -81,12 +83,29 @@ class Case:
                 continue
             if self.options.only and rule_id not in self.options.only:
                 continue
-            if fires(rule, hits, self.known(hits)):
+            if fires(rule, hits, self.known(rule, hits)):
                 found.append(ranking.Fired(rule, hits, self._recovered(rule.severity, rule.phase, rule.survives, hits)))
         return ranking.rank(found)
+
+    @cached_property
+    def releases_told(self) -> Releases:
+        """The releases, narrowed by the wordings of the rules that fire as well."""
+        releases = self.releases
+        for item in self.fired:
+            releases = _narrowed(releases, item.rule, item.hits)
+        return releases
 
     def _recovered(self, severity: str, phase: str, survives: bool, hits: Hits) -> bool:
         """Whether the server came up and served after a fault of its start, so that this was not what stopped it."""
         if severity != "error" or survives or not self.run.serving_line:
             return False
         return phases.ORDER[phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
+
+
+def _narrowed(releases: Releases, rule: Rule, hits: Hits) -> Releases:
+    """Narrowed by the life of the wordings that a rule found."""
+    found = {hit.pattern for hit in hits.first}
+    for pattern in rule.any:
+        if pattern.id in found:
+            releases = releases.narrow(pattern.vllm)
+    return releases

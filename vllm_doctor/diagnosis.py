@@ -120,6 +120,9 @@ class Diagnosis:
     def _event(self, run: Run, event: Event) -> None:
         run.events += 1
         run.last_line = event.line
+        if event.releases and event.releases not in run.prefixes:
+            run.prefixes.add(event.releases)
+            run.releases = run.releases.narrow(event.releases)
         run.remember_block(event)
         if event.is_code:
             return
@@ -142,7 +145,8 @@ class Diagnosis:
                     seen[name] = fact.value
                     if name == "vllm_version" and not self.options.vllm_version:
                         run.releases = Releases.of(str(fact.value))
-            run.releases = run.releases.narrow(pattern.vllm)
+            if waiting.rule is None:  # a rule's wording counts only where the rule fires: see Case
+                run.releases = run.releases.narrow(pattern.vllm)
             if waiting.rule is not None:
                 hits.append((waiting.rule.id, waiting.part, Hit(
                     pattern.id, event.line, event.text, event.rank, event.process, "",
@@ -240,7 +244,7 @@ class Diagnosis:
         notes = []
         if self.run_count > 1 and self.options.run is None:
             notes.append(f"The log holds {self.run_count} starts of the server; this is number {run.number}.")
-        releases = self.case(run).releases
+        releases = self.case(run).releases_told
         if not releases.known and run.events:
             notes.append(f"The log does not name the vLLM release; its wording fits {releases.words()}.")
         if self._lines.long_lines:
@@ -257,7 +261,7 @@ class Diagnosis:
             how = f"line {places[-1].line}" if places and places[-1].line else "the command or --vllm-version"
             release = f"vLLM {case.facts.get('vllm_version')}, from {how}"
         else:
-            release = f"vLLM not named; the wording fits {case.releases.words()}"
+            release = f"vLLM not named; the wording fits {case.releases_told.words()}"
         wrappers = ", ".join(self._lines.wrappers) or "none"
         return (
             f"Encoding {self._lines.encoding}; wrappers: {wrappers}.",

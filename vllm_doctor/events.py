@@ -27,10 +27,21 @@ _RECORD = re.compile(
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
 _LEVEL_WORD = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
-_FRAME = re.compile(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_FRAME = re.compile(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
 _RAY_FRAME = re.compile(r"\s*ray::\S+\(\)?")
 _EXCEPTION = re.compile(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = re.compile(r"\brank ?(\d+)\b")
+# Which releases print a prefix: vllm/logger.py and decorate_logs of each. The first that fits counts.
+_PREFIX_RELEASES = (
+    ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
+    ("VllmWorker rank=", ">=0.6.5,<=0.10.0"),
+    ("EngineCore_DP", ">=0.10.2"),
+    ("EngineCore_", ">=0.10.1,<=0.10.1.1"),
+    ("EngineCore pid", ">=0.18.0"),
+    ("APIServer", ">=0.10.1"),
+    ("Worker", ">=0.10.2"),
+)
+_BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _MAX_FRAMES = 200
@@ -46,7 +57,7 @@ class Event:
     `line` is its 1-based line number; `rank` the worker it comes from, where the prefix says so; `run` counts the
     starts of the server from 1. For the last lines of a traceback `frames` holds its calls, outermost first, as
     `path/file.py:function` joined by newlines, and `context` the lines of the exception's message before this one.
-    `is_code` marks a traceback's source line, which is no message.
+    `is_code` marks a traceback's source line, which is no message. `releases` says which ones print such a prefix.
     """
 
     line: int
@@ -58,6 +69,7 @@ class Event:
     frames: str = ""
     is_code: bool = False
     context: str = ""
+    releases: str = ""
 
 
 @dataclass(slots=True)
@@ -92,7 +104,8 @@ class EventReader:
             self._stream(line.source + "\0").detail = 0  # a blank line ends a bare exception's message
             return
         process, rank, rest = self._process(text, line.source)
-        level, message = _record(rest)
+        level, message, style = _record(rest)
+        releases = next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "") or style
         key = f"{line.source}\0{process}"
         stream = self._stream(key)
         label = process or line.source
@@ -120,7 +133,9 @@ class EventReader:
                 stream.message.append(message)
         elif stream.detail and level:
             stream.detail = 0
-        yield Event(line.number, message, level, label, rank, run, frames, context=context)
+        elif not stream.detail and ("Error: " in message or "Exception: " in message) and _EXCEPTION.match(message):
+            stream.detail, stream.shown, stream.message = _BARE_DETAIL, "", [message]
+        yield Event(line.number, message, level, label, rank, run, frames, context=context, releases=releases)
 
     def _stream(self, key: str) -> _Stream:
         stream = self._streams.get(key)
@@ -182,17 +197,17 @@ def _as_code(event: Event) -> Event:
     return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True)
 
 
-def _record(text: str) -> tuple[str, str]:
-    """Split off vLLM's or uvicorn's record prefix: the level, and the message behind it."""
+def _record(text: str) -> tuple[str, str, str]:
+    """Split off vLLM's or uvicorn's record prefix: the level, the message behind it, the releases of that prefix."""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
-    if match and (match.start() == 0 or match.start() <= _PREFIX_REACH):
+    if match and match.start() <= _PREFIX_REACH:
         level, rest = match["level"], text[match.end():]
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
-        return level, rest[inner.end():] if inner else rest
+        return level, rest[inner.end():] if inner else rest, ">=0.8.0" if match["file"] else "<0.8.0"
     match = _UVICORN.match(text)
     if match:
-        return match["level"], text[match.end():]
-    return "", text
+        return match["level"], text[match.end():], ""
+    return "", text, ""
 
 
 _PROMPT = re.compile(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")

@@ -110,7 +110,7 @@ def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
     missing = [p.id for p in rule.also if p.id not in hits.also]
     if missing:
         return f"`{missing[0]}` must be in the log as well"
-    reason = why_not(rule, case.known(hits))
+    reason = why_not(rule, case.known(rule, hits))
     if reason:
         return reason
     hiding = [item.rule.id for item in case.fired if rule.id in item.rule.refines]

@@ -34,6 +34,7 @@ class Run:
     block: list[tuple[int, str]] = field(default_factory=list)
     block_process: str = ""
     block_open: bool = False
+    prefixes: set[str] = field(default_factory=set)  # the releases that each kind of prefix seen belongs to
     crashed: bool = False  # an exception ended a traceback and the start went no further since
     events: int = 0
     last_line: int = 0

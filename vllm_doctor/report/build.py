@@ -69,9 +69,9 @@ def finding(item: Fired, case: Case) -> Finding:
     """What a rule that fired says about this case."""
     clean = _cleaner(case.options.show_secrets)
     rule, hits = item.rule, item.hits
-    known = case.known(hits)
+    known = case.known(rule, hits)
     known.update(fixes.let(rule, known))
-    situation = fixes.Situation(known, case.releases, case.base.actions, case.command, case.run.settings, clean)
+    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
     return Finding(
         id=rule.id,
         title=clean(words.sentence(rule.title, known) or words.without_numbers(rule.title)),
