@@ -138,3 +138,21 @@ def test_the_second_line_of_a_bare_exception_knows_the_first() -> None:
 def test_a_paste_that_lost_its_line_ends_is_no_call_of_a_traceback() -> None:
     text = 'ERROR 08-12 01:36:10 [x.py:5] File "/a.py", line 3, in f ERROR 08-12 01:36:10 [x.py:5] ValueError: Free memory'
     assert not read(text)[0].is_code
+
+
+def test_an_indented_exception_stands_no_deeper_than_its_calls() -> None:
+    events = read('  File "/vllm/x.py", line 9, in f', "      assert a", "  AssertionError: b")
+    assert [event.is_code for event in events] == [True, True, False]
+    assert events[-1].text == "AssertionError: b"
+
+
+def test_a_repeated_call_is_no_exception() -> None:
+    events = read("Traceback (most recent call last):", '  File "/a.py", line 1, in f', "  [Previous line repeated 897 more times]",
+                  "RecursionError: maximum recursion depth exceeded")
+    assert events[-1].text.startswith("RecursionError")
+    assert events[-1].frames
+
+
+def test_pydantics_lines_without_a_traceback() -> None:
+    events = read("pydantic.ValidationError: 1 validation error for LoRAConfig", "max_lora_rank", "  Input should be 1, 8 or 16")
+    assert events[-1].context.endswith("max_lora_rank")

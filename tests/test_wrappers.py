@@ -119,6 +119,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "mpirun 5": (lambda t: f"[prterun-node1-12@1,2]<stdout>: {t}", "mpirun", "rank2"),
     "srun": (lambda t: f"0: {t}", "srun", "rank0"),
     "srun padded": (lambda t: f" 3: {t}", "srun", "rank3"),
+    "loguru": (lambda t: f"2024-01-22 14:32:27 | ERROR | stderr | {t}", "timestamp", ""),
     "quote": (lambda t: f"> {t}", "quote", ""),
 }  # fmt: skip
 

@@ -42,6 +42,7 @@ _PREFIX_RELEASES = (
     ("Worker", ">=0.10.2"),
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
+_PYDANTIC = re.compile(r"\d+ validation errors? for \w+\s*$")
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _MAX_FRAMES = 200
@@ -77,6 +78,7 @@ class _Stream:
     """What one process has open: the traceback it is printing."""
 
     frames: list[str] = field(default_factory=list)
+    depth: int = 2  # how far the last call's line is indented
     inside: bool = False  # between "Traceback" and the exception's line
     indent: int = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
     detail: int = 0  # how many more lines may belong to the exception's message
@@ -133,7 +135,7 @@ class EventReader:
                 stream.message.append(message)
         elif stream.detail and level:
             stream.detail = 0
-        elif not stream.detail and ("Error: " in message or "Exception: " in message) and _EXCEPTION.match(message):
+        elif not stream.detail and _begins_message(message):
             stream.detail, stream.shown, stream.message = _BARE_DETAIL, "", [message]
         yield Event(line.number, message, level, label, rank, run, frames, context=context, releases=releases)
 
@@ -149,12 +151,18 @@ class EventReader:
         """One line of an open traceback: a call, its source line, or the exception that ends it."""
         message = event.text
         frame = _FRAME.match(message)
+        lead = len(message) - len(message.lstrip(" "))
         if frame:
+            stream.depth = lead
             path = "/".join(frame["path"].split("/")[-4:])
             if len(stream.frames) < _MAX_FRAMES:
                 stream.frames.append(f"{path}:{frame['function']}")
             return _as_code(event)
-        if message[:1] in " \t|+" or _RAY_FRAME.match(message):
+        if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
+            return _as_code(event)
+        if lead and stream.frames:  # the whole traceback is indented: its exception stands no deeper than its calls
+            stream.indent, message = stream.indent + lead, message[lead:]
+        elif lead:
             return _as_code(event)
         if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
                 and _LEVEL_WORD.match(message):
@@ -191,6 +199,13 @@ class EventReader:
         if name in {"Worker", "VllmWorker"}:
             return 0
         return self._ranks.setdefault(name, len(self._ranks))
+
+
+def _begins_message(message: str) -> bool:
+    """Whether it is the first line of an exception's message that stands without its traceback."""
+    if "Error: " in message or "Exception: " in message:
+        return _EXCEPTION.match(message) is not None or _PYDANTIC.search(message) is not None
+    return " validation error" in message and _PYDANTIC.search(message) is not None
 
 
 def _as_code(event: Event) -> Event:

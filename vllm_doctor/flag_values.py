@@ -77,7 +77,7 @@ def release_with_choice(value: Any, name: str, releases: Releases) -> str | None
 
 def _listed(choices: str) -> list[str]:
     """The values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
-    return re.findall(r"[A-Za-z0-9_][\w.+-]*", choices)
+    return [word for word in re.findall(r"[A-Za-z0-9_][\w.+-]*", choices) if word not in {"or", "and"}]
 
 
 def nearest_choice(value: Any, choices: str) -> str | None:

@@ -43,12 +43,15 @@ _CLOCK = re.compile(
     r"(?P<open>\[)?(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{4},?)[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?"
     r"(?(open)\])(?= |$)|\d{1,6}\.\d+s(?:\t| )\d{1,6}(?=[ \t]|$)"
 )
+# loguru and FastChat, which catch a worker's standard error.
+_CAUGHT = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})? \| (?:INFO|ERROR|WARNING) +\| (?:stderr|stdout) \| ?")
 _HF_ENDPOINT = re.compile(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
 
 
 def clock(text: str) -> Peeled | None:
     """`2024-10-27 22:58:11 msg`, `[10:00:01] msg`, Kaggle's `12.3s 5 msg`: only with a log line behind."""
-    if m := _HF_ENDPOINT.match(text):
+    if m := _CAUGHT.match(text) or _HF_ENDPOINT.match(text):
         return Peeled("timestamp", text[m.end() :])
     m = _CLOCK.match(text)
     if m is None or _OWN_FORMAT.match(text, m.end()):
