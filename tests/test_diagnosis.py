@@ -191,3 +191,20 @@ def test_a_log_that_begins_in_service_is_serving() -> None:
     stats = ("INFO 05-06 10:00:01 [loggers.py:87] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: "
              "2.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.5%, Prefix cache hit rate: 0.0%\n")
     assert diagnose(stats.encode()).status == "serving"
+
+
+def test_a_log_whose_head_or_middle_is_missing_says_so() -> None:
+    whole = diagnose((START + SMALL).encode())
+    assert not any("missing" in note or "left out" in note for note in whole.notes)
+    headless = diagnose(b"INFO 05-06 10:00:01 [gpu_model_runner.py:1347] Model loading took 7.6 GiB and 10.2 seconds\n" + SMALL.encode())
+    assert any("The beginning of the start is missing" in note for note in headless.notes)
+    for mark in ("...", "[...]", "<snip>", "... 200 lines omitted ...", "[truncated]"):
+        cut = diagnose((START + mark + "\n" + SMALL).encode())
+        assert "Lines were left out of the log (at line 2)." in cut.notes, mark
+
+
+def test_ranks_that_differ_are_shown_with_their_lines() -> None:
+    log = START + "".join(f"(VllmWorker rank={rank} pid=5) INFO 05-06 10:00:01 [gpu_model_runner.py:1347] Model loading took "
+                          f"{size} GiB and 10.2 seconds\n" for rank, size in enumerate((7.6, 7.9)))
+    said = diagnose(log.encode()).recognised
+    assert "model_weights_gib is told differently: 7.6 (line 2), 7.9 (line 3); 7.9 counts." in said

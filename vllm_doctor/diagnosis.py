@@ -19,6 +19,7 @@ from vllm_doctor.events import Event, EventReader
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher
+from vllm_doctor.notes import OMISSION, Reading, notes, recognised
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
 from vllm_doctor.releases import Releases
@@ -31,6 +32,7 @@ from vllm_doctor.runs import Run
 _SERVED = re.compile(r'(?:\(APIServer(?:_\d+)? pid=\d+\) )?INFO: {1,8}[\w.:\[\]-]+ - '
                      r'"[A-Z]+ [^"\s]{1,300} HTTP/\d(?:\.\d)?" 20\d \w+')
 _KEEP_RUNS = 16
+_OMISSION_WIDTH = 60
 _CHUNK = 1 << 18
 
 
@@ -126,6 +128,8 @@ class Diagnosis:
         run.remember_block(event)
         if event.is_code:
             return
+        if not event.level and len(event.text) < _OMISSION_WIDTH and OMISSION.fullmatch(event.text):
+            run.omit(event.line)
         if "args: " in event.text or "with config: " in event.text:
             self._settings(run, event)
         if event.frames and run.facts.get("engine") is None:
@@ -238,37 +242,13 @@ class Diagnosis:
         reader = self._lines
         run = self.chosen_run()
         source = Source(self.path, reader.line_count, reader.byte_count, self.run_count, run.number)
-        return build(self.case(run), source, self._notes(run), self._recognised(run))
+        case, reading = self.case(run), self._reading()
+        return build(case, source, notes(case, reading), recognised(case, reading))
 
-    def _notes(self, run: Run) -> tuple[str, ...]:
-        notes = []
-        if self.run_count > 1 and self.options.run is None:
-            notes.append(f"The log holds {self.run_count} starts of the server; this is number {run.number}.")
-        releases = self.case(run).releases_told
-        if not releases.known and run.events:
-            notes.append(f"The log does not name the vLLM release; its wording fits {releases.words()}.")
-        if self._lines.long_lines:
-            notes.append(f"{self._lines.long_lines} very long lines were cut.")
-        if self._matcher.slow:
-            notes.append(f"Left out, too slow: {', '.join(self._matcher.slow)}.")
-        return tuple(notes)
-
-    def _recognised(self, run: Run) -> tuple[str, ...]:
-        """What was made of the input, for a person who asks with -v."""
-        case = self.case(run)
-        if case.releases.known:
-            places = run.facts.observations("vllm_version")
-            how = f"line {places[-1].line}" if places and places[-1].line else "the command or --vllm-version"
-            release = f"vLLM {case.facts.get('vllm_version')}, from {how}"
-        else:
-            release = f"vLLM not named; the wording fits {case.releases_told.words()}"
-        wrappers = ", ".join(self._lines.wrappers) or "none"
-        return (
-            f"Encoding {self._lines.encoding}; wrappers: {wrappers}.",
-            f"{release}.",
-            f"{self.run_count} starts, this is {run.number}; phase: {run.phase or 'none'}; {run.events} messages.",
-            f"Rules whose wording stands in the log: {', '.join(sorted(run.hits)) or 'none'}.",
-        )
+    def _reading(self) -> Reading:
+        lines = self._lines
+        return Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
+                       self.options.run is not None, tuple(self._matcher.slow))
 
 
 def given_command(options: Options) -> Command | None:

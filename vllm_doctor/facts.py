@@ -139,6 +139,10 @@ class FactStore:
         seen = self._seen.get(name)
         return None if seen is None else seen.value
 
+    def merge_of(self, name: str) -> str:
+        """Which of several values counts: max, min, first or last."""
+        return self._names[name].merge if name in self._names else ""
+
     def values(self) -> dict[str, Any]:
         """All merged values, in the order the facts are declared."""
         return {name: self._seen[name].value for name in self._names if name in self._seen}

@@ -14,6 +14,7 @@ from vllm_doctor.phases import ORDER
 from vllm_doctor.releases import Releases
 
 _BLOCK_LINES = 60
+_OMISSIONS = 5
 
 
 @dataclass
@@ -35,6 +36,8 @@ class Run:
     block_process: str = ""
     block_open: bool = False
     prefixes: set[str] = field(default_factory=set)  # the releases that each kind of prefix seen belongs to
+    begun: bool = False  # the beginning of the start is in the log
+    omissions: list[int] = field(default_factory=list)  # the first lines that stand for lines left out
     crashed: bool = False  # an exception ended a traceback and the start went no further since
     events: int = 0
     last_line: int = 0
@@ -45,12 +48,18 @@ class Run:
         A phase never goes back. Between a stop and a failure the first one counts: a server that was told to stop
         prints dead engines, and one whose engine died shuts down in good order.
         """
+        self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.phase, self.crashed = phase, False
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "serving" and not self.serving_line:
                 self.serving_line = line
+
+    def omit(self, line: int) -> None:
+        """Note a line that stands for lines left out."""
+        if len(self.omissions) < _OMISSIONS:
+            self.omissions.append(line)
 
     def remember_block(self, event: Event) -> None:
         """Keep the first traceback: what is shown when no rule knows the cause."""
