@@ -156,3 +156,18 @@ def test_a_repeated_call_is_no_exception() -> None:
 def test_pydantics_lines_without_a_traceback() -> None:
     events = read("pydantic.ValidationError: 1 validation error for LoRAConfig", "max_lora_rank", "  Input should be 1, 8 or 16")
     assert events[-1].context.endswith("max_lora_rank")
+
+
+@pytest.mark.parametrize("end", [
+    "vllm serve: error: argument --dtype: invalid choice: 'int3'", "vllm: error: unrecognized arguments: --x",
+])
+def test_a_start_after_a_refused_command_is_another(end: str) -> None:
+    events = read("usage: vllm serve [model_tag] [options]", end,
+                  "(APIServer pid=1) INFO 11-20 11:46:18 [api_utils.py:347]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0")
+    assert [event.run for event in events] == [1, 1, 2]
+
+
+def test_an_exception_nobody_logged_ends_a_start() -> None:
+    events = read("INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "Traceback (most recent call last):",
+                  '  File "/a.py", line 1, in f', "ValueError: x", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5")
+    assert [event.run for event in events] == [1, 1, 1, 1, 2]

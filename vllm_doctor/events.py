@@ -170,6 +170,8 @@ class EventReader:
         stream.inside = False
         stream.shown = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
+        if not event.level and not event.process:
+            self._runs.crash()
         return Event(event.line, message, event.level, event.process, event.rank, event.run, stream.shown)
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
@@ -227,7 +229,7 @@ def _record(text: str) -> tuple[str, str, str]:
 
 _PROMPT = re.compile(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
 _ENDED = re.compile(
-    r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start|vllm: error: |"
+    r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start|vllm(?: serve)?: error: |"
     r"api_server\.py: error: |Finished server process|Application shutdown complete|EngineDeadError|"
     r"Engine loop is dead|AsyncEngineDeadError|"
     r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
@@ -235,15 +237,14 @@ _ENDED = re.compile(
 # One word of each expression here: a line without any of them says nothing about a start or its end.
 _TELLING = re.compile(r"vllm|usage: |version|args: |LLM engine|initialization|failed|error: |Finished|shutdown|Dead|"
                       r"dead|Killed|exited|SystemExit|Segmentation")
-_ENGINE = re.compile(r"Initializing an? (?:V\d )?LLM engine")
 
 
 class RunCounter:
     """Counts the starts of the server in one log.
 
     A start prints up to three banners in this order: the version, its arguments, the engine. A banner that is not
-    behind the one last seen is a new start. Where no banner is printed (a script with `LLM(…)`), an engine that
-    begins after the last one ended is.
+    behind the one last seen, or that comes after an end, is a new start. Where no banner is printed (a script with
+    `LLM(…)`), an engine that begins after the last one ended is.
     """
 
     _STAGES = (
@@ -251,41 +252,46 @@ class RunCounter:
         ("usage", re.compile(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
         ("banner", re.compile(r"vLLM API server version|[█▀▄ ]{4,}version \d")),
         ("arguments", re.compile(r"args: Namespace\(|non-default args: \{")),
+        ("engine", re.compile(r"Initializing an? (?:V\d )?LLM engine")),
     )
+
+    _ORDER = ("prompt", "usage", "banner", "arguments", "engine")
 
     def __init__(self) -> None:
         self.run = 1
         self._seen: dict[str, str] = {}
         self._ended = False
+        self._crashed = False
+
+    def crash(self) -> None:
+        """Note an exception that nobody logged: most often the end of a process."""
+        self._crashed = True
 
     def see(self, message: str, process: str) -> int:
         """The number of the run `message` belongs to."""
         if not _TELLING.search(message):
             return self.run
+        name = process.partition(" ")[0]  # the process without its id, which a new start has anew
         stage = self._stage(message)
         if stage:
-            again = stage in self._seen and (self._ended or self._seen[stage] == process or stage != "arguments")
-            later = self._later(stage)
-            if again or (self._ended and later):
+            if self._anew(stage, name):
                 self.run += 1
-                self._seen, self._ended = {}, False
-            self._seen[stage] = process
-        elif _ENGINE.search(message):
-            if self._ended and self._seen.get("engine") == process:
-                self.run += 1
-                self._seen, self._ended = {}, False
-            self._seen["engine"] = process
+                self._seen, self._ended, self._crashed = {}, False, False
+            self._seen[stage] = name
         elif not self._ended and _ENDED.search(message):
             self._ended = True
         return self.run
 
-    def _stage(self, message: str) -> str:
-        for name, pattern in self._STAGES:
-            if pattern.search(message):
-                return name
-        return ""
+    def _anew(self, stage: str, name: str) -> bool:
+        """Whether a banner of this stage begins another start."""
+        if stage == "engine":
+            return (self._ended or self._crashed) and self._seen.get("engine") == name
+        if stage == "arguments":
+            return self._ended or self._seen.get("arguments") == name
+        if stage == "prompt":  # a line of a log may look like one
+            return stage in self._seen or ((self._ended or self._crashed) and bool(self._seen))
+        at = self._ORDER.index(stage)
+        return self._ended or self._crashed or any(self._ORDER.index(seen) >= at for seen in self._seen)
 
-    def _later(self, stage: str) -> bool:
-        """Whether something of a start that comes at or after `stage` was already seen in this run."""
-        order = ["prompt", "usage", "banner", "arguments", "engine"]
-        return any(order.index(name) >= order.index(stage) for name in self._seen)
+    def _stage(self, message: str) -> str:
+        return next((name for name, pattern in self._STAGES if pattern.search(message)), "")
