@@ -200,7 +200,7 @@ UNTOUCHED = [
     "(NewKindOfProcess pid=3) some text",
     "[my-prefix] INFO 10-08 20:33:48 [core.py:1] text",
     "prod-llm INFO 10-08 20:33:48 [core.py:1] text",
-    "2025-07-28T02:33:41+00:00 - gpustack.worker.serve_manager - INFO - Preparing model files...",
+    "2025-06-18T14:05:30+00:00 - gpustack.worker.serve_manager - INFO - Preparing the files...",
     "2024-05-06 10:00:01,123 - vllm - INFO - text",
     "2024-05-06 10:00:01,123 INFO worker.py:1832 -- Connecting to existing Ray cluster at address: 10.0.0.1",
     "2025-09-05T10:00:01.123456Z  INFO dynamo_runtime::worker: text",
