@@ -229,7 +229,8 @@ def _record(text: str) -> tuple[str, str, str]:
 
 _PROMPT = re.compile(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
 _ENDED = re.compile(
-    r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start|vllm(?: serve)?: error: |"
+    r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start|"
+    r"vllm(?: serve)?: error: |"
     r"api_server\.py: error: |Finished server process|Application shutdown complete|EngineDeadError|"
     r"Engine loop is dead|AsyncEngineDeadError|"
     r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
