@@ -207,3 +207,8 @@ def test_a_slow_start_is_no_stall(arguments: list[str]) -> None:
 
 def test_an_idle_server_is_no_stall() -> None:
     assert slowly(HEALTHY.read_bytes().partition(b"shutdown triggered")[0], 3, "--stall-after", "1") == b""
+
+
+def test_a_start_that_stands_still_before_its_first_marker_is_told_once() -> None:
+    err = slowly(b"Triton is installed, but doesn't include CPU backend. Disabling Triton.\n", 4, "--stall-after", "1")
+    assert err.count(b"The start stands still: no line for ") == 1

@@ -7,9 +7,7 @@ regular expression in the shape of a trie; only patterns whose anchor was found 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
-
-Key = TypeVar("Key")
+from typing import Any
 
 _END = ""  # marks the end of an anchor in the trie
 

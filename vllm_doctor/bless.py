@@ -7,6 +7,7 @@ from typing import Any
 
 from vllm_doctor.diagnosis import diagnose
 from vllm_doctor.errors import InputError
+from vllm_doctor.outputs import write_text
 from vllm_doctor.report.model import Fix, Report
 
 _NOTE = "Written by `rules bless`; review each line: it says what came out, not what is right."
@@ -19,10 +20,7 @@ def bless(log: Path) -> Path:
     if target.exists():
         raise InputError(f"{target}: exists already; remove it to have it written anew")
     text = _yaml({"id": log.stem, "source": "", "expect": expectation(diagnose(log)), "note": _NOTE})
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{target}: {(error.strerror or str(error)).lower()}") from error
+    write_text(target, text)
     return target
 
 

@@ -84,7 +84,7 @@ class Case:
             if self.options.only and rule_id not in self.options.only:
                 continue
             if fires(rule, hits, self.known(rule, hits)):
-                found.append(ranking.Fired(rule, hits, self._recovered(rule.severity, rule.phase, rule.survives, hits)))
+                found.append(ranking.Fired(rule, hits, self._recovered(rule, hits)))
         return ranking.rank(found)
 
     @cached_property
@@ -95,11 +95,11 @@ class Case:
             releases = _narrowed(releases, item.rule, item.hits)
         return releases
 
-    def _recovered(self, severity: str, phase: str, survives: bool, hits: Hits) -> bool:
+    def _recovered(self, rule: Rule, hits: Hits) -> bool:
         """Whether the server came up and served after a fault of its start, so that this was not what stopped it."""
-        if severity != "error" or survives or not self.run.serving_line:
+        if rule.severity != "error" or rule.survives or not self.run.serving_line:
             return False
-        return phases.ORDER[phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
+        return phases.ORDER[rule.phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
 
 
 def _narrowed(releases: Releases, rule: Rule, hits: Hits) -> Releases:

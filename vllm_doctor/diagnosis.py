@@ -18,7 +18,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.events import Event, EventReader
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
-from vllm_doctor.match import Hit, Hits, Matcher
+from vllm_doctor.match import Hit, Hits, Matcher, Waiting
 from vllm_doctor.notes import OMISSION, Reading, notes, recognised
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
@@ -135,7 +135,7 @@ class Diagnosis:
         if event.frames and run.facts.get("engine") is None:
             self._engine_of(run, event)
         seen: dict[str, Any] = {}
-        hits: list[tuple[str, str, Hit]] = []
+        found: list[tuple[Waiting, dict[str, str]]] = []
         for waiting, match in self._matcher.matches(event):
             pattern = waiting.pattern
             if waiting.marker is not None:
@@ -151,28 +151,26 @@ class Diagnosis:
                         run.releases = Releases.of(str(fact.value))
             if waiting.rule is None:  # a rule's wording counts only where the rule fires: see Case
                 run.releases = run.releases.narrow(pattern.vllm)
-            if waiting.rule is not None:
-                hits.append((waiting.rule.id, waiting.part, Hit(
-                    pattern.id, event.line, event.text, event.rank, event.process, "",
-                    {name: raw for name, raw in match.groupdict().items() if raw is not None}, event.frames)))
+            else:
+                groups = match.groupdict()
+                found.append((waiting, {name: raw for name, raw in groups.items() if raw is not None}))
         run.load.add(seen)
-        for rule_id, part, hit in hits:
-            self._hit(run, rule_id, part, hit)
+        for waiting, values in found:  # behind the markers, which say the phase that this very line begins
+            self._hit(run, waiting, event, values)
 
-    def _hit(self, run: Run, rule_id: str, part: str, hit: Hit) -> None:
-        """Note a hit, if it counts in the phase the start has reached."""
-        rule = self.base.rules[rule_id]
+    def _hit(self, run: Run, waiting: Waiting, event: Event, values: dict[str, str]) -> None:
+        """Note that a rule's wording was found, if it counts in the phase the start has reached."""
         phase = run.phase or "args"
-        pattern = next(item for item in getattr(rule, part) if item.id == hit.pattern)
-        if pattern.phase and phase not in pattern.phase:
+        pattern = waiting.pattern
+        if waiting.rule is None or (pattern.phase and phase not in pattern.phase):
             return
-        hits = run.hits.setdefault(rule_id, Hits())
-        if part == "also":
-            hits.also.add(hit.pattern)
-        elif part == "absent":
+        hits = run.hits.setdefault(waiting.rule.id, Hits())
+        if waiting.part == "also":
+            hits.also.add(pattern.id)
+        elif waiting.part == "absent":
             hits.absent = True
         else:
-            hits.add(Hit(hit.pattern, hit.line, hit.text, hit.rank, hit.process, phase, hit.values, hit.frames))
+            hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames))
 
     def _engine_of(self, run: Run, event: Event) -> None:
         """The folders of vLLM's source tell the engine's generation, where no line does."""

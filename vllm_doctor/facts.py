@@ -8,7 +8,7 @@ Lines that print many settings at once (`args: Namespace(…)`, `non-default arg
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,12 +151,6 @@ class FactStore:
         """Where a fact came from: its first and last few observations."""
         seen = self._seen.get(name)
         return (*seen.first, *seen.last) if seen else ()
-
-    def inherit(self, older: FactStore, names: Iterable[str]) -> None:
-        """Take over those of `names` that this run does not show itself."""
-        for name in names:
-            if name not in self._seen and name in older._seen:
-                self._seen[name] = older._seen[name]
 
 
 def _merge(rule: str, old: Any, new: Any) -> Any:

@@ -107,14 +107,7 @@ class Matcher:
             pattern = waiting.pattern
             if pattern.level and event.level not in pattern.level:
                 continue
-            name = f"{waiting.rule.id if waiting.rule else ''}: {pattern.id}"
-            if name in self.slow:
-                continue
-            try:
-                match = search(pattern, event)
-            except TimeoutError:
-                self.slow[name] = None
-                continue
+            match = self._search_own(waiting, event) if pattern.own else search(pattern, event)
             if match is None:
                 continue
             if pattern.frames and not compiled(pattern.frames).search(event.frames):
@@ -123,6 +116,17 @@ class Matcher:
                 continue
             found.append((waiting, match))
         return found
+
+    def _search_own(self, waiting: Waiting, event: Event) -> re.Match[str] | None:
+        """Search a user's pattern, unless it was too slow before."""
+        name = f"{waiting.rule.id if waiting.rule else ''}: {waiting.pattern.id}"
+        if name in self.slow:
+            return None
+        try:
+            return search(waiting.pattern, event)
+        except TimeoutError:
+            self.slow[name] = None
+            return None
 
 
 def search(pattern: Pattern, event: Event) -> re.Match[str] | None:

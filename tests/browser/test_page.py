@@ -35,14 +35,6 @@ REPORTS = {"failed": [FAILED], "healthy": [HEALTHY], "unexplained": [UNEXPLAINED
 SCREENS = {"desktop": (1100, 900, "light"), "dark": (1100, 900, "dark"), "phone": (375, 800, "light")}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield made
-        made.close()
-
-
 class Opened:
     """A page, and what it asked for and said while it was open."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_page import CHROMIUM, FLAGS, SCREENS, axe, playwright
+from test_page import CHROMIUM, SCREENS, axe
 
 from vllm_doctor.web import Server
 
@@ -26,14 +26,6 @@ def server() -> Iterator[Server]:
     yield made
     made.shutdown()
     made.server_close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield made
-        made.close()
 
 
 class Opened:

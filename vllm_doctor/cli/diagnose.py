@@ -13,10 +13,11 @@ import click
 
 from vllm_doctor.cli.options import RuleId, RunNumber, check_ids, colored, columns, exit_status, gather, shared
 from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.errors import InputError, did_you_mean
+from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.inputs import chunks
 from vllm_doctor.options import Options
+from vllm_doctor.outputs import write_text
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
 from vllm_doctor.report.model import Report
 
@@ -71,16 +72,16 @@ def command(
             raise InputError("no log given: name a file, or pipe one in")
         logs = ("-",)
     options = gather(values, int(run_number) if run_number.isdigit() else None)
-    check_ids(options)
+    check_ids(options, *([why] if why else []))
     if why:
         _print("".join(_why(log, options, why) for log in logs))
         return
     reports, unreadable = _read_all(logs, options, every=run_number == "all")
     reports = [dataclasses.replace(report, notes=(*report.notes, *notes)) for report in reports]
     for other, path in also:
-        _write(path, _render(reports, other, _for_a_file(values)))
+        write_text(path, _render(reports, other, _for_a_file(values)))
     if output:
-        _write(output, _render(reports, format_, _for_a_file(values)))
+        write_text(output, _render(reports, format_, _for_a_file(values)))
     elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
         _print(_render(reports, format_, values))
     sys.exit(ExitStatus.USAGE if unreadable else exit_status(reports, values["fail_on"]))
@@ -118,21 +119,23 @@ def _read(log: str, options: Options, *, every: bool) -> list[Report]:
 
 
 def _report(log: str, options: Options) -> tuple[Report, int]:
+    diagnosis = _fed(log, options)
+    return diagnosis.finish(), diagnosis.run_count
+
+
+def _fed(log: str, options: Options) -> Diagnosis:
+    """A diagnosis that has read the whole log."""
     diagnosis = Diagnosis(options, log)
     for chunk in chunks(sys.stdin.buffer if log == "-" else log, _CHUNK):
         diagnosis.feed(chunk)
-    return diagnosis.finish(), diagnosis.run_count
+    return diagnosis
 
 
 def _why(log: str, options: Options, rule_id: str) -> str:
     """Why a rule fired on a log or did not, in one line."""
     from vllm_doctor.rule_tests import explain_silence  # noqa: PLC0415 - only when asked
 
-    diagnosis = Diagnosis(options, log)
-    if rule_id not in diagnosis.base.rules:
-        raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(diagnosis.base.rules))}")
-    for chunk in chunks(sys.stdin.buffer if log == "-" else log, _CHUNK):
-        diagnosis.feed(chunk)
+    diagnosis = _fed(log, options)
     report = diagnosis.finish()
     finding = next((item for item in report.findings if item.id == rule_id), None)
     if finding is not None:
@@ -175,14 +178,6 @@ def _from_here(report: Report) -> Report:
     if not os.path.isabs(path) or not os.path.normpath(path).startswith(os.path.join(here, "")):
         return report
     return dataclasses.replace(report, source=dataclasses.replace(report.source, path=os.path.relpath(path, here)))
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
 def _print(text: str) -> None:

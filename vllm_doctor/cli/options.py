@@ -149,14 +149,15 @@ def gather(values: dict[str, Any], run: int | None = None) -> Options:
         vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"])
 
 
-def check_ids(options: Options) -> None:
+def check_ids(options: Options, *more: str) -> None:
     """Raise InputError for a rule id nobody knows, with the nearest."""
     from vllm_doctor.errors import did_you_mean  # noqa: PLC0415
     from vllm_doctor.own_rules import load  # noqa: PLC0415 - only when an id is named
 
-    if options.only or options.ignore:
+    ids = (*options.only, *options.ignore, *more)
+    if ids:
         known = load(options.rules).rules
-        for rule_id in (*options.only, *options.ignore):
+        for rule_id in ids:
             if rule_id not in known:
                 raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(known))}")
 

@@ -12,6 +12,7 @@ from vllm_doctor import pipe
 from vllm_doctor.cli.options import check_ids, colored, columns, exit_status, gather, shared
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
+from vllm_doctor.outputs import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,9 +70,10 @@ class Voice:
             cause = diagnosis.certain()
             if cause is not None and cause != self._said:
                 self._said = cause
-                self._speak(diagnosis.snapshot(), whole=self._once)
+                report = diagnosis.snapshot()
+                self._speak(report, whole=self._once)
                 if self._once:
-                    return exit_status([diagnosis.snapshot()], self._values["fail_on"])
+                    return exit_status([report], self._values["fail_on"])
             if self._once and diagnosis.runs[-1].status == "serving":
                 return 0
         report = diagnosis.finish()
@@ -88,11 +90,11 @@ class Voice:
         last, told = time.monotonic(), ""
         while True:
             if not reader.wait(_PULSE):
-                phase = diagnosis.runs[-1].phase
-                if phase != told or not told:
+                phase = diagnosis.runs[-1].phase or "args"
+                if phase != told:
                     report = self._stall(diagnosis, time.monotonic() - last)
                     if report is not None:
-                        told = phase or "args"
+                        told = phase
                         self._speak(report, whole=False)
                 continue
             piece = next(source, None)
@@ -123,7 +125,6 @@ class Voice:
 
         text = to_json.render(report) if self._format == "json" else to_text.render(report)
         try:
-            with open(str(self._output), "w", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            click.echo(f"vllm-doctor: {self._output}: {(error.strerror or str(error)).lower()}", err=True)
+            write_text(str(self._output), text)
+        except InputError as error:
+            click.echo(f"vllm-doctor: {error}", err=True)
