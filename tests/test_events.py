@@ -10,7 +10,8 @@ from vllm_doctor.lines import Line
 
 def read(*texts: str, source: str = "") -> list[Event]:
     reader = EventReader()
-    return [event for number, text in enumerate(texts, 1) for event in reader.read(Line(number, text, source))]
+    events = [reader.read(Line(number, text, source)) for number, text in enumerate(texts, 1)]
+    return [event for event in events if event is not None]
 
 
 @pytest.mark.parametrize(("text", "level", "process", "rank", "message"), [

@@ -1,7 +1,7 @@
-"""Finds which of many literals stand in a text, in one pass.
+"""Finds which of many literals stand in a text.
 
-Each pattern of a rule or a fact has an anchor, a literal that must be in its line. All anchors together become one
-regular expression in the shape of a trie; only patterns whose anchor was found are tried.
+Each pattern of a rule or a fact has an anchor, a literal that must be in its line. Only patterns whose anchor was found
+are tried.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_END = ""  # marks the end of an anchor in the trie
+from vllm_doctor.windows import Trie, windows
+
+_NO_DIGITS = str.maketrans("123456789", "000000000")
+_DIGITS = re.compile(r"\d+")
+_KEPT = 4096  # texts remembered, their digits aside
+_LONG = 1024  # characters of a text that is not remembered
 
 
 class Anchors:
     """A set of literals, each with the keys (patterns) that wait for it. Case counts.
 
-    The first `patience` texts are searched literal by literal: compiling the trie costs as much as that, and most logs
-    are short.
+    The first `patience` texts are searched literal by literal: to prepare more costs as much as that, and most logs are
+    short. Messages repeat with other numbers, so it is remembered which literals may stand in a text, its digits aside.
     """
 
     def __init__(self, patience: int = 1500) -> None:
@@ -24,8 +29,10 @@ class Anchors:
         self._looked = 0
         self._keys: dict[str, list[Any]] = {}
         self._scan: re.Pattern[str] | None = None
-        self._within: dict[str, tuple[str, ...]] = {}
+        self._by_window: dict[str, list[str]] = {}
+        self._always: list[str] = []
         self._order: dict[str, int] = {}
+        self._remembered: dict[str, tuple[str, ...]] = {}
 
     def add(self, anchor: str, key: Any) -> None:
         """Let `key` wait for `anchor`. Raises ValueError for an empty anchor."""
@@ -40,44 +47,35 @@ class Anchors:
             self._looked += 1
             if self._looked <= self.patience:
                 return [key for anchor, keys in self._keys.items() if anchor in text for key in keys]
-            self._compile()
-        assert self._scan is not None  # noqa: S101 - `_compile` set it
-        seen = set(self._scan.findall(text))
-        if not seen:
-            return []
-        seen.update(short for anchor in tuple(seen) for short in self._within[anchor])
-        return [key for anchor in sorted(seen, key=self._order.__getitem__) for key in self._keys[anchor]]
+            self._prepare()
+        shape = text.translate(_NO_DIGITS) if len(text) < _LONG else ""
+        anchors = self._remembered.get(shape) if shape else None
+        if anchors is None:
+            anchors = self._candidates(text)
+            if shape:
+                if len(self._remembered) >= _KEPT:
+                    self._remembered.clear()
+                self._remembered[shape] = anchors
+        return [key for anchor in anchors if anchor in text for key in self._keys[anchor]]
 
-    def _compile(self) -> None:
-        trie: dict[str, Any] = {}
-        for anchor in self._keys:
-            node = trie
-            for character in anchor:
-                node = node.setdefault(character, {})
-            node[_END] = {}
-        # A look-ahead consumes nothing, so anchors that overlap are all found. Of anchors that begin alike the
-        # longest matches; the shorter ones are its prefixes and are added by `_within`.
-        self._scan = re.compile(f"(?=({_branches(trie)}))" if trie else r"(?!)")
+    def _candidates(self, text: str) -> tuple[str, ...]:
+        """The anchors that may stand in `text`, whatever its digits are."""
+        assert self._scan is not None  # noqa: S101 - `_prepare` set it
+        found = {match[0] + match[match.lastindex or 0] for match in self._scan.finditer(text)}
+        anchors = {anchor for window in found for anchor in self._by_window[window]}
+        return tuple(sorted(anchors.union(self._always), key=self._order.__getitem__))
+
+    def _prepare(self) -> None:
+        pieces = {anchor: max(_DIGITS.split(anchor), key=len) for anchor in self._keys}
+        self._always = [anchor for anchor, piece in pieces.items() if not piece]
+        chosen = windows({piece for piece in pieces.values() if piece})
+        trie = Trie(chosen.values())
+        self._by_window = {word: [] for word in trie.words}
+        for anchor, piece in pieces.items():
+            if piece:
+                window = chosen[piece]
+                self._by_window[next(window[:size] for size in range(1, len(window) + 1)
+                                     if window[:size] in self._by_window)].append(anchor)
         self._order = {anchor: index for index, anchor in enumerate(self._keys)}
-        self._within = {
-            anchor: tuple(anchor[:end] for end in range(1, len(anchor)) if anchor[:end] in self._keys)
-            for anchor in self._keys
-        }
-
-
-def _branches(node: dict[str, Any]) -> str:
-    """The trie below `node` as a regular expression, longest first."""
-    parts = [_run(character, child) for character, child in node.items() if character != _END]
-    if not parts:
-        return ""
-    body = parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
-    return f"(?:{body})?" if _END in node else body
-
-
-def _run(character: str, node: dict[str, Any]) -> str:
-    """One character and all that follows it without a branch."""
-    text = re.escape(character)
-    while len(node) == 1 and _END not in node:
-        ((character, node),) = node.items()
-        text += re.escape(character)
-    return text + _branches(node)
+        self._remembered = {}
+        self._scan = re.compile(trie.every())

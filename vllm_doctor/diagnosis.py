@@ -7,7 +7,6 @@ report however they are cut.
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterable
 from typing import IO, Any
@@ -18,7 +17,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.events import Event, EventReader
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
-from vllm_doctor.match import Hit, Hits, Matcher, Waiting
+from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
 from vllm_doctor.notes import OMISSION, Reading, notes, recognised
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
@@ -27,10 +26,8 @@ from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
+from vllm_doctor.skim import Find, Passed, Skimmer, scanner
 
-# uvicorn's line of a request that went well: most of a busy server's log, and nothing else can stand in it.
-_SERVED = re.compile(r'(?:\(APIServer(?:_\d+)? pid=\d+\) )?INFO: {1,8}[\w.:\[\]-]+ - '
-                     r'"[A-Z]+ [^"\s]{1,300} HTTP/\d(?:\.\d)?" 20\d \w+')
 _KEEP_RUNS = 16
 _OMISSION_WIDTH = 60
 _CHUNK = 1 << 18
@@ -48,6 +45,8 @@ class Diagnosis:
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
+        self._healthy = compiled(self.base.healthy).fullmatch
+        self._skimmer = Skimmer(self._find)
         self._lines = LineReader(join_wrapped=not live)
         self._events = EventReader()
         self._finder = CommandFinder()
@@ -66,8 +65,11 @@ class Diagnosis:
 
     def feed(self, data: bytes) -> None:
         """Read some more bytes."""
-        for line in self._lines.feed(data):
-            self._line(line)
+        for piece in self._skimmer.pieces(data):
+            if isinstance(piece, Passed):
+                self._lines.skip(*piece)
+            else:
+                self._read(piece)
 
     def skip(self, lines: int) -> None:
         """Note that so many lines were not fed, so that line numbers stay right."""
@@ -77,6 +79,7 @@ class Diagnosis:
         """The report on everything fed. Nothing can be fed afterwards."""
         if not self._finished:
             self._finished = True
+            self._read(self._skimmer.rest())
             for line in self._lines.finish():
                 self._line(line)
             self._finder.finish()
@@ -93,21 +96,38 @@ class Diagnosis:
             run.facts.add("vllm_version", version, 0)
         return run
 
+    def _read(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._line(line)
+
+    def _find(self) -> Find | None:
+        """What finds the next line to be read. Lines that say nothing may be passed over where no line is awaited."""
+        if not self._lines.at_rest or not self._finder.at_rest or self._run_begins:
+            return None
+        run = self.runs[-1]
+        serving = run.phase == "runtime" and not run.crashed
+        number = self._lines.line_count + self._skipped_lines + 1
+        if self._events.at_rest(number) and run.at_rest(number):
+            return scanner(self.base, serving=serving).telling
+        return scanner(self.base, serving=True).unhealthy if serving else None
+
     def _line(self, line: Line) -> None:
         if self._skipped_lines:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
-        if line.text.endswith(" OK") and _SERVED.fullmatch(line.text):
+        if self._healthy(line.text):
             self.runs[-1].advance("runtime", "", line.number)
             return
         self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:
             self._finder.start_run()
             self._run_begins = False
-        for event in self._events.read(line):
-            run = self.runs[-1]
-            if event.run != run.number:
-                run = self._next_run(event)
-            self._event(run, event)
+        event = self._events.read(line)
+        if event is None:
+            return
+        run = self.runs[-1]
+        if event.run != run.number:
+            run = self._next_run(event)
+        self._event(run, event)
 
     def _next_run(self, event: Event) -> Run:
         self.runs[-1].command = self._finder.command
@@ -120,7 +140,6 @@ class Diagnosis:
         return run
 
     def _event(self, run: Run, event: Event) -> None:
-        run.events += 1
         run.last_line = event.line
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)

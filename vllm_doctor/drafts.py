@@ -72,11 +72,13 @@ def _message(log: str, line: int | None) -> tuple[str, str]:
     best: Event | None = None
     lines = [made for chunk in chunks(log, 1 << 18) for made in reader.feed(chunk)] + reader.finish()
     for item in lines:
-        for event in events.read(item):
-            if line is not None and event.line == line:
-                return safe_text(redact(item.text)), safe_text(redact(event.text))
-            if line is None and not event.is_code and event.frames:
-                best = best or event
+        event = events.read(item)
+        if event is None:
+            continue
+        if line is not None and event.line == line:
+            return safe_text(redact(item.text)), safe_text(redact(event.text))
+        if line is None and not event.is_code and event.frames:
+            best = best or event
     if line is not None or best is None:
         raise InputError(f"{log}: " + (f"there is no line {line}" if line else "no error was found; name the --line"))
     text = safe_text(redact(best.text))

@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from vllm_doctor.lines import Line
 
 _PROCESS = re.compile(
@@ -49,10 +47,18 @@ _MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _MAX_STREAMS = 256
+_REACH = 200  # lines within which what a process left open goes on
+WORDS = (
+    _TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error",
+    "vllm", "usage: ", "vLLM API server version", "version ", "args: ", "LLM engine",
+    "Engine core initialization failed", "failed to start", "error: ", "Finished server process",
+    "Application shutdown complete", "EngineDeadError", "Engine loop is dead", "Killed process", "exited with code",
+    "SystemExit", "Segmentation fault",
+)  # fmt: skip
+"""Literals without which a line opens no traceback and neither begins nor ends a start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One message of the log.
 
     `line` is its 1-based line number; `rank` the worker it comes from, where the prefix says so; `run` counts the
@@ -91,6 +97,7 @@ class EventReader:
 
     def __init__(self) -> None:
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
+        self._open: dict[str, int] = {}  # the last line of the streams amid a traceback or a message
         self._ranks: dict[str, int] = {}
         self._runs = RunCounter()
 
@@ -99,12 +106,20 @@ class EventReader:
         """The number of the start being read."""
         return self._runs.run
 
-    def read(self, line: Line) -> Iterator[Event]:
-        """The events of one line: one, or none for a blank line."""
+    def at_rest(self, number: int) -> bool:
+        """Whether line `number` cannot be part of what came before."""
+        if self._open:
+            self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
+        return not self._open
+
+    def read(self, line: Line) -> Event | None:
+        """What one line says; None for a blank line."""
         text = line.text
         if not text or text.isspace():
-            self._stream(line.source + "\0").detail = 0  # a blank line ends a bare exception's message
-            return
+            key = line.source + "\0"
+            self._stream(key).detail = 0  # a blank line ends a bare exception's message
+            self._open.pop(key, None)
+            return None
         process, rank, rest = self._process(text, line.source)
         level, message, style = _record(rest)
         releases = next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "") or style
@@ -112,12 +127,22 @@ class EventReader:
         stream = self._stream(key)
         label = process or line.source
         run = self._runs.see(message, label)
+        event = Event(line.number, message, level, label, rank, run, releases=releases)
+        event = self._placed(stream, event, logged=rest is not message)
+        if stream.inside or stream.detail:
+            self._open[key] = line.number
+        elif self._open:
+            self._open.pop(key, None)
+        return event
+
+    def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
+        """The event with what its process has open: a traceback, the message of an exception."""
+        message, level = event.text, event.level
         if _TRACEBACK in message:
             stream.frames, stream.inside, stream.detail = [], True, 0
             stream.indent = len(message) - len(message.lstrip(" "))
             said = not message.lstrip(" |+").startswith(_TRACEBACK)  # `EngineCore hit an exception: Traceback …`
-            yield Event(line.number, message, level, label, rank, run, is_code=not said)
-            return
+            return event._replace(releases="", is_code=not said)
         if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
             message = message[stream.indent:]
         if not stream.inside and _FRAME.match(message):  # the head of the traceback is cut off, or Ray's
@@ -125,19 +150,18 @@ class EventReader:
             stream.indent = max(0, len(message) - len(message.lstrip(" ")) - 2)  # a frame stands two spaces in
             message = message[stream.indent:]
         if stream.inside:
-            yield self._inside(stream, Event(line.number, message, level, label, rank, run))
-            return
-        frames = context = ""
-        if stream.detail and not message.startswith(_CHAIN) and (level == "ERROR" or rest is message):
+            return self._inside(stream, event._replace(text=message, releases=""))
+        if stream.detail and not message.startswith(_CHAIN) and (level == "ERROR" or not logged):
             stream.detail -= 1
-            frames, context = stream.shown, "\n".join(stream.message)
+            context = "\n".join(stream.message)
             if len(context) < _MAX_CONTEXT:
                 stream.message.append(message)
-        elif stream.detail and level:
+            return event._replace(text=message, frames=stream.shown, context=context)
+        if stream.detail and level:
             stream.detail = 0
         elif not stream.detail and _begins_message(message):
             stream.detail, stream.shown, stream.message = _BARE_DETAIL, "", [message]
-        yield Event(line.number, message, level, label, rank, run, frames, context=context, releases=releases)
+        return event if message is event.text else event._replace(text=message)
 
     def _stream(self, key: str) -> _Stream:
         stream = self._streams.get(key)

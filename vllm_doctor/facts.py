@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.literals import Repr, read_pairs, read_value
 
@@ -42,8 +42,7 @@ class FactName:
         return f"{value} B" if self.args_unit == "bytes" and str(value).isdigit() else value
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """One observation: `value` in the unit the name says, the line it stands on, the rank that printed it."""
 
     name: str

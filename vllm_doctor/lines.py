@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, printable, sniff, trim
 from vllm_doctor.log_head import BARE, LOG_HEAD
@@ -26,14 +26,13 @@ _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
 _MAX_REFUSED = 8  # times a kind of wrapper may turn out to be none before its lines no longer wait
 
 # A block of bytes with one of these is read line by line with care.
-_MARKS = tuple(mark.encode() for mark in (*RESETS, "```", *ENTITIES))
+_MARKS = re.compile("|".join(re.escape(mark) for mark in (*RESETS, "```", *ENTITIES)).encode())
 # A containerd record may end amid a bar: its carriage returns wait until its parts are joined.
 _RECORD = re.compile(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
 _FENCE = re.compile(r"(?:```+|~~~+)[\w.+-]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of the log.
 
     `number` is the 1-based number of the physical line it begins on; `text` has no wrapper, escape or line end;
@@ -92,6 +91,17 @@ class LineReader:
     def long_lines(self) -> int:
         """How many lines were cut at MAX_LINE."""
         return self._long + self._unwrapper.cut
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the next line stands alone: nothing before it is kept back, and it is no row of a terminal."""
+        return (self._joiner.off and self._head is None and self._decoder is None and not self._pending
+                and not self._opened and not self._held and not self._unwrapper.waiting)
+
+    def skip(self, lines: int, size: int) -> None:
+        """Count whole lines that are not read. Only at rest."""
+        self.line_count += lines
+        self.byte_count += size
 
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; get the lines that are complete and certain."""
@@ -193,7 +203,7 @@ class LineReader:
         if (
             self._joiner.off
             and len(data) == len(data.translate(None, CONTROLS))
-            and not any(mark in data for mark in _MARKS)
+            and not _MARKS.search(data)
             and not BAR_HINT.search(data)
         ):
             try:

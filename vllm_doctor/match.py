@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor import expressions
 from vllm_doctor.anchors import Anchors
@@ -22,8 +22,7 @@ _KEEP = 6
 TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One wording found: where, in which phase of the start, and the facts its groups captured."""
 
     pattern: str

@@ -14,6 +14,8 @@ OMISSION = re.compile(
     r"\s*[\[(<.…*-]*\s*"
     r"(?:\.{3,}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
     r"\s*[\])>.…*-]*\s*", re.IGNORECASE)
+OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut")
+"""Literals of which every such line holds one."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def notes(case: Case, reading: Reading) -> tuple[str, ...]:
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
         said.append(f"Lines were left out of the log (at line {lines}).")
-    if not case.releases_told.known and run.events:
+    if not case.releases_told.known and run.last_line:
         said.append(f"The log does not name the vLLM release; its wording fits {case.releases_told.words()}.")
     if reading.long_lines:
         said.append(f"{reading.long_lines} very long lines were cut.")
@@ -60,7 +62,7 @@ def recognised(case: Case, reading: Reading) -> tuple[str, ...]:
     return (
         f"Encoding {reading.encoding}; wrappers: {', '.join(reading.wrappers) or 'none'}.",
         f"{release}.",
-        f"{reading.runs} starts, this is {run.number}; phase: {run.phase or 'none'}; {run.events} messages.",
+        f"{reading.runs} starts, this is {run.number}; phase: {run.phase or 'none'}.",
         f"Rules whose wording stands in the log: {', '.join(sorted(run.hits)) or 'none'}.",
         *_told_differently(run, case.facts),
     )

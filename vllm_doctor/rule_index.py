@@ -47,6 +47,7 @@ def make(folder: Path) -> dict[str, Any]:
         "actions": read_yaml(folder / "actions.yaml"),
         "markers": read_yaml(folder / "phases.yaml"),
         "stalls": read_yaml(folder / "stalls.yaml"),
+        "healthy": [entry["pattern"] for entry in read_yaml(folder / "healthy.yaml")],
     }
 
 

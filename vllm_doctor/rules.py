@@ -118,6 +118,7 @@ class RuleBase:
     actions: Mapping[str, Action]
     markers: tuple[Marker, ...]
     stalls: Mapping[str, Stall] = field(default_factory=dict)
+    healthy: str = "(?!)"  # an expression for whole lines that say no more than that the server serves
 
 
 def rules_folder() -> Path:
@@ -158,7 +159,8 @@ def builtin() -> RuleBase:
         Marker(_pattern(entry), entry.get("phase", ""), entry.get("status", "")) for entry in index["markers"]
     )
     stalls = {phase: Stall(phase, **entry) for phase, entry in index["stalls"].items()}
-    return RuleBase(rules, tuple(_pattern(entry) for entry in index["facts"]), names, actions, markers, stalls)
+    return RuleBase(rules, tuple(_pattern(entry) for entry in index["facts"]), names, actions, markers, stalls,
+                    rf"(?:\(\w+ pid=\d+\) )?(?:{'|'.join(index['healthy'])})")
 
 
 def read_rule(path: Path) -> Rule:

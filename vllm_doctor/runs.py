@@ -14,6 +14,7 @@ from vllm_doctor.phases import ORDER
 from vllm_doctor.releases import Releases
 
 _BLOCK_LINES = 60
+_BLOCK_REACH = 200  # lines within which the kept traceback goes on
 _OMISSIONS = 5
 
 
@@ -39,7 +40,6 @@ class Run:
     begun: bool = False  # the beginning of the start is in the log
     omissions: list[int] = field(default_factory=list)  # the first lines that stand for lines left out
     crashed: bool = False  # an exception ended a traceback and the start went no further since
-    events: int = 0
     last_line: int = 0
 
     def advance(self, phase: str, status: str, line: int) -> None:
@@ -60,6 +60,10 @@ class Run:
         """Note a line that stands for lines left out."""
         if len(self.omissions) < _OMISSIONS:
             self.omissions.append(line)
+
+    def at_rest(self, number: int) -> bool:
+        """Whether line `number` is no part of the traceback being kept."""
+        return not self.block_open or number - self.block[-1][0] > _BLOCK_REACH
 
     def remember_block(self, event: Event) -> None:
         """Keep the first traceback: what is shown when no rule knows the cause."""

@@ -42,6 +42,11 @@ _CALL_LEAD = re.compile(
 _FRAME = re.compile(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
 _NOT_USERS = re.compile(r"(?:site|dist)-packages|/vllm/(?:entrypoints|engine|v1|executor|worker|benchmarks)/")
 _DESCRIBED = re.compile(r"\s*(?:Args|Command|Image):(?:\s|$)")
+WORDS = (
+    "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
+    "environment:", "env:", "vLLM API server version", "LLM engine",
+)  # fmt: skip
+"""Literals without which a line neither begins a command nor tells that the server starts."""
 _YAML_LINE = re.compile(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
 
 
@@ -75,6 +80,11 @@ class CommandFinder:
         """The line on which `command` begins."""
         found = self._current or self._next
         return None if found is None else found[0]
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the next line cannot be part of what came before."""
+        return self._shell is self._document is self._call is None
 
     @property
     def reading(self) -> bool:

@@ -13,6 +13,8 @@ from vllm_doctor.wrappers.peeled import Peeled
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 _ISO = re.compile(STAMP)
 _CRI = re.compile(r" (?P<stream>stdout|stderr) (?P<tag>[FP])(?::\w+)?(?: |$)")
+PART_WORDS = ("stdout P", "stderr P")
+"""Literals of which every part of a containerd message but the last holds one."""
 _GITLAB = re.compile(r" [0-9a-f]{2}[OE](?: |\+|$)")
 HOST_AND_PROGRAM = re.compile(r" (?P<host>[\w.-]{1,255}) (?P<prog>[A-Za-z(][^\s\[\]:]{0,80}(?:\[\d+\])?): ?")
 # A program's own format that begins with a time stamp: `… - name - INFO - msg`, Rust's `…Z  INFO crate::mod: msg`.

@@ -77,6 +77,11 @@ class Unwrapper:
         """How many keys have been proven: it only grows."""
         return len(self._known)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether messages that came in parts lack their last one."""
+        return bool(self._partial)
+
     def learn(self, key: str) -> None:
         """Take `key` for proven from now on, and with it its kind."""
         if len(self._known) < MAX_KNOWN:

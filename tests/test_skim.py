@@ -1,0 +1,105 @@
+"""What is passed over changes no report, wherever the bytes are cut."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vllm_doctor import skim
+from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.report.to_json import render
+from vllm_doctor.rules import builtin
+from vllm_doctor.scan import Scanner
+from vllm_doctor.skim import Passed, Skimmer, scanner
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
+HEALTHY = yaml.safe_load((ROOT / "rules" / "healthy.yaml").read_text())
+SAMPLES = [sample for entry in HEALTHY for sample in entry["samples"]]
+ANSWERED = b'INFO:     127.0.0.1:51414 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+TRAFFIC = [ANSWERED, b"(APIServer pid=7) INFO 11-20 11:38:49 [async_llm.py:261] Added request cmpl-8f1c-0.\n",
+           b"(EngineCore pid=8) DEBUG 11-20 11:38:49 [core.py:9] step 12 took 3.5 ms\n"]
+
+
+def report(data: bytes, size: int = 1 << 18) -> str:
+    diagnosis = Diagnosis()
+    for at in range(0, len(data), size):
+        diagnosis.feed(data[at:at + size])
+    return render(diagnosis.finish())
+
+
+@pytest.fixture
+def read_whole(monkeypatch: pytest.MonkeyPatch):
+    return lambda lines: monkeypatch.setattr(skim, "READ_WHOLE", lines)
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
+def test_no_report_changes(log: Path, read_whole) -> None:
+    """Each log amid a server's traffic, all of it read and only what is worth reading behind the first lines.
+
+    (What kinds of processes print is told by any line: of those passed over it is not noted.)
+    """
+    lines = log.read_bytes().splitlines(keepends=True)
+    data = b"".join([*TRAFFIC, TRAFFIC[0] * 300, *(line + TRAFFIC[i % 3] * (i % 7 == 0) for i, line in enumerate(lines)), *TRAFFIC * 40])
+    read_whole(1 << 60)
+    whole = report(data)
+    first, size = ((3, 700), (3, 1 << 18), (len(lines) // 2, 1 << 12))[LOGS.index(log) % 3]
+    read_whole(first)
+    assert report(data, size) == whole
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_healthy_lines_are_known(sample: str) -> None:
+    assert re.fullmatch(builtin().healthy, sample)
+    assert not re.fullmatch(builtin().healthy, sample + " CUDA out of memory")
+
+
+def test_a_client_s_words_make_no_finding() -> None:
+    prompt = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. ValueError: No available memory for the cache blocks"
+    line = (f"INFO 06-03 09:55:06 async_llm_engine.py:553] Received request cmpl-1: prompt: '{prompt}', "
+            "params: SamplingParams(n=1, prompt_logprobs=None), prompt_token_ids: [1], lora_request: None.\n")
+    diagnosis = Diagnosis()
+    diagnosis.feed(line.encode() * 3)
+    assert diagnosis.finish().findings == ()
+
+
+def test_only_lines_that_tell_something_are_read() -> None:
+    find = scanner(builtin(), serving=True).telling
+    skimmer = Skimmer(lambda: find)
+    told = b"(EngineCore pid=8) ERROR 11-20 11:38:49 [core.py:9] torch.OutOfMemoryError: CUDA out of memory.\n"
+    head = ANSWERED * skim.READ_WHOLE
+    assert list(skimmer.pieces(head)) == [head]
+    data = ANSWERED * 9 + TRAFFIC[2] + told + ANSWERED * 5
+    assert list(skimmer.pieces(data)) == [Passed(10, len(ANSWERED) * 9 + len(TRAFFIC[2])), told, Passed(5, len(ANSWERED) * 5)]
+
+
+@pytest.mark.parametrize("told", [
+    b"\x1b[31mERR\x1b[0mOR no\n", b"docker run \\\n", "V R A M\n".replace(" ", "\u00a0").encode(), "AB".encode("utf-16-le") + b"\0\n",
+])
+def test_what_may_hide_a_literal_is_read(told: bytes) -> None:
+    block = b"\n" + ANSWERED + told + ANSWERED
+    assert scanner(builtin(), serving=True).telling(block, 1, len(block)) == 1 + len(ANSWERED)
+
+
+@given(st.lists(st.sampled_from([ANSWERED, b"tell\n", b"\n", b"x" * 70_000, b"nothing\n"]), max_size=12), st.lists(st.integers(1, 90_000)))
+@settings(max_examples=60)
+def test_every_byte_is_given_or_counted(parts: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(parts)
+    find = Scanner(["tell"], "INFO:[^\n]*").telling
+    skimmer, rest, kept, lines = Skimmer(lambda: find), data, [], 0
+    for cut in [*cuts, len(data)]:
+        for piece in skimmer.pieces(rest[:cut]):
+            assert isinstance(piece, Passed) or piece.count(b"tell") >= 0
+            kept.append(piece)
+        rest = rest[cut:]
+    kept.append(skimmer.rest())
+    lines = sum(piece.lines if isinstance(piece, Passed) else piece.count(b"\n") for piece in kept)
+    size = sum(piece.size if isinstance(piece, Passed) else len(piece) for piece in kept)
+    assert (lines, size) == (data.count(b"\n"), len(data))
+    given_out = b"".join(piece for piece in kept if isinstance(piece, bytes))
+    assert given_out.count(b"tell\n") == data.count(b"tell\n")

@@ -1,0 +1,79 @@
+"""A quick search for any of many literals.
+
+Python's `re` skips quickly over characters that can begin no match, and slows down at those that can. So of each
+literal a short piece is searched, its window, that begins with a character rare in such logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_LEAST = 5  # characters of a window, where the literal has as many
+_MOST = 24  # more make nothing rarer
+# The characters of a serving log, the commonest first; what is missing here is rare.
+_COMMON = " 0123456789:-.,et\nosraniplcd/TOhmgu_v[]IFNqPAf()Sk=xwCEbLM\"'yRUzGVjDWKBHX"
+_COST = {character: (len(_COMMON) - rank) ** 2 for rank, character in enumerate(_COMMON)}
+
+
+def windows(literals: Iterable[str]) -> dict[str, str]:
+    """A window of each literal."""
+    options = {literal: _starts(literal) for literal in literals}
+    first: set[str] = set()
+    left = list(options.values())
+    while left:
+        gain: dict[str, float] = {}
+        for starts in left:
+            for character in starts:
+                gain[character] = gain.get(character, 0) + 1 / (1 + _COST.get(character, 0))
+        first.add(max(gain, key=lambda character: (gain[character], character)))
+        left = [starts for starts in left if not starts.keys() & first]
+    return {literal: starts[min(starts.keys() & first, key=lambda character: (_COST.get(character, 0), character))]
+            for literal, starts in options.items()}
+
+
+def _starts(literal: str) -> dict[str, str]:
+    """The possible windows of a literal by their first character."""
+    last = max(len(literal) - _LEAST, 0)
+    return {literal[at]: literal[at:at + _MOST] for at in range(last, -1, -1)}
+
+
+class Trie:
+    """Words as one expression. A word that begins with another one is left out: where it stands the other one does."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words: list[str] = []
+        self._root: dict[str, Any] = {}
+        for word in sorted(set(words), key=lambda word: (len(word), word)):
+            self._add(word)
+
+    def _add(self, word: str) -> None:
+        node = self._root
+        for character in word:
+            node = node.setdefault(character, {})
+            if "" in node:
+                return
+        node[""] = {}
+        self.words.append(word)
+
+    def any(self) -> str:
+        """Matches one of the words."""
+        return "|".join(_run(character, node) for character, node in self._root.items()) or "(?!)"
+
+    def every(self) -> str:
+        """Matches the first character of each word, also of words that overlap; the last group is what follows it."""
+        return "|".join(f"{re.escape(character)}(?=({_branches(node)}))"
+                        for character, node in self._root.items()) or "(?!)"
+
+
+def _branches(node: dict[str, Any]) -> str:
+    if "" in node:
+        return ""
+    parts = [_run(character, child) for character, child in node.items()]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+
+def _run(character: str, node: dict[str, Any]) -> str:
+    """One character and all that may follow it."""
+    return re.escape(character) + _branches(node)
