@@ -27,6 +27,7 @@ from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
+from vllm_doctor.spells import Moment
 
 # uvicorn's line of a request that went well: most of a busy server's log, and nothing else can stand in it.
 _SERVED = re.compile(r'(?:\(APIServer(?:_\d+)? pid=\d+\) )?INFO: {1,8}[\w.:\[\]-]+ - '
@@ -107,7 +108,7 @@ class Diagnosis:
             run = self.runs[-1]
             if event.run != run.number:
                 run = self._next_run(event)
-            self._event(run, event)
+            self._event(run, event, line.text)
 
     def _next_run(self, event: Event) -> Run:
         self.runs[-1].command = self._finder.command
@@ -119,7 +120,7 @@ class Diagnosis:
             self.chosen = run
         return run
 
-    def _event(self, run: Run, event: Event) -> None:
+    def _event(self, run: Run, event: Event, printed: str) -> None:
         run.events += 1
         run.last_line = event.line
         if event.releases and event.releases not in run.prefixes:
@@ -154,7 +155,9 @@ class Diagnosis:
             else:
                 groups = match.groupdict()
                 found.append((waiting, {name: raw for name, raw in groups.items() if raw is not None}))
-        run.load.add(seen)
+        if "running_requests" in seen:
+            run.load.add(seen, Moment.of(event.line, printed))
+        run.news += len(seen) + len(found)
         for waiting, values in found:  # behind the markers, which say the phase that this very line begins
             self._hit(run, waiting, event, values)
 

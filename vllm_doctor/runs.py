@@ -41,6 +41,7 @@ class Run:
     crashed: bool = False  # an exception ended a traceback and the start went no further since
     events: int = 0
     last_line: int = 0
+    news: int = 0  # facts and hits so far: while it stands, the rules' answer does
 
     def advance(self, phase: str, status: str, line: int) -> None:
         """Note how far the start has come and how it stands.
