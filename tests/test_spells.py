@@ -83,6 +83,14 @@ def test_one_line_of_each_engine_is_a_short_peak() -> None:
     assert keeper.lasts is None
 
 
+def test_an_idle_engine_ends_it_at_once_and_so_does_a_long_silence() -> None:
+    keeper = _keeper(*[(_at(m), True, 1) for m in range(4)])
+    keeper.add(0, False, _at(4), 0, idle=True)
+    assert keeper.lasts is None
+    keeper = _keeper(*[(_at(m), True, 1) for m in (0, 1, 2, 50, 51, 52)])
+    assert (keeper.spells.count, keeper.spells.seconds) == (2, 240.0)
+
+
 def test_without_times_it_is_counted_but_not_told() -> None:
     keeper = _keeper(*[(Moment(n), True, 5) for n in range(9)])
     assert (keeper.spells.count, keeper.spells.words()) == (1, "")

@@ -37,6 +37,8 @@ class Load:
     stats_lines: int = 0
     busy_lines: int = 0
     saturated_lines: int = 0
+    saturated_running: int = 0  # on the last of them, as is the usage
+    saturated_percent: float = 0.0
     queued_lines: int = 0
     queued_while_empty_lines: int = 0
     stalled_lines: int = 0
@@ -66,12 +68,13 @@ class Load:
             self.queued_lines += 1
             if usage >= SATURATED_PERCENT:
                 self.saturated_lines += 1
+                self.saturated_running, self.saturated_percent = running, usage
             elif usage < 50.0 and running:
                 self.queued_while_empty_lines += 1
         index, engine = self._engine(int(values.get("engine_index", 0)))
         kind = "" if not waiting else "saturation" if usage >= SATURATED_PERCENT else "queue" if running else "stall"
         for name, keeper in self._spells.items():
-            keeper.add(index, name == kind, at, waiting)
+            keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
         if running > engine.peak_running:
             engine.peak_running, engine.pinned_lines = running, 0
         engine.pinned_lines += bool(waiting and running == engine.peak_running and running and usage < ROOMY_PERCENT)
@@ -88,9 +91,9 @@ class Load:
         return index, self._engines.setdefault(index, _Engine())
 
     @property
-    def lasts(self) -> Spell | None:
-        """The spell that goes on: requests wait for a full cache, behind others, or while none runs."""
-        return next((spell for keeper in self._spells.values() if (spell := keeper.lasts)), None)
+    def lasts(self) -> tuple[str, Spell] | None:
+        """The spell that goes on, and its kind: requests wait for a full cache, while none runs, or behind others."""
+        return next(((kind, spell) for kind, keeper in self._spells.items() if (spell := keeper.lasts)), None)
 
     @property
     def pinned_lines(self) -> int:
@@ -107,9 +110,10 @@ class Load:
         """The counters by name, for rules; empty when no statistics line was seen."""
         if not self.stats_lines:
             return {}
-        names = ("stats_lines", "busy_lines", "saturated_lines", "queued_lines", "queued_while_empty_lines",
-                 "pinned_lines", "stalled_lines", "longest_stall", "stalled_at_end", "peak_running", "peak_waiting",
-                 "peak_kv_cache_usage_percent", "zero_prefix_hit_lines")
+        names = ("stats_lines", "busy_lines", "saturated_lines", "saturated_running", "saturated_percent",
+                 "queued_lines", "queued_while_empty_lines", "pinned_lines", "stalled_lines", "longest_stall",
+                 "stalled_at_end", "peak_running", "peak_waiting", "peak_kv_cache_usage_percent",
+                 "zero_prefix_hit_lines")
         counted: dict[str, int | float | str] = {name: getattr(self, name) for name in names}
         for name, keeper in self._spells.items():
             counted[f"{name}_spells"] = keeper.spells.count

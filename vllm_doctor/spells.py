@@ -12,6 +12,7 @@ from datetime import datetime
 
 LASTING = 3
 """Statistics lines of one engine from which on it is no short peak, and without which it is over."""
+_GAP = 600.0  # seconds without such a line that end a spell: an idle server prints no statistics
 _STAMP = re.compile(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
 _STAMP_REACH = 160  # characters of a line in which vLLM's prefix stands
 
@@ -93,19 +94,28 @@ class SpellKeeper:
         self._now: Spell | None = None
         self._engines: dict[int, tuple[int, int]] = {}  # engine -> lines in this spell, lines without since
 
-    def add(self, engine: int, holds: bool, at: Moment, waiting: int) -> None:
-        """Note one line of an engine. A spell ends when no engine has had such a line LASTING times."""
+    def add(self, engine: int, holds: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
+        """Note one line of an engine.
+
+        A spell ends for an engine when it idles or prints LASTING lines without, and is over when it ended for all.
+        """
+        if holds and self._now and (self._now.last.seconds_until(at) or 0.0) > _GAP:
+            self._end()
         lines, without = self._engines.get(engine, (0, 0))
         if holds:
             self._engines[engine] = (lines + 1, 0)
             now = self._now or Spell(at, at, 0, 0)
             self._now = replace(now, last=at, lines=max(now.lines, lines + 1), waiting=max(now.waiting, waiting))
-        elif lines and without + 1 < LASTING:
+        elif lines and without + 1 < LASTING and not idle:
             self._engines[engine] = (lines, without + 1)
         elif lines:
             del self._engines[engine]
             if not self._engines:
-                self._over, self._now = self.spells, None
+                self._end()
+
+    def _end(self) -> None:
+        self._over, self._now = self.spells, None
+        self._engines.clear()
 
     @property
     def lasts(self) -> Spell | None:
