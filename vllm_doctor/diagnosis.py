@@ -206,6 +206,15 @@ class Diagnosis:
             return None
         return first.rule.id
 
+    def trouble(self) -> str | None:
+        """The id of what limits a server that serves, for as long as that lasts; None while nothing does."""
+        run = self.runs[-1]
+        if run.status == "failed" or run.load.lasts is None:
+            return None
+        since = run.load.lasts[1].first.line
+        return next((item.rule.id for item in self.case(run).fired if item.rule.role == "cause"
+                     and item.rule.phase == "runtime" and item.hits.latest.line >= since), None)
+
     def case(self, run: Run | None = None) -> Case:
         """A run (by default the one the report is about) with what the user told, as it stands now."""
         run = run or self.chosen_run()
