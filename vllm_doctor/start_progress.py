@@ -20,19 +20,19 @@ class StartProgress:
         self._since = now
         self._percent = ""
 
-    def see(self, piece: bytes) -> None:
-        """Read how far a phase is off a piece of the log."""
-        pattern = self._phases[self._key[1]].percent if self._key[1] in self._phases else ""
-        if pattern and b"%" in piece:
-            found = re.findall(pattern.encode(), piece)
-            self._percent = found[-1].decode() if found else self._percent
-
-    def line(self, run: int, phase: str, now: float) -> str:
-        """The line for a start (by its number) in a phase; "" when that is no phase of a start."""
+    def see(self, piece: bytes, run: int, phase: str, now: float) -> None:
+        """Note which start (by its number) is in which phase behind a piece of the log, and how far."""
         key = (run, phase or "args")
         if key != self._key:
             self._key, self._since, self._percent = key, now, ""
         words = self._phases.get(key[1])
+        if words and words.percent and b"%" in piece:
+            found = re.findall(words.percent.encode(), piece)
+            self._percent = found[-1].decode() if found else self._percent
+
+    def line(self, now: float) -> str:
+        """The line; "" when the phase is none of a start."""
+        words = self._phases.get(self._key[1])
         if words is None:
             return ""
         far = f" {self._percent} %" if self._percent else ""

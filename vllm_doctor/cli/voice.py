@@ -86,15 +86,15 @@ class Voice:
         progress = StartProgress(diagnosis.base.stalls, last)
         while True:
             run, now = diagnosis.runs[-1], time.monotonic()
-            self._show("" if run.status else progress.line(run.number, run.phase, now), now)
+            self._show("" if run.status else progress.line(now), now)
             if reader.wait(_PULSE):
                 piece = next(source, None)
                 if piece is None:
                     return
                 last = time.monotonic()
-                if isinstance(piece, bytes):
-                    progress.see(piece)
                 yield piece
+                run = diagnosis.runs[-1]
+                progress.see(piece if isinstance(piece, bytes) else b"", run.number, run.phase, last)
                 continue
             yield b""
             phase = run.phase or "args"
