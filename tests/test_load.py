@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.load import Load
+from vllm_doctor.spells import Moment
 
 
-def _load(*lines: dict[str, float]) -> dict[str, float]:
+def _load(*lines: dict[str, float]) -> dict[str, Any]:
     load = Load()
     for line in lines:
         load.add(line)
@@ -79,3 +82,21 @@ def test_a_part_is_never_more_than_the_whole(lines: list[tuple[int, int, float, 
     assert load["saturated_lines"] + load["queued_while_empty_lines"] <= load["queued_lines"] <= load["stats_lines"]
     assert load["stalled_at_end"] <= load["longest_stall"] <= load["stalled_lines"] <= load["queued_lines"]
     assert load["pinned_lines"] <= load["queued_lines"]
+
+
+def test_a_full_cache_a_queue_and_a_stall_last_apart() -> None:
+    load = Load()
+    for second in range(40):
+        line = _line(3, 26, 91.5) if second < 10 else _line(64, 9, 20.0) if second < 20 else _line(0, 2) if second < 30 else _line(1)
+        load.add(line, Moment(second + 1, f"11-20 14:02:{second:02d}"))
+        lasting = load.lasts
+        assert (lasting is None) == (second < 2 or second > 31), second
+    told = load.summary()
+    assert (told["saturation_spells"], told["queue_spells"], told["stall_spells"]) == (1, 1, 1)
+    assert told["saturation_time"] == "9 seconds at 11-20 14:02, while up to 26 requests waited"
+    assert str(told["queue_time"]).endswith("while up to 9 requests waited")
+    assert str(told["stall_time"]).endswith("while up to 2 requests waited")
+
+
+def test_peaks_an_hour_apart_do_not_last() -> None:
+    assert _load(*[_line(30, 5, 95.0), *[_line(30, 0, 60.0)] * 5] * 24)["saturation_spells"] == 0

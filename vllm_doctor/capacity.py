@@ -92,7 +92,7 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if (_number(known, "stalled_at_end") or 0) >= _LASTING:
         return "Requests wait and none runs: the engine stands still, which is no matter of memory."
     saturated, pinned = _number(known, "saturated_lines") or 0, _number(known, "pinned_lines") or 0
-    if saturated >= _LASTING and saturated >= pinned:
+    if known.get("saturation_spells") and saturated >= pinned:
         return "Requests waited while the KV cache was full: it is the limit."
     if pinned >= _LASTING:
         running = _number(known, "peak_running")

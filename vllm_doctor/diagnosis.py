@@ -27,6 +27,7 @@ from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
 from vllm_doctor.skim import Find, Passed, Skimmer, scanner
+from vllm_doctor.spells import Moment
 
 _KEEP_RUNS = 16
 _OMISSION_WIDTH = 60
@@ -127,7 +128,7 @@ class Diagnosis:
         run = self.runs[-1]
         if event.run != run.number:
             run = self._next_run(event)
-        self._event(run, event)
+        self._event(run, event, line.text)
 
     def _next_run(self, event: Event) -> Run:
         self.runs[-1].command = self._finder.command
@@ -139,7 +140,7 @@ class Diagnosis:
             self.chosen = run
         return run
 
-    def _event(self, run: Run, event: Event) -> None:
+    def _event(self, run: Run, event: Event, printed: str) -> None:
         run.last_line = event.line
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
@@ -173,7 +174,9 @@ class Diagnosis:
             else:
                 groups = match.groupdict()
                 found.append((waiting, {name: raw for name, raw in groups.items() if raw is not None}))
-        run.load.add(seen)
+        if "running_requests" in seen:
+            run.load.add(seen, Moment.of(event.line, printed))
+        run.news += len(seen) + len(found)
         for waiting, values in found:  # behind the markers, which say the phase that this very line begins
             self._hit(run, waiting, event, values)
 
@@ -221,6 +224,15 @@ class Diagnosis:
         if first is None or first.rule.fallback or first.rule.role != "cause" or first.rule.severity != "error":
             return None
         return first.rule.id
+
+    def trouble(self) -> str | None:
+        """The id of what limits a server that serves, for as long as that lasts; None while nothing does."""
+        run = self.runs[-1]
+        if run.status == "failed" or run.load.lasts is None:
+            return None
+        since = run.load.lasts[1].first.line
+        return next((item.rule.id for item in self.case(run).fired if item.rule.role == "cause"
+                     and item.rule.phase == "runtime" and item.hits.latest.line >= since), None)
 
     def case(self, run: Run | None = None) -> Case:
         """A run (by default the one the report is about) with what the user told, as it stands now."""

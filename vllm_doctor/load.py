@@ -1,8 +1,9 @@
 """The load of a serving vLLM, from its periodic statistics lines, in bounded memory.
 
 A saturated cache or a waiting queue is a finding only when it lasts; one busy line is not. The counters here tell that:
-how many lines, how many of them saturated, queued, pinned, stalled, and the peaks. With data parallelism each engine
-prints its own lines; what is counted in a row or against a peak is counted for each engine apart.
+how many lines, how many of them saturated, queued, pinned, stalled, and the peaks; and when such a state lasted
+(spells.py). With data parallelism each engine prints its own lines; what is counted in a row or against a peak is
+counted for each engine apart.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from vllm_doctor.spells import Moment, Spell, SpellKeeper
 
 SATURATED_PERCENT = 90.0
 """KV cache usage from which on a queue waits for the cache: a new request needs blocks for its whole prompt."""
@@ -34,6 +37,8 @@ class Load:
     stats_lines: int = 0
     busy_lines: int = 0
     saturated_lines: int = 0
+    saturated_running: int = 0  # on the last of them, as is the usage
+    saturated_percent: float = 0.0
     queued_lines: int = 0
     queued_while_empty_lines: int = 0
     stalled_lines: int = 0
@@ -43,9 +48,11 @@ class Load:
     peak_kv_cache_usage_percent: float = 0.0
     zero_prefix_hit_lines: int = 0
     _engines: dict[int, _Engine] = field(default_factory=dict)
+    _spells: dict[str, SpellKeeper] = field(
+        default_factory=lambda: {name: SpellKeeper() for name in ("saturation", "stall", "queue")})
 
-    def add(self, values: Mapping[str, Any]) -> None:
-        """Count one statistics line, given the facts it showed."""
+    def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:  # noqa: B008 - frozen
+        """Count one statistics line, given the facts it showed and where it stands."""
         if "running_requests" not in values:
             return
         running = int(values["running_requests"])
@@ -61,9 +68,13 @@ class Load:
             self.queued_lines += 1
             if usage >= SATURATED_PERCENT:
                 self.saturated_lines += 1
+                self.saturated_running, self.saturated_percent = running, usage
             elif usage < 50.0 and running:
                 self.queued_while_empty_lines += 1
-        engine = self._engine(int(values.get("engine_index", 0)))
+        index, engine = self._engine(int(values.get("engine_index", 0)))
+        kind = "" if not waiting else "saturation" if usage >= SATURATED_PERCENT else "queue" if running else "stall"
+        for name, keeper in self._spells.items():
+            keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
         if running > engine.peak_running:
             engine.peak_running, engine.pinned_lines = running, 0
         engine.pinned_lines += bool(waiting and running == engine.peak_running and running and usage < ROOMY_PERCENT)
@@ -74,10 +85,15 @@ class Load:
         else:
             engine.stalled_in_a_row = 0
 
-    def _engine(self, index: int) -> _Engine:
+    def _engine(self, index: int) -> tuple[int, _Engine]:
         if index not in self._engines and len(self._engines) >= _MAX_ENGINES:
             index = -1  # all the others together
-        return self._engines.setdefault(index, _Engine())
+        return index, self._engines.setdefault(index, _Engine())
+
+    @property
+    def lasts(self) -> tuple[str, Spell] | None:
+        """The spell that goes on, and its kind: requests wait for a full cache, while none runs, or behind others."""
+        return next(((kind, spell) for kind, keeper in self._spells.items() if (spell := keeper.lasts)), None)
 
     @property
     def pinned_lines(self) -> int:
@@ -90,11 +106,16 @@ class Load:
         """The last lines in a row (of the engine with the most) with requests that wait and none that runs."""
         return max((engine.stalled_in_a_row for engine in self._engines.values()), default=0)
 
-    def summary(self) -> dict[str, int | float]:
+    def summary(self) -> dict[str, int | float | str]:
         """The counters by name, for rules; empty when no statistics line was seen."""
         if not self.stats_lines:
             return {}
-        names = ("stats_lines", "busy_lines", "saturated_lines", "queued_lines", "queued_while_empty_lines",
-                 "pinned_lines", "stalled_lines", "longest_stall", "stalled_at_end", "peak_running", "peak_waiting",
-                 "peak_kv_cache_usage_percent", "zero_prefix_hit_lines")
-        return {name: getattr(self, name) for name in names}
+        names = ("stats_lines", "busy_lines", "saturated_lines", "saturated_running", "saturated_percent",
+                 "queued_lines", "queued_while_empty_lines", "pinned_lines", "stalled_lines", "longest_stall",
+                 "stalled_at_end", "peak_running", "peak_waiting", "peak_kv_cache_usage_percent",
+                 "zero_prefix_hit_lines")
+        counted: dict[str, int | float | str] = {name: getattr(self, name) for name in names}
+        for name, keeper in self._spells.items():
+            counted[f"{name}_spells"] = keeper.spells.count
+            counted[f"{name}_time"] = keeper.spells.words()
+        return counted

@@ -57,6 +57,11 @@ class Hits:
             self.last.append(hit)
             del self.last[:-2]
 
+    @property
+    def latest(self) -> Hit:
+        """The last hit. Raises IndexError when there is none."""
+        return (self.last or self.first)[-1]
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:

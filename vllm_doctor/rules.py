@@ -99,11 +99,14 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """How long a phase may stay without a line (seconds), what most often holds it up, the rule that says more."""
+    """A phase of a start: how long it may stay without a line (seconds), what most often holds it up, its words."""
 
     phase: str
     after: float
     likely: str
+    doing: str
+    then: str
+    percent: str = ""  # an expression; its group says how far the phase is
     rule: str = ""
     when: str = ""
 

@@ -41,6 +41,7 @@ class Run:
     omissions: list[int] = field(default_factory=list)  # the first lines that stand for lines left out
     crashed: bool = False  # an exception ended a traceback and the start went no further since
     last_line: int = 0
+    news: int = 0  # facts and hits so far: while it stands, the rules' answer does
 
     def advance(self, phase: str, status: str, line: int) -> None:
         """Note how far the start has come and how it stands.

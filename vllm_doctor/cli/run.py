@@ -9,7 +9,7 @@ import click
 
 from vllm_doctor import pipe
 from vllm_doctor.cli.options import check_ids, gather, shared
-from vllm_doctor.cli.watch import Voice
+from vllm_doctor.cli.voice import Voice
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -26,7 +26,8 @@ def command(argv: tuple[str, ...], format_: str, output: str | None, **values: A
     check_ids(options)
     if not options.command:
         options = dataclasses.replace(options, command=_if_vllm(shlex.join(argv)))
-    sys.exit(pipe.run_command(list(argv), Voice(options, format_, output, False, values).listen))
+    voice = Voice(options, format_, output, False, values)
+    sys.exit(pipe.run_command(list(argv), voice.listen, status_line=voice.status_line))
 
 
 def _if_vllm(text: str) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from vllm_doctor.pipe.descriptors import enlarge, say
 from vllm_doctor.pipe.hand_over import CUT, FRAME, GAP, Reader
+from vllm_doctor.pipe.status_line import StatusLine
 
 BACKLOG = 64 * 1024 * 1024  # bytes kept for an analyser that is behind
 PATIENCE = 60.0  # seconds without progress after which a silent analyser is given up
@@ -28,7 +29,9 @@ Analyse = Callable[[Reader], int]
 class Analyser:
     """The forked child and the hand-over to it. Nothing here ever blocks the copying, except `finish`."""
 
-    def __init__(self, analyse: Analyse, close: Sequence[int], backlog: int, *, whole_lines: bool) -> None:
+    def __init__(self, analyse: Analyse, close: Sequence[int], backlog: int, status: StatusLine, *,
+                 whole_lines: bool) -> None:
+        self._status = status
         self._partial = memoryview(b"")  # the pipe took the rest of this frame: it can't be dropped any more
         self._partial_size = 0  # bytes of its payload
         self._gaps: dict[int, list[int]] = {}  # stream -> bytes, newlines, CUT or 0; before all frames
@@ -43,13 +46,16 @@ class Analyser:
             self._pid = _fork()
         except OSError as error:
             os.close(read_end)
+            status.leave_to_the_analyser()
             self._hang_up()
             self.exit_code = CRASHED
             say(f"cannot start the analyser ({error.strerror}); the log is passed on unread")
             return
         if self._pid == 0:
-            _be_the_analyser(analyse, Reader(read_end, whole_lines=whole_lines), (*close, self.fd))
+            reader = Reader(read_end, whole_lines=whole_lines, status=status.words)
+            _be_the_analyser(analyse, reader, (*close, *status.fds, self.fd))
         os.close(read_end)
+        status.leave_to_the_analyser()
         enlarge(self.fd)
         os.set_blocking(self.fd, False)
 
@@ -134,6 +140,7 @@ class Analyser:
                 if self.fd >= 0:
                     self._hang_up()
                 if self.died:
+                    self._status.make_way()
                     how = f"was killed by signal {-self.exit_code}" if self.exit_code < 0 else "failed"
                     say(f"the analyser {how}: no report (the log itself is passed on in full)")
         return self.exit_code is not None
@@ -142,18 +149,21 @@ class Analyser:
         """Sleep until a source is readable, the analyser takes more or a signal came; the readable sources."""
         poller = select.poll()
         poller.register(wake, select.POLLIN)
-        for fd in sources:
+        for fd in (*sources, *self._status.fds):
             poller.register(fd, select.POLLIN)
         if self.behind:
             poller.register(self.fd, select.POLLOUT)
         ready = {fd for fd, _ in poller.poll(None if seconds is None else seconds * 1000)}
         if wake in ready:
             os.read(wake, 4096)
+        if not ready.isdisjoint(self._status.fds):
+            self._status.hear()
         return ready.intersection(sources)
 
     def finish(self, wake: int) -> None:
         """Hand over the backlog and wait for the verdict, at most PATIENCE seconds without progress."""
         patient_until = time.monotonic() + PATIENCE
+        self._status.close()
         while not self.reap():
             if self.flush():
                 patient_until = time.monotonic() + PATIENCE

@@ -12,6 +12,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from vllm_doctor.pipe.status_line import StatusWords
+
 READ_SIZE = 256 * 1024  # bytes a read; larger gains nothing
 
 # kind, number of bytes, number of newlines. Kind: bit 0 = stream (0 stdout, 1 stderr); GAP: no payload
@@ -33,11 +35,13 @@ class Reader:
     Iterating gives `bytes` as they come and a `Gap` where some are missing. Text before and after a gap is
     never glued: the line the gap cuts is ended by a newline, and reading resumes at the start of a line. With
     `whole_lines` (two streams in one pipe) an unfinished line waits for its end, so that lines do not mix.
+    `status` takes the words of the terminal's status line.
     """
 
     _MAX_HELD = 64 * 1024
 
-    def __init__(self, fd: int, *, whole_lines: bool = False) -> None:
+    def __init__(self, fd: int, *, whole_lines: bool = False, status: StatusWords | None = None) -> None:
+        self.status = status or StatusWords()
         self._fd = fd
         self._whole_lines = whole_lines
         self._held = [b"", b""]  # a stream's unfinished line (whole_lines only)

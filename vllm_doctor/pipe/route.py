@@ -12,6 +12,7 @@ import os
 from vllm_doctor.pipe.analyser import Analyser
 from vllm_doctor.pipe.descriptors import enlarge, say, wait_writable
 from vllm_doctor.pipe.hand_over import READ_SIZE
+from vllm_doctor.pipe.status_line import StatusLine, may_be_shown
 
 UNREADABLE = 2  # status when there is no verdict
 
@@ -19,8 +20,9 @@ UNREADABLE = 2  # status when there is no verdict
 class Route:
     """One stream: read at `source`, passed on to `sink`, copied to the analyser as number `stream`."""
 
-    def __init__(self, source: int, sink: int, stream: int) -> None:
+    def __init__(self, source: int, sink: int, stream: int, status: StatusLine) -> None:
         self.source, self.sink, self.stream = source, sink, stream
+        self._status = status if status.fds and may_be_shown(sink) else None
         self.passed = 0  # bytes
         self.reader_gone = False  # EPIPE at the sink: stop reading, so that the producer gets SIGPIPE too
         self._buffer = bytearray(READ_SIZE)  # reused: a new one each time costs more than the copying
@@ -41,8 +43,12 @@ class Route:
         if not size:
             return False
         data = memoryview(self._buffer)[:size]
+        if self._status:
+            self._status.make_way()
         if self.sink >= 0:
             self._write(data)
+        if self._status:
+            self._status.passed(self.stream, data[-1])
         analyser.hand_over(self.stream, data)
         return not self.reader_gone
 

@@ -15,17 +15,19 @@ from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
 from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds, say
 from vllm_doctor.pipe.route import Route
 from vllm_doctor.pipe.signals import Signals
+from vllm_doctor.pipe.status_line import StatusLine
 
 STRAGGLER_GRACE = 1.0  # seconds of silence after the command's end before its open pipes are given up
 STRAGGLER_LIMIT = 5.0  # seconds after the command's end, however much still comes
 
 
-def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG) -> int:
+def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG, status_line: bool = False) -> int:
     """Run `argv`, pass its stdout and stderr on, each on its own stream, and let `analyse` read both along.
 
     Returns the command's exit status: 128+n when signal n killed it, 127 when there is no such command, 126
     when it cannot be run. SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGWINCH are forwarded; those that a terminal
     sends to its whole foreground group are not sent twice (vLLM takes a second SIGINT for "now, at once").
+    `status_line` says that stderr is a terminal and may show one.
     """
     open_standard_fds()
     pid = 0
@@ -55,8 +57,9 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
             close_fds(out_end, err_end)
         for number in early:
             os.kill(pid, number)
-        routes = {out: Route(out, 1, 0), err: Route(err, 2, 1)}
-        analyser = Analyser(analyse, (out, err, *signals.fds), backlog, whole_lines=True)
+        line = StatusLine(wanted=status_line)
+        routes = {out: Route(out, 1, 0, line), err: Route(err, 2, 1, line)}
+        analyser = Analyser(analyse, (out, err, *signals.fds), backlog, line, whole_lines=True)
         give_up = 0.0
         while routes or exit_code is None:
             ready = analyser.wait(routes, signals.wake, None if exit_code is None else STRAGGLER_GRACE)
@@ -70,6 +73,7 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
                 ended, wait_status = os.waitpid(pid, os.WNOHANG)
                 if ended:
                     exit_code = os.waitstatus_to_exitcode(wait_status)
+                    line.close()
                     give_up = time.monotonic() + STRAGGLER_LIMIT
             elif not ready or time.monotonic() > give_up:
                 break  # a process that the command left behind keeps the pipes open

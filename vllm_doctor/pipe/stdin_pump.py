@@ -14,6 +14,7 @@ from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
 from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds
 from vllm_doctor.pipe.route import UNREADABLE, Route
 from vllm_doctor.pipe.signals import Signals
+from vllm_doctor.pipe.status_line import StatusLine
 
 STOP_GRACE = 1.0  # seconds after SIGTERM for what is already in the pipe
 STUCK_LIMIT = 5  # seconds after SIGTERM until a pump that nobody reads from is ended the hard way
@@ -34,7 +35,8 @@ class PumpResult(NamedTuple):
 
 
 def pump(
-    analyse: Analyse, *, stdin: int = 0, stdout: int = 1, backlog: int = BACKLOG, once: bool = False
+    analyse: Analyse, *, stdin: int = 0, stdout: int = 1, backlog: int = BACKLOG, once: bool = False,
+    status_line: bool = False,
 ) -> PumpResult:
     """Copy `stdin` to `stdout` until it ends; `analyse(reader)` runs in a child and reads along.
 
@@ -42,6 +44,7 @@ def pump(
     When it fails otherwise (a full disk), one line says so, reading goes on and the status is at least 1.
     SIGINT is ignored: Ctrl-C reaches the server, whose last lines must still pass. On SIGTERM what is already
     in the pipe passes, then the pump ends. With `once` it also ends when `analyse` returns early.
+    `status_line` says that stderr is a terminal and may show one.
     """
     open_standard_fds()
     stopping: list[tuple[int, float]] = []
@@ -54,8 +57,9 @@ def pump(
     with Signals() as signals:
         signals.handle(signal.SIGINT, signal.SIG_IGN)
         signals.handle(signal.SIGALRM, signal.SIG_DFL)
-        route = Route(stdin, stdout, 0)
-        analyser = Analyser(analyse, (stdin, stdout, *signals.fds), backlog, whole_lines=False)
+        line = StatusLine(wanted=status_line)
+        route = Route(stdin, stdout, 0, line)
+        analyser = Analyser(analyse, (stdin, stdout, *signals.fds), backlog, line, whole_lines=False)
         signals.handle(signal.SIGTERM, stop)
         while True:
             ready = analyser.wait((stdin,), signals.wake, 0.0 if stopping else None)

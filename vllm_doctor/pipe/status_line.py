@@ -1,0 +1,126 @@
+"""The status line of a terminal, drawn while no log passes.
+
+The analyser knows the words, but only the process that passes the bytes on knows when the terminal is free. So the
+analyser sends the words (`StatusWords`), and the passing process draws them (`StatusLine`): never when bytes came in
+the last moment or the last one was no newline, and it wipes the line off before the next byte passes. The bytes stay
+as they are; the line goes to the terminal on stderr, through a descriptor of its own that never blocks.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import time
+from contextlib import suppress
+
+QUIET = 0.3  # seconds without a byte before the terminal counts as free
+_PATIENCE = 0.5  # seconds that the analyser waits for the line to be wiped off before it speaks
+_WIPE = b"\r\x1b[K"
+_NEWLINE = 10
+
+
+class StatusWords:
+    """The analyser's end: what the status line says. Nothing here ever fails or waits for long."""
+
+    def __init__(self, fd: int = -1, heard: mmap.mmap | None = None) -> None:
+        self.fd = fd
+        self._heard = heard  # the other end counts there, modulo 256, what it has heard and done
+        self._sent = 0
+
+    def show(self, text: str) -> None:
+        """Have it drawn as soon as no log passes; later words take its place, "" wipes it off."""
+        if self.fd >= 0:
+            with suppress(OSError):  # the pipe is full or the other end has gone: there is no status line
+                os.write(self.fd, f"{text}\n".encode(errors="replace"))
+                self._sent = (self._sent + 1) % 256
+
+    def hush(self) -> None:
+        """Have the line wiped off, and wait until it is: the caller writes to the terminal next."""
+        self.show("")
+        until = time.monotonic() + _PATIENCE
+        while self._heard is not None and self._heard[0] != self._sent and time.monotonic() < until:
+            time.sleep(0.005)
+
+
+class StatusLine:
+    """The end of the process that passes the bytes on. `fds` are to be polled; `hear` when one is readable."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.fds: tuple[int, ...] = ()
+        self.words = StatusWords()
+        self._terminal = -1
+        self._heard: mmap.mmap | None = None
+        self._drawn = b""  # the words that stand there
+        self._last = 0.0  # when a byte passed that the terminal may show
+        self._open_lines: set[int] = set()  # the streams whose last byte was no newline
+        if not wanted:
+            return
+        with suppress(OSError):  # the terminal has no name here: there is no status line
+            self._terminal = os.open(os.ttyname(2), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+            read_end, write_end = os.pipe()
+            for fd in (read_end, write_end):
+                os.set_blocking(fd, False)
+            self._heard = mmap.mmap(-1, 1)
+            self.fds, self.words = (read_end,), StatusWords(write_end, self._heard)
+
+    def leave_to_the_analyser(self) -> None:
+        """Behind the fork, in the process that passes the bytes: close the other's end."""
+        if self.words.fd >= 0:
+            os.close(self.words.fd)
+            self.words = StatusWords()
+
+    def close(self) -> None:
+        """Wipe it off for good."""
+        self.make_way()
+        for fd in (*self.fds, self._terminal):
+            if fd >= 0:
+                os.close(fd)
+        self.fds, self._terminal = (), -1
+
+    def make_way(self) -> None:
+        """Wipe the line off: a byte passes next."""
+        if self._drawn:
+            self._drawn = b""
+            self._write(_WIPE)
+
+    def passed(self, stream: int, last_byte: int) -> None:
+        """Note that a byte passed which the terminal may show."""
+        self._last = time.monotonic()
+        if last_byte == _NEWLINE:
+            self._open_lines.discard(stream)
+        else:
+            self._open_lines.add(stream)
+
+    def hear(self) -> None:
+        """Take the newest words, and draw them if the terminal is free."""
+        try:
+            said = os.read(self.fds[0], 65536)
+        except BlockingIOError:
+            return
+        if not said:  # the analyser has gone
+            self.close()
+            return
+        words = said.split(b"\n")[-2]
+        if not words:
+            self.make_way()
+        elif not self._open_lines and time.monotonic() - self._last >= QUIET:
+            if words != self._drawn:
+                self._write(_WIPE + words + b"\r")
+            self._drawn = words
+        if self._heard is not None:
+            self._heard[0] = (self._heard[0] + said.count(b"\n")) % 256
+
+    def _write(self, data: bytes) -> None:
+        """Write to the terminal, if it takes it now and this is its foreground job: others are not to be disturbed."""
+        with suppress(OSError):
+            if os.tcgetpgrp(self._terminal) == os.getpgrp():
+                os.write(self._terminal, data)
+
+
+def may_be_shown(fd: int) -> bool:
+    """Whether what is written there may come out on a terminal: it is no file on a disk."""
+    try:
+        return not stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError:
+        return False
