@@ -64,7 +64,7 @@ class Waiting:
     """A pattern that waits for its anchor, and who wants to know."""
 
     pattern: Pattern
-    rule: Rule | None = None  # None: a wording of a fact
+    rule: str = ""  # its id; empty: a wording of a fact
     part: str = "any"
     marker: Marker | None = None
 
@@ -83,10 +83,8 @@ def _anchors(base: RuleBase) -> Anchors:
         made.add(marker.pattern.anchor, Waiting(marker.pattern, marker=marker))
     for pattern in base.facts:
         made.add(pattern.anchor, Waiting(pattern))
-    for rule in base.rules.values():
-        for part, patterns in (("any", rule.any), ("also", rule.also), ("absent", rule.absent)):
-            for pattern in patterns:
-                made.add(pattern.anchor, Waiting(pattern, rule, part))
+    for rule, part, pattern in base.wordings:
+        made.add(pattern.anchor, Waiting(pattern, rule, part))
     return made
 
 
@@ -119,7 +117,7 @@ class Matcher:
 
     def _search_own(self, waiting: Waiting, event: Event) -> re.Match[str] | None:
         """Search a user's pattern, unless it was too slow before."""
-        name = f"{waiting.rule.id if waiting.rule else ''}: {waiting.pattern.id}"
+        name = f"{waiting.rule}: {waiting.pattern.id}"
         if name in self.slow:
             return None
         try:
