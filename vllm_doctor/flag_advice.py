@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vllm_doctor import flags
 from vllm_doctor.flag_values import scalar
+from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "unknown_flags",
 ]
 
-_FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
+_FLAG = lazy(r"--?[A-Za-z][\w.-]*")
 
 _TYPO = 0.8  # how like a flag's name a spelling must be to be read as it
 

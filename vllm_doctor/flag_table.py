@@ -6,13 +6,14 @@ flags.json is made from vLLM's sources by tools/build_flags.py. Use it through f
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,10 +29,10 @@ class Computed:
 COMPUTED: Final = Computed()
 """A default that only a running vLLM knows, like a path. None means unset, or that vLLM decides at start."""
 
-_HUMAN_INT = re.compile(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
+_HUMAN_INT = lazy(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
 _JSON_START = ("{", "[", '"')
 _NUMBERS = {"int": int, "float": float}
-_UNTAGGED = re.compile(r"v?0\.[01]\.dev")  # what a build from a checkout without tags calls itself
+_UNTAGGED = lazy(r"v?0\.[01]\.dev")  # what a build from a checkout without tags calls itself
 
 
 @dataclass(frozen=True)

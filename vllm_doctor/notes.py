@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vllm_doctor.case import Case
+from vllm_doctor.patterns import lazy
 from vllm_doctor.runs import Run
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
-OMISSION = re.compile(
+OMISSION = lazy(
     r"\s*[\[(<.…*-]*\s*"
     r"(?:\.{3,}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
     r"\s*[\])>.…*-]*\s*", re.IGNORECASE)

@@ -15,8 +15,9 @@ from vllm_doctor.command.line import Command, Document, Form, Option, Word, comp
 from vllm_doctor.command.shell import MAX_CHARACTERS, PROGRAM, parse_words, read_options
 from vllm_doctor.command.words import split
 from vllm_doctor.literals import read_value
+from vllm_doctor.patterns import lazy
 
-KEY = re.compile(
+KEY = lazy(
     r"(?P<indent>[ \t]*)(?P<dash>- +)?[\"']?"
     r"(?P<key>command|args|entrypoint|image|environment|env)[\"']?[ \t]*:(?P<rest>[ \t].*|)$",
     re.IGNORECASE,
@@ -30,11 +31,11 @@ COMMON = frozenset({
 })  # fmt: skip
 """Flags by which an argument list is known as vLLM's."""
 
-_ENTRY_LINE = re.compile(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
-_DESCRIBED = re.compile(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)
+_ENTRY_LINE = lazy(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
+_DESCRIBED = lazy(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)
 _MAX_GROUPS = 200
-_FILLED_IN = re.compile(r"\$[\w({]|\{\{")
-_ELSEWHERE = re.compile(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:", re.MULTILINE)
+_FILLED_IN = lazy(r"\$[\w({]|\{\{")
+_ELSEWHERE = lazy(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:", re.MULTILINE)
 
 
 def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:

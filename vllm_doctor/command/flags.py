@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+from vllm_doctor.patterns import lazy
+
 MODEL = "--model"
 
 
@@ -52,21 +54,21 @@ SHORT = {
 """Short forms, for when the flag table does not have them."""
 
 # Flags that need no value, for when the flag table does not know them.
-_SWITCH = re.compile(
+_SWITCH = lazy(
     r"--(?:enable|disable|no|use|skip|trust|enforce|allow|log|calculate|return|multi|ray|worker-use|engine-use)-.+"
     r"|--(?:async-scheduling|language-model-only|headless|h|help|version)"
 )
-_NO_SWITCH = re.compile(
+_NO_SWITCH = lazy(
     r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.+=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
 )
 _SEVERAL = frozenset({
     "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
     "--cudagraph-capture-sizes", "--logits-processors", "--middleware", "--api-key",
 })  # fmt: skip
-_FLAG = re.compile(r"--[A-Za-z]|-[A-Za-z]")
-_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
-_INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_FLAG = lazy(r"--[A-Za-z]|-[A-Za-z]")
+_HUMAN = lazy(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
+_INTEGER = lazy(r"[-+]?\d+", re.ASCII)
+_FLOAT = lazy(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MAX_DIGITS = 400
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vllm_doctor.command.flags import Lookup, canonical_by, is_flag, spell, table, takes
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,28 +17,28 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 64 * 1024
 """A longer text is no command anyone typed."""
 
-PROGRAM = re.compile(
+PROGRAM = lazy(
     r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
     r"|-m[\"']?,?\s*[\"']?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
 )
 """vLLM's own programs, as they stand in a command."""
 
-_CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
+_CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
 
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ASSIGNMENT = lazy(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
-_INTERPRETER = re.compile(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$")
+_INTERPRETER = lazy(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 # Options of `docker run` that take no value; every other one takes the next word.
-_CONTAINER_SWITCH = re.compile(
+_CONTAINER_SWITCH = lazy(
     r"-[ditPq]+|--(?:rm|detach|interactive|tty|init|privileged|publish-all|read-only|oom-kill-disable|no-healthcheck"
     r"|sig-proxy|disable-content-trust|quiet|replace|tls-verify|rmi)"
 )
 _MAX_QUOTED = 1  # a shell in a shell
-_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
-_BOOLEAN_WORD = re.compile(r"true|false", re.IGNORECASE)
-_FOLDED_LEVEL = re.compile(r"-O(=?)(\S+)")
+_DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
+_BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
+_FOLDED_LEVEL = lazy(r"-O(=?)(\S+)")
 
 
 def may_start(text: str) -> bool:

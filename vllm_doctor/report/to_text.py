@@ -6,6 +6,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
+from vllm_doctor.patterns import lazy
 from vllm_doctor.report.escape import inert_text
 from vllm_doctor.report.model import Finding, Fix, Report
 from vllm_doctor.report.outline import memory_shown, memory_title, said, shown_causes
@@ -23,7 +24,7 @@ _STYLES = {
 }
 _BAR = {"weights": "█", "activations": "▓", "non_torch": "▒", "cuda_graphs": "▚", "kv_cache": "░",
         "other_processes": "╳", "free": "·", "outside_budget": "·", "unaccounted": "?"}
-_ESCAPE = re.compile(r"\x1b\[[\d;]*m")
+_ESCAPE = lazy(r"\x1b\[[\d;]*m")
 
 
 class _Paint:
