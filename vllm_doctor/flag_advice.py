@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from vllm_doctor import flags
 from vllm_doctor.flag_values import scalar
@@ -64,8 +65,7 @@ _OTHER_NAMES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     """What became of one flag that the release does not know.
 
     `kind`: renamed (write `set` instead), dropped (no successor), later (`since` has it), misspelt (`set`), unknown.
@@ -74,7 +74,7 @@ class Remedy:
     flag: str
     value: str | None
     kind: str
-    set: Mapping[str, str] = field(default_factory=dict)
+    set: Mapping[str, str] = MappingProxyType({})
     since: str = ""
     note: str = ""
 

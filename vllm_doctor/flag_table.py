@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vllm_doctor.patterns import lazy
 
@@ -35,8 +34,7 @@ _NUMBERS = {"int": int, "float": float}
 _UNTAGGED = lazy(r"v?0\.[01]\.dev")  # what a build from a checkout without tags calls itself
 
 
-@dataclass(frozen=True)
-class History:
+class History(NamedTuple):
     """A value that changes between releases: each value with the position of its first release."""
 
     starts: tuple[int, ...]
@@ -47,8 +45,7 @@ class History:
         return self.values[max(bisect_right(self.starts, index) - 1, 0)]
 
 
-@dataclass(frozen=True, eq=False)
-class Replacement:
+class Replacement(NamedTuple):
     """What to write instead of a flag that newer releases refuse; with nothing to set, drop the flag.
 
     `since` is the first release where it works ("": the release that dropped the flag). In `set`, {value}
@@ -73,8 +70,7 @@ class Replacement:
         return {name: template.replace("{value}", value or "") for name, template in chosen.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Flag:
+class Flag(NamedTuple):
     """One flag of `vllm serve` (before it, of the api_server module) through all releases.
 
     `kind`, `items`, `aliases`, `keyword` and `negatable` are those of the last release that has the flag.
@@ -85,17 +81,17 @@ class Flag:
     """
 
     name: str
-    life: tuple[tuple[int, int], ...] = field(repr=False)
-    kinds: History = field(repr=False)
-    item_kinds: History = field(repr=False)
-    defaults: History = field(repr=False)
-    choice_lists: History = field(repr=False)
-    opens: History = field(repr=False)
-    alias_lists: History = field(repr=False)
-    negations: History = field(repr=False)
-    inverses: History = field(repr=False)
-    keywords: History = field(repr=False)
-    deprecations: History = field(repr=False)
+    life: tuple[tuple[int, int], ...]
+    kinds: History
+    item_kinds: History
+    defaults: History
+    choice_lists: History
+    opens: History
+    alias_lists: History
+    negations: History
+    inverses: History
+    keywords: History
+    deprecations: History
     replaced_by: Replacement | None = None
 
     @property
@@ -203,13 +199,12 @@ class Flag:
         return _is_kind(value, kind)
 
 
-@dataclass(frozen=True, eq=False)
-class Variable:
+class Variable(NamedTuple):
     """One environment variable that vLLM reads, through all releases."""
 
     name: str
-    life: tuple[tuple[int, int], ...] = field(repr=False)
-    defaults: History = field(repr=False)
+    life: tuple[tuple[int, int], ...]
+    defaults: History
 
     @property
     def first(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, printable, sniff, trim
 from vllm_doctor.log_head import BARE, LOG_HEAD
@@ -32,8 +32,7 @@ _RECORD = re.compile(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
 _FENCE = re.compile(r"(?:```+|~~~+)[\w.+-]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of the log.
 
     `number` is the 1-based number of the physical line it begins on; `text` has no wrapper, escape or line end;

@@ -8,7 +8,6 @@ prints its own lines; what is counted in a row or against a peak is counted for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 SATURATED_PERCENT = 90.0
@@ -18,31 +17,31 @@ ROOMY_PERCENT = 80.0
 _MAX_ENGINES = 256
 
 
-@dataclass(slots=True)
 class _Engine:
     """What is counted for one engine: stalled lines in a row, and queued lines at the peak of running requests."""
 
-    stalled_in_a_row: int = 0
-    peak_running: int = 0
-    pinned_lines: int = 0
+    def __init__(self) -> None:
+        self.stalled_in_a_row = 0
+        self.peak_running = 0
+        self.pinned_lines = 0
 
 
-@dataclass(slots=True)
 class Load:
     """Counters over the statistics lines of one run. Lines of several engines count together."""
 
-    stats_lines: int = 0
-    busy_lines: int = 0
-    saturated_lines: int = 0
-    queued_lines: int = 0
-    queued_while_empty_lines: int = 0
-    stalled_lines: int = 0
-    longest_stall: int = 0
-    peak_running: int = 0
-    peak_waiting: int = 0
-    peak_kv_cache_usage_percent: float = 0.0
-    zero_prefix_hit_lines: int = 0
-    _engines: dict[int, _Engine] = field(default_factory=dict)
+    def __init__(self, stats_lines: int = 0) -> None:
+        self.stats_lines = stats_lines
+        self.busy_lines = 0
+        self.saturated_lines = 0
+        self.queued_lines = 0
+        self.queued_while_empty_lines = 0
+        self.stalled_lines = 0
+        self.longest_stall = 0
+        self.peak_running = 0
+        self.peak_waiting = 0
+        self.peak_kv_cache_usage_percent = 0.0
+        self.zero_prefix_hit_lines = 0
+        self._engines: dict[int, _Engine] = {}
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Count one statistics line, given the facts it showed."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor import expressions
 from vllm_doctor.anchors import Anchors
@@ -22,8 +21,7 @@ _KEEP = 6
 TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One wording found: where, in which phase of the start, and the facts its groups captured."""
 
     pattern: str
@@ -36,16 +34,16 @@ class Hit:
     frames: str = ""
 
 
-@dataclass(slots=True)
 class Hits:
     """The hits of one rule in one run: the first and last few, and how many there were."""
 
-    first: list[Hit] = field(default_factory=list)
-    last: list[Hit] = field(default_factory=list)
-    count: int = 0
-    ranks: set[int] = field(default_factory=set)
-    also: set[str] = field(default_factory=set)
-    absent: bool = False
+    def __init__(self) -> None:
+        self.first: list[Hit] = []
+        self.last: list[Hit] = []
+        self.count = 0
+        self.ranks: set[int] = set()
+        self.also: set[str] = set()
+        self.absent = False
 
     def add(self, hit: Hit) -> None:
         """Note one more hit."""
@@ -59,8 +57,7 @@ class Hits:
             del self.last[:-2]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A pattern that waits for its anchor, and who wants to know."""
 
     pattern: Pattern

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.case import Case
 from vllm_doctor.patterns import lazy
@@ -17,8 +17,7 @@ OMISSION = lazy(
     r"\s*[\])>.…*-]*\s*", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What the reader of the bytes recognised and counted."""
 
     encoding: str

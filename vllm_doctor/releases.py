@@ -7,8 +7,8 @@ with nearly every release.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from vllm_doctor import flags
 from vllm_doctor.patterns import lazy
@@ -19,8 +19,7 @@ _CLAUSE = lazy(r"\s*(?P<sign>>=|<=|==|<(?!=))\s*(?P<version>[\w.]+)\s*")
 _SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}
 
 
-@dataclass(frozen=True)
-class Releases:
+class Releases(NamedTuple):
     """The releases still possible, oldest first. `known` says that the log (or the user) named the version."""
 
     candidates: tuple[str, ...]

@@ -6,7 +6,6 @@ Memory is bounded: one command of at most 200 lines, one document of at most 400
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vllm_doctor.command.documents import KEY, parse_document
@@ -233,7 +232,7 @@ class CommandFinder:
 
     def _found(self, line: int, command: Command) -> None:
         if self._exports:
-            command = replace(command, environment=tuple({**self._exports, **dict(command.environment)}.items()))
+            command = command._replace(environment=tuple({**self._exports, **dict(command.environment)}.items()))
         known = self._next or self._current
         if command.form == "python" and known is not None and known[1].form != "python":
             return  # a traceback shows code below the command that was typed

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vllm_doctor.patterns import lazy
 
@@ -78,15 +77,12 @@ def is_flag(text: str) -> bool:
     return bool(_FLAG.match(text))
 
 
-@lru_cache(maxsize=1)
-def table() -> Lookup:
-    """The flag table's lookup, which knows unambiguous beginnings (`--gpu-memory-util`) too."""
+@lru_cache(maxsize=1024)
+def known_flag(name: str) -> FlagInfo | None:
+    """The flag table's entry, found by unambiguous beginnings (`--gpu-memory-util`) too."""
     from vllm_doctor import flags  # noqa: PLC0415 - the table is read only when a command is
 
-    def find(name: str) -> FlagInfo | None:
-        return flags.lookup(name) or flags.accepted(name)
-
-    return lru_cache(maxsize=1024)(find)
+    return flags.lookup(name) or flags.accepted(name)
 
 
 def canonical_by(lookup: Lookup) -> Canonical:
@@ -99,8 +95,7 @@ def canonical_by(lookup: Lookup) -> Canonical:
     return canonical
 
 
-@dataclass(frozen=True)
-class Spelling:
+class Spelling(NamedTuple):
     """What a flag as typed means: `--a.b` is `name="--a"`, `path="b"`; `known` says that the table has it."""
 
     name: str
@@ -111,7 +106,7 @@ class Spelling:
 
 def spell(typed: str, canonical: Canonical | None = None) -> Spelling:
     """Read a flag as typed, without its value."""
-    known = canonical or canonical_by(table())
+    known = canonical or canonical_by(known_flag)
     base, _, path = typed.partition(".")
     if base.startswith("--"):
         base = "--" + base[2:].replace("_", "-")

@@ -7,8 +7,7 @@ what stands behind must be arguments.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.shell import may_start, parse_shell
@@ -97,8 +96,7 @@ _MAX_LABELS = 12
 _MAX_LABELLED = 16 * 1024
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(NamedTuple):
     """Where a command begins, where it ends (before a quote around it), and whether a prompt told."""
 
     start: int

@@ -5,7 +5,7 @@ The call is read as text. What is no literal (`args.model`) is kept as written a
 
 from __future__ import annotations
 
-from vllm_doctor.command.flags import Lookup, table
+from vllm_doctor.command.flags import Lookup, known_flag
 from vllm_doctor.command.line import Command, Document, Option, Word, compact
 from vllm_doctor.literals import Repr, read_value
 from vllm_doctor.patterns import lazy
@@ -42,7 +42,7 @@ def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
         options=options,
         document=Document(callee=match.group()[:-1], lead=lead.group().lstrip() if lead else "", tail=closing + rest),
         complete=complete,
-        lookup=lookup or table(),
+        lookup=lookup or known_flag,
     )
 
 

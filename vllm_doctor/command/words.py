@@ -6,7 +6,7 @@ its value is unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.command.line import Word
 from vllm_doctor.patterns import lazy
@@ -20,8 +20,7 @@ _DOUBLE_PLAIN = lazy(r"[^\"\\$`]+")
 _EXPANSION = lazy(r"\$(?:\w+|[@*#?$!-]|\{[^}\n]*\}?)")
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A word, or an operator (`|`, `>`, `;`, a line end) or comment."""
 
     word: Word
