@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -23,5 +22,5 @@ class IndexHook(BuildHookInterface):  # type: ignore[type-arg]
 
         folder = tempfile.mkdtemp()
         path = Path(folder) / NAME
-        path.write_text(json.dumps(make(Path(self.root) / "rules"), default=str), encoding="utf-8")
+        path.write_bytes(make(Path(self.root) / "rules"))
         build_data["force_include"][str(path)] = f"vllm_doctor/_rules/{NAME}"

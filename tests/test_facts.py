@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor import diagnose
 from vllm_doctor.facts import FactStore, convert, read_settings
-from vllm_doctor.rules import builtin
+from vllm_doctor.rule_index import builtin
 
 
 @pytest.mark.parametrize(("kind", "text", "value"), [

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -393,7 +391,7 @@ def test_every_spelling_of_a_release_is_read_back(release: str, data: st.DataObj
 
 
 def test_a_flag_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         flag("--max-model-len").name = "--other"  # type: ignore[misc]
     with pytest.raises(TypeError):
         flag("--compilation-config").default("0.10.0")["mode"] = 3

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import importlib
 import json
@@ -42,11 +41,11 @@ def render(format_: str, *reports: Report) -> str:
 
 
 def with_finding(**changes: object) -> Report:
-    return dataclasses.replace(FAILED, findings=(dataclasses.replace(CAUSE, **changes),))
+    return FAILED._replace(findings=(CAUSE._replace(**changes),))
 
 
 def at(path: str) -> Report:
-    return dataclasses.replace(FAILED, source=Source(path, 812, 91234, 1, 1))
+    return FAILED._replace(source=Source(path, 812, 91234, 1, 1))
 
 
 # ---- snapshots: `VLLM_DOCTOR_BLESS=1 pytest tests/test_formats.py` writes them anew, to be read before they are committed
@@ -242,9 +241,9 @@ def test_github_escapes() -> None:
 
 
 def test_github_writes_at_most_ten_of_each_the_most_important_first() -> None:
-    noise = tuple(dataclasses.replace(CASCADE, id=f"c{n}", evidence=(Evidence(n, f"c{chr(97 + n)}"),)) for n in range(14))
-    warnings = tuple(dataclasses.replace(ADVICE, id=f"w{n}") for n in range(14))
-    read = as_a_runner_reads(render("github", dataclasses.replace(FAILED, findings=(*noise, *warnings, CAUSE))))
+    noise = tuple(CASCADE._replace(id=f"c{n}", evidence=(Evidence(n, f"c{chr(97 + n)}"),)) for n in range(14))
+    warnings = tuple(ADVICE._replace(id=f"w{n}") for n in range(14))
+    read = as_a_runner_reads(render("github", FAILED._replace(findings=(*noise, *warnings, CAUSE))))
     assert [level for level, _, _ in read] == ["error"] * 10 + ["warning"] * 10
     assert read[0][1]["line"] == "105"
 
@@ -261,7 +260,7 @@ def test_github_names_no_file_outside_the_repository(path: str) -> None:
 
 
 def test_a_command_too_long_for_an_annotation_is_left_out_whole() -> None:
-    fix = dataclasses.replace(CAUSE.fixes[0], command="vllm serve " + "x" * 9000)
+    fix = CAUSE.fixes[0]._replace(command="vllm serve " + "x" * 9000)
     message = as_a_runner_reads(render("github", with_finding(fixes=(fix,))))[0][2]
     assert "vllm serve" not in message
     assert f"Fix: {fix.title}" in message
@@ -446,10 +445,10 @@ def test_picture() -> None:
 
 def test_a_lacking_kv_cache_takes_no_room() -> None:
     memory = FAILED.memory
-    short = dataclasses.replace(memory, parts=(dataclasses.replace(memory.parts[0], gib=22.0), dataclasses.replace(memory.parts[3], gib=-1.4)))
-    picture = to_html.picture(dataclasses.replace(FAILED, memory=short))
+    short = memory._replace(parts=(memory.parts[0]._replace(gib=22.0), memory.parts[3]._replace(gib=-1.4)))
+    picture = to_html.picture(FAILED._replace(memory=short))
     assert [(segment.width, segment.gib) for segment in picture.segments][1] == (0.0, -1.4)
-    text, _ = html(dataclasses.replace(FAILED, memory=short))
+    text, _ = html(FAILED._replace(memory=short))
     assert "-1.40" in text
 
 
@@ -459,10 +458,10 @@ def test_a_lacking_kv_cache_takes_no_room() -> None:
 @pytest.mark.parametrize(("report", "expected"), [
     (FAILED, f"{CAUSE.title} (on 2 of 2 ranks)"),
     (UNEXPLAINED, "The server failed, and no rule knows the cause"),
-    (dataclasses.replace(UNEXPLAINED, unexplained=None), "The server failed, and the cause is not in this log"),
+    (UNEXPLAINED._replace(unexplained=None), "The server failed, and the cause is not in this log"),
     (HEALTHY, "No failure found: the server is serving"),
-    (dataclasses.replace(HEALTHY, status="starting"), "No failure found: the server is starting (phase api)"),
-    (dataclasses.replace(HEALTHY, status="unknown", phase=None), "Nothing of vLLM was recognised in this log"),
+    (HEALTHY._replace(status="starting"), "No failure found: the server is starting (phase api)"),
+    (HEALTHY._replace(status="unknown", phase=None), "Nothing of vLLM was recognised in this log"),
 ])
 def test_headline(report: Report, expected: str) -> None:
     assert outline.headline(report) == expected
@@ -471,7 +470,7 @@ def test_headline(report: Report, expected: str) -> None:
 
 
 def test_a_failure_without_a_known_line_is_told_in_every_format() -> None:
-    report = dataclasses.replace(UNEXPLAINED, unexplained=None)
+    report = UNEXPLAINED._replace(unexplained=None)
     assert [level for level, _, _ in as_a_runner_reads(to_github.render(report))] == ["warning"]
     assert sarif(report)["results"][0]["level"] == "warning"
     assert "aftermath" in to_markdown.render(report)

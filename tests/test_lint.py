@@ -8,7 +8,8 @@ import pytest
 from test_schema import GOOD
 
 from vllm_doctor.lint import lint
-from vllm_doctor.rules import RuleBase, builtin, read_rule
+from vllm_doctor.rule_index import builtin
+from vllm_doctor.rules import read_rule
 
 
 def problems(tmp_path: Path, text: str, name: str = "my-rule.yaml", folder: str = "config") -> list[str]:
@@ -17,7 +18,7 @@ def problems(tmp_path: Path, text: str, name: str = "my-rule.yaml", folder: str 
     path.write_text(text, encoding="utf-8")
     rule = read_rule(path)
     base = builtin()
-    wide = RuleBase({**base.rules, rule.id: rule}, base.facts, base.names, base.actions, base.markers)
+    wide = base.with_rules({rule.id: rule})
     return [str(problem).removeprefix(f"{path}:") for problem in lint(rule, wide)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def named(report: Report, path: str, **changes: object) -> Report:
-    return dataclasses.replace(report, source=Source(path, 1, 1, 1, 1), **changes)
+    return report._replace(source=Source(path, 1, 1, 1, 1), **changes)
 
 
 @pytest.fixture
@@ -62,8 +61,8 @@ def test_one_log_has_no_summary(folder: Path) -> None:
 
 
 def test_the_order_is_failures_first_the_most_frequent_first() -> None:
-    other = dataclasses.replace(CAUSE, id="another-cause", title="Another", evidence=(Evidence(9, "RuntimeError: another"),))
-    same = dataclasses.replace(CAUSE, evidence=(Evidence(7, CAUSE.evidence[0].text.replace("1", "2")), *CAUSE.evidence[1:]))
+    other = CAUSE._replace(id="another-cause", title="Another", evidence=(Evidence(9, "RuntimeError: another"),))
+    same = CAUSE._replace(evidence=(Evidence(7, CAUSE.evidence[0].text.replace("1", "2")), *CAUSE.evidence[1:]))
     reports = [named(HEALTHY, "h1"), named(HEALTHY, "h2"), named(HEALTHY, "h3"), named(FAILED, "o", primary=other.id, findings=(other,)),
                named(FAILED, "c1"), named(FAILED, "c2", findings=(same,)), named(UNEXPLAINED, "u1")]
     made = summary.groups(reports)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vllm_doctor.match import Hit, Hits
 from vllm_doctor.ranking import Fired, rank
 from vllm_doctor.rules import Rule
@@ -48,5 +46,5 @@ def test_a_fallback_yields_to_any_other_error() -> None:
 
 def test_a_warning_of_the_service_comes_before_an_earlier_one_of_the_start() -> None:
     late = fired("late", 90, severity="warning")
-    late = Fired(replace(late.rule, phase="runtime"), late.hits)
+    late = Fired(late.rule._replace(phase="runtime"), late.hits)
     assert order(fired("early", 1, severity="warning"), late) == ["late", "early"]

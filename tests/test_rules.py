@@ -11,8 +11,9 @@ import yaml
 from vllm_doctor.facts import FactStore
 from vllm_doctor.lint import check_pattern, lint
 from vllm_doctor.match import compiled
+from vllm_doctor.rule_index import builtin
 from vllm_doctor.rule_tests import run_tests, same
-from vllm_doctor.rules import builtin, read_rule
+from vllm_doctor.rules import read_rule
 from vllm_doctor.schema import RULE_SCHEMA, check
 
 BASE = builtin()

@@ -14,7 +14,7 @@ from pathlib import Path
 from vllm_doctor import diagnose, explain, flags
 from vllm_doctor.phases import ORDER
 from vllm_doctor.report import to_text
-from vllm_doctor.rules import builtin
+from vllm_doctor.rule_index import builtin
 from vllm_doctor.schema import RULE_SCHEMA
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -31,7 +31,8 @@ from packaging.version import Version
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from vllm_doctor.facts import FactName, FactStore
-from vllm_doctor.rules import RuleBase, builtin
+from vllm_doctor.rule_index import builtin
+from vllm_doctor.rules import RuleBase
 
 FILLINGS = 3
 """How often a template is filled in differently: placeholders may be optional or of several kinds."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,14 +16,14 @@ from vllm_doctor.rules import Rule, RuleBase
 from vllm_doctor.runs import Run
 
 
-@dataclass(frozen=True)
 class Case:
     """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log."""
 
-    run: Run
-    base: RuleBase
-    options: Options
-    typed: Command | None = None
+    def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None) -> None:
+        self.run = run
+        self.base = base
+        self.options = options
+        self.typed = typed
 
     @cached_property
     def facts(self) -> dict[str, Any]:

@@ -169,7 +169,7 @@ class Diagnosis:
                     seen[name] = fact.value
                     if name == "vllm_version" and not self.options.vllm_version:
                         run.releases = Releases.of(str(fact.value))
-            if waiting.rule is None:  # a rule's wording counts only where the rule fires: see Case
+            if not waiting.rule:  # a rule's wording counts only where the rule fires: see Case
                 run.releases = run.releases.narrow(pattern.vllm)
             else:
                 groups = match.groupdict()
@@ -184,9 +184,9 @@ class Diagnosis:
         """Note that a rule's wording was found, if it counts in the phase the start has reached."""
         phase = run.phase or "args"
         pattern = waiting.pattern
-        if waiting.rule is None or (pattern.phase and phase not in pattern.phase):
+        if not waiting.rule or (pattern.phase and phase not in pattern.phase):
             return
-        hits = run.hits.setdefault(waiting.rule.id, Hits())
+        hits = run.hits.setdefault(waiting.rule, Hits())
         if waiting.part == "also":
             hits.also.add(pattern.id)
         elif waiting.part == "absent":

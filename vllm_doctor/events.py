@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -79,17 +78,17 @@ class Event(NamedTuple):
     releases: str = ""
 
 
-@dataclass(slots=True)
 class _Stream:
     """What one process has open: the traceback it is printing."""
 
-    frames: list[str] = field(default_factory=list)
-    depth: int = 2  # how far the last call's line is indented
-    inside: bool = False  # between "Traceback" and the exception's line
-    indent: int = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
-    detail: int = 0  # how many more lines may belong to the exception's message
-    shown: str = ""  # the frames of the exception just printed
-    message: list[str] = field(default_factory=list)  # the lines of its message so far
+    def __init__(self) -> None:
+        self.frames: list[str] = []
+        self.depth = 2  # how far the last call's line is indented
+        self.inside = False  # between "Traceback" and the exception's line
+        self.indent = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
+        self.detail = 0  # how many more lines may belong to the exception's message
+        self.shown = ""  # the frames of the exception just printed
+        self.message: list[str] = []  # the lines of its message so far
 
 
 class EventReader:

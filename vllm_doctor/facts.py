@@ -8,7 +8,7 @@ Lines that print many settings at once (`args: Namespace(…)`, `non-default arg
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,8 +23,7 @@ _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does no
 _KEEP = 8  # observations kept at either end of a fact's list
 
 
-@dataclass(frozen=True, slots=True)
-class FactName:
+class FactName(NamedTuple):
     """What `rules/facts/names.yaml` says of one fact."""
 
     name: str
@@ -34,7 +33,7 @@ class FactName:
     args: str = ""
     config: str = ""
     flag: str = ""
-    ignore: tuple[str, ...] = ()
+    ignore: Sequence[str] = ()
     args_unit: str = ""
 
     def from_setting(self, value: Any) -> Any:
@@ -174,8 +173,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What one line of many settings said. `complete` is False when the line was cut."""
 
     kind: str  # "arguments" | "non-default" | "config"

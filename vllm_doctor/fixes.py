@@ -7,8 +7,8 @@ value, and when it would change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor import expressions, flags, words
 from vllm_doctor.expressions import UNKNOWN
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
     from vllm_doctor.rules import Action, FixRule, Rule
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(NamedTuple):
     """What fixes are computed from: the facts, the releases it can be, what the user ran."""
 
     known: Mapping[str, Any]
     releases: Releases
     actions: Mapping[str, Action]
     command: Command | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)  # keyword -> value the server was started with
+    settings: Mapping[str, Any] = MappingProxyType({})  # keyword -> value the server was started with
     mask: Callable[[str], str] = str  # hides secrets in a text
 
 

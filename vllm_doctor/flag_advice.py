@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from vllm_doctor import flags
 from vllm_doctor.flag_values import scalar
+from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
     "unknown_flags",
 ]
 
-_FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
+_FLAG = lazy(r"--?[A-Za-z][\w.-]*")
 
 _TYPO = 0.8  # how like a flag's name a spelling must be to be read as it
 
@@ -64,8 +65,7 @@ _OTHER_NAMES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     """What became of one flag that the release does not know.
 
     `kind`: renamed (write `set` instead), dropped (no successor), later (`since` has it), misspelt (`set`), unknown.
@@ -74,7 +74,7 @@ class Remedy:
     flag: str
     value: str | None
     kind: str
-    set: Mapping[str, str] = field(default_factory=dict)
+    set: Mapping[str, str] = MappingProxyType({})
     since: str = ""
     note: str = ""
 

@@ -6,13 +6,13 @@ flags.json is made from vLLM's sources by tools/build_flags.py. Use it through f
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,14 +28,13 @@ class Computed:
 COMPUTED: Final = Computed()
 """A default that only a running vLLM knows, like a path. None means unset, or that vLLM decides at start."""
 
-_HUMAN_INT = re.compile(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
+_HUMAN_INT = lazy(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
 _JSON_START = ("{", "[", '"')
 _NUMBERS = {"int": int, "float": float}
-_UNTAGGED = re.compile(r"v?0\.[01]\.dev")  # what a build from a checkout without tags calls itself
+_UNTAGGED = lazy(r"v?0\.[01]\.dev")  # what a build from a checkout without tags calls itself
 
 
-@dataclass(frozen=True)
-class History:
+class History(NamedTuple):
     """A value that changes between releases: each value with the position of its first release."""
 
     starts: tuple[int, ...]
@@ -46,8 +45,7 @@ class History:
         return self.values[max(bisect_right(self.starts, index) - 1, 0)]
 
 
-@dataclass(frozen=True, eq=False)
-class Replacement:
+class Replacement(NamedTuple):
     """What to write instead of a flag that newer releases refuse; with nothing to set, drop the flag.
 
     `since` is the first release where it works ("": the release that dropped the flag). In `set`, {value}
@@ -72,8 +70,7 @@ class Replacement:
         return {name: template.replace("{value}", value or "") for name, template in chosen.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Flag:
+class Flag(NamedTuple):
     """One flag of `vllm serve` (before it, of the api_server module) through all releases.
 
     `kind`, `items`, `aliases`, `keyword` and `negatable` are those of the last release that has the flag.
@@ -84,17 +81,17 @@ class Flag:
     """
 
     name: str
-    life: tuple[tuple[int, int], ...] = field(repr=False)
-    kinds: History = field(repr=False)
-    item_kinds: History = field(repr=False)
-    defaults: History = field(repr=False)
-    choice_lists: History = field(repr=False)
-    opens: History = field(repr=False)
-    alias_lists: History = field(repr=False)
-    negations: History = field(repr=False)
-    inverses: History = field(repr=False)
-    keywords: History = field(repr=False)
-    deprecations: History = field(repr=False)
+    life: tuple[tuple[int, int], ...]
+    kinds: History
+    item_kinds: History
+    defaults: History
+    choice_lists: History
+    opens: History
+    alias_lists: History
+    negations: History
+    inverses: History
+    keywords: History
+    deprecations: History
     replaced_by: Replacement | None = None
 
     @property
@@ -202,13 +199,12 @@ class Flag:
         return _is_kind(value, kind)
 
 
-@dataclass(frozen=True, eq=False)
-class Variable:
+class Variable(NamedTuple):
     """One environment variable that vLLM reads, through all releases."""
 
     name: str
-    life: tuple[tuple[int, int], ...] = field(repr=False)
-    defaults: History = field(repr=False)
+    life: tuple[tuple[int, int], ...]
+    defaults: History
 
     @property
     def first(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vllm_doctor import flags
+from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
 
 __all__ = [
@@ -38,11 +39,11 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "fp32": ("float32", "float"), "f32": ("float32", "float"), "torch.float32": ("float32", "float"),
 }
 
-_NUMBER = re.compile(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)(?:i?[bB]|tokens?)?")
+_NUMBER = lazy(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)(?:i?[bB]|tokens?)?")
 
 _FACTOR = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 
-_TOKEN = re.compile(r"""
+_TOKEN = lazy(r"""
     '((?:[^'\\]|\\.)*)'                                        # a Python text
     | ("(?:[^"\\]|\\.)*")                                      # a JSON text
     | ([\[\]{}:,])

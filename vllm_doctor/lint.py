@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from jinja2 import meta
 from packaging.specifiers import InvalidSpecifier
 
 from vllm_doctor import flags, words
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.expressions import ExpressionError, parse
+from vllm_doctor.expressions import names as names_read
 from vllm_doctor.load import Load
 from vllm_doctor.releases import admitted
 from vllm_doctor.rules import Pattern, Rule, RuleBase
@@ -149,13 +148,14 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
 
 
 def _words(text: str, names: set[str]) -> Complaints:
-    try:
-        tree = words.environment().parse(text)
-    except jinja2.TemplateSyntaxError as error:
-        yield f"not a template: {error.message}", text[:30]
-        return
-    for name in sorted(meta.find_undeclared_variables(tree) - names):
-        yield f"the words use `{name}`, which nothing is called{did_you_mean(name, list(names))}", name
+    for paragraph in words.split(text):
+        try:
+            read = set(names_read(words.parse(paragraph)))
+        except ExpressionError as error:
+            yield f"not a template: {error}", text[:30]
+            return
+        for name in sorted(read - names):
+            yield f"the words use `{name}`, which nothing is called{did_you_mean(name, list(names))}", name
 
 
 def _fixes(rule: Rule, base: RuleBase) -> Complaints:

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from vllm_doctor.patterns import lazy
+
 T = TypeVar("T")
 
 MAX_DEPTH = 60
@@ -97,20 +99,20 @@ class _Missing:
 
 _MISSING = _Missing()
 
-_SPACE = re.compile(r"\s*")
-_SEPARATORS = re.compile(r"[\s,]*")
-_KEY = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)\s*=(?!=)\s*")
-_NEXT_KEY = re.compile(r"(?P<comma>,)\s*[A-Za-z_][\w.-]*=(?!=)")
-_CALL = re.compile(r"(?P<name>[A-Za-z_][\w.]*)\(")
-_ENUM = re.compile(r"<(?P<name>[A-Za-z_][\w.]*): ")
-_STRING = re.compile(r"(?P<prefix>[bBrRuUfF]{0,2})(?P<quote>'''|\"\"\"|'|\")")
-_STRING_BODY = {quote: re.compile(rf"[^{quote}\\]+") for quote in "'\""}
-_NUMBER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?=$|[\s,:)\]}>])")
-_VALUE_STOP = re.compile(r"[^,)\]}\n]*")
-_ENUM_STOP = re.compile(r"[^,)\]}>\n]*")
-_DICT_KEY_STOP = re.compile(r"[^,:)\]}\n]*")
-_ANGLE = re.compile(r"[<>]")
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+$")
+_SPACE = lazy(r"\s*")
+_SEPARATORS = lazy(r"[\s,]*")
+_KEY = lazy(r"(?P<key>[A-Za-z_][\w.-]*)\s*=(?!=)\s*")
+_NEXT_KEY = lazy(r"(?P<comma>,)\s*[A-Za-z_][\w.-]*=(?!=)")
+_CALL = lazy(r"(?P<name>[A-Za-z_][\w.]*)\(")
+_ENUM = lazy(r"<(?P<name>[A-Za-z_][\w.]*): ")
+_STRING = lazy(r"(?P<prefix>[bBrRuUfF]{0,2})(?P<quote>'''|\"\"\"|'|\")")
+_STRING_BODY = {quote: lazy(rf"[^{quote}\\]+") for quote in "'\""}
+_NUMBER = lazy(r"[-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?=$|[\s,:)\]}>])")
+_VALUE_STOP = lazy(r"[^,)\]}\n]*")
+_ENUM_STOP = lazy(r"[^,)\]}>\n]*")
+_DICT_KEY_STOP = lazy(r"[^,:)\]}\n]*")
+_ANGLE = lazy(r"[<>]")
+_ADDRESS = lazy(r" at 0x[0-9a-fA-F]+$")
 _CLOSERS = ")]}"
 _NAMES: dict[str, object] = {
     "None": None, "null": None, "True": True, "true": True, "False": False, "false": False,
@@ -118,9 +120,9 @@ _NAMES: dict[str, object] = {
     "-inf": float("-inf"), "-Infinity": float("-inf"),
 }  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
-_CODES = {letter: re.compile(rf"[0-9a-fA-F]{{{digits}}}") for letter, digits in (("x", 2), ("u", 4), ("U", 8))}
-_OCTAL = re.compile(r"[0-7]{1,3}")
-_SURROGATES = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
+_CODES = {letter: lazy(rf"[0-9a-fA-F]{{{digits}}}") for letter, digits in (("x", 2), ("u", 4), ("U", 8))}
+_OCTAL = lazy(r"[0-7]{1,3}")
+_SURROGATES = lazy("([\ud800-\udbff])([\udc00-\udfff])")
 
 
 class _Reader:

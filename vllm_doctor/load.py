@@ -9,7 +9,6 @@ counted for each engine apart.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from vllm_doctor.spells import Moment, Spell, SpellKeeper
@@ -21,35 +20,34 @@ ROOMY_PERCENT = 80.0
 _MAX_ENGINES = 256
 
 
-@dataclass(slots=True)
 class _Engine:
     """What is counted for one engine: stalled lines in a row, and queued lines at the peak of running requests."""
 
-    stalled_in_a_row: int = 0
-    peak_running: int = 0
-    pinned_lines: int = 0
+    def __init__(self) -> None:
+        self.stalled_in_a_row = 0
+        self.peak_running = 0
+        self.pinned_lines = 0
 
 
-@dataclass(slots=True)
 class Load:
     """Counters over the statistics lines of one run. Lines of several engines count together."""
 
-    stats_lines: int = 0
-    busy_lines: int = 0
-    saturated_lines: int = 0
-    saturated_running: int = 0  # on the last of them, as is the usage
-    saturated_percent: float = 0.0
-    queued_lines: int = 0
-    queued_while_empty_lines: int = 0
-    stalled_lines: int = 0
-    longest_stall: int = 0
-    peak_running: int = 0
-    peak_waiting: int = 0
-    peak_kv_cache_usage_percent: float = 0.0
-    zero_prefix_hit_lines: int = 0
-    _engines: dict[int, _Engine] = field(default_factory=dict)
-    _spells: dict[str, SpellKeeper] = field(
-        default_factory=lambda: {name: SpellKeeper() for name in ("saturation", "stall", "queue")})
+    def __init__(self, stats_lines: int = 0) -> None:
+        self.stats_lines = stats_lines
+        self.busy_lines = 0
+        self.saturated_lines = 0
+        self.saturated_running = 0  # on the last of them, as is the usage
+        self.saturated_percent = 0.0
+        self.queued_lines = 0
+        self.queued_while_empty_lines = 0
+        self.stalled_lines = 0
+        self.longest_stall = 0
+        self.peak_running = 0
+        self.peak_waiting = 0
+        self.peak_kv_cache_usage_percent = 0.0
+        self.zero_prefix_hit_lines = 0
+        self._engines: dict[int, _Engine] = {}
+        self._spells = {name: SpellKeeper() for name in ("saturation", "stall", "queue")}
 
     def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:  # noqa: B008 - frozen
         """Count one statistics line, given the facts it showed and where it stands."""

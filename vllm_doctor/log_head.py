@@ -6,7 +6,7 @@ a wrapper, that a terminal's row begins a new line, that something else follows 
 
 from __future__ import annotations
 
-import re
+from vllm_doctor.patterns import lazy
 
 VLLM_PROCESS = (
     r"\((?:API_?Server|Api_?Server|(?:DP)?EngineCore|CoreEngine|Worker|V(?:llm|LLM)_?Worker|VLLM_DP_Coord|DP_?Coord"
@@ -16,10 +16,10 @@ _VLLM_LEVEL = r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d"
 
 # A line that begins like this is a log line itself: nothing stands around it. (A vLLM process may forward a Ray
 # worker's line behind its own prefix, and srun pads a rank with spaces: those two are looked at more closely.)
-BARE = re.compile(rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$))|$")
+BARE = lazy(rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$))|$")
 
 # The head of a line as vLLM, its libraries or Python write it: the evidence that a doubtful wrapper is one.
-LOG_HEAD = re.compile(
+LOG_HEAD = lazy(
     rf"{_VLLM_LEVEL}|{VLLM_PROCESS}|(?:INFO|ERROR|WARNING|DEBUG|CRITICAL): {{1,6}}\S"
     r"|(?:\+ Exception Group )?Traceback \(most recent call last\)"
     r"| {2}(?:File \"|\| |\+)|\[rank\d+\]:|\[[WEIF]\d{3,4} \d\d:\d\d:\d\d|[WEIF]\d{4} \d\d:\d\d:\d\d"

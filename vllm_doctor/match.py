@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -35,16 +34,16 @@ class Hit(NamedTuple):
     frames: str = ""
 
 
-@dataclass(slots=True)
 class Hits:
     """The hits of one rule in one run: the first and last few, and how many there were."""
 
-    first: list[Hit] = field(default_factory=list)
-    last: list[Hit] = field(default_factory=list)
-    count: int = 0
-    ranks: set[int] = field(default_factory=set)
-    also: set[str] = field(default_factory=set)
-    absent: bool = False
+    def __init__(self) -> None:
+        self.first: list[Hit] = []
+        self.last: list[Hit] = []
+        self.count = 0
+        self.ranks: set[int] = set()
+        self.also: set[str] = set()
+        self.absent = False
 
     def add(self, hit: Hit) -> None:
         """Note one more hit."""
@@ -63,12 +62,11 @@ class Hits:
         return (self.last or self.first)[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A pattern that waits for its anchor, and who wants to know."""
 
     pattern: Pattern
-    rule: Rule | None = None  # None: a wording of a fact
+    rule: str = ""  # its id; empty: a wording of a fact
     part: str = "any"
     marker: Marker | None = None
 
@@ -87,10 +85,8 @@ def _anchors(base: RuleBase) -> Anchors:
         made.add(marker.pattern.anchor, Waiting(marker.pattern, marker=marker))
     for pattern in base.facts:
         made.add(pattern.anchor, Waiting(pattern))
-    for rule in base.rules.values():
-        for part, patterns in (("any", rule.any), ("also", rule.also), ("absent", rule.absent)):
-            for pattern in patterns:
-                made.add(pattern.anchor, Waiting(pattern, rule, part))
+    for rule, part, pattern in base.wordings:
+        made.add(pattern.anchor, Waiting(pattern, rule, part))
     return made
 
 
@@ -123,7 +119,7 @@ class Matcher:
 
     def _search_own(self, waiting: Waiting, event: Event) -> re.Match[str] | None:
         """Search a user's pattern, unless it was too slow before."""
-        name = f"{waiting.rule.id if waiting.rule else ''}: {waiting.pattern.id}"
+        name = f"{waiting.rule}: {waiting.pattern.id}"
         if name in self.slow:
             return None
         try:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from vllm_doctor import flags
+from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
 
 __all__ = [
@@ -76,7 +77,7 @@ _REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"olmo-?3", ("olmo3",)),
 )
 
-_CHAT = re.compile(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking|reason|tool|hermes|vicuna|"
+_CHAT = lazy(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking|reason|tool|hermes|vicuna|"
                    r"zephyr|alpaca|ft\b|sft|dpo|rlhf|gpt-oss|qwen-?3(?!.*base)|magistral|devstral", re.IGNORECASE)
 
 

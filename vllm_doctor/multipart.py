@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vllm_doctor.patterns import lazy
+
 __all__ = ["Part", "boundary_of", "parts"]
 
 _MOST_PARTS = 16
 _LONGEST_HEAD = 8192  # bytes of a part's own headers
-_BOUNDARY = re.compile(r'multipart/form-data *; *boundary=(?:"([^"]{1,70})"|([^\s";,]{1,70})) *(?:;|$)', re.IGNORECASE)
-_PARAMETER = re.compile(rb'; *(name|filename)="((?:[^"\\\r\n]|\\.)*)"')
+_BOUNDARY = lazy(r'multipart/form-data *; *boundary=(?:"([^"]{1,70})"|([^\s";,]{1,70})) *(?:;|$)', re.IGNORECASE)
+_PARAMETER = lazy(rb'; *(name|filename)="((?:[^"\\\r\n]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.case import Case
+from vllm_doctor.patterns import lazy
 from vllm_doctor.runs import Run
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
-OMISSION = re.compile(
+OMISSION = lazy(
     r"\s*[\[(<.…*-]*\s*"
     r"(?:\.{3,}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
     r"\s*[\])>.…*-]*\s*", re.IGNORECASE)
@@ -18,8 +19,7 @@ OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut"
 """Literals of which every such line holds one."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What the reader of the bytes recognised and counted."""
 
     encoding: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """Everything has a default.
 
     `run` is a start's number, or None for the last one that says something. `gpu_memory_gib` is the card's size where

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from vllm_doctor.errors import RuleError
-from vllm_doctor.rules import Rule, RuleBase, builtin, read_rule
+from vllm_doctor.rule_index import builtin
+from vllm_doctor.rules import Rule, RuleBase, read_rule
 
 
 def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
@@ -16,7 +16,7 @@ def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
     base = builtin()
     for folder in folders:
         own = read_folder(Path(folder))
-        base = dataclasses.replace(base, rules={**base.rules, **own})
+        base = base.with_rules(own)
         _refuse_unusable(own, base)
     return base
 

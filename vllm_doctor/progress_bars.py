@@ -7,20 +7,20 @@ stands before or behind it on the same physical line.
 from __future__ import annotations
 
 import functools
-import re
 
 from vllm_doctor.log_head import LOG_HEAD
+from vllm_doctor.patterns import lazy
 
 # tqdm's end of a bar: `[00:02<00:06, 2.07s/it]`, `[00:02, 3.1it/s]`.
-BAR_END = re.compile(r"\[(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:<|, )[^\[\]\r\n]{0,200}\]")
-BAR_HINT = re.compile(rb"\[(?:\d+ days?, )?\d+:\d\d")
+BAR_END = lazy(r"\[(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:<|, )[^\[\]\r\n]{0,200}\]")
+BAR_HINT = lazy(rb"\[(?:\d+ days?, )?\d+:\d\d")
 _MAX_BAR = 2000  # characters of a line that may be a progress bar
-_BAR_PERCENT = re.compile(r"\d{1,3}%(?=\||\s{1,2}Completed)")
-_BAR_COUNT = re.compile(r"(?<![\w.])\d[\d.]{0,12}[kMGT]?[A-Za-z]{0,12} $")
-_METER = re.compile(r"\d%|\beta\b|\dB/s|[kKMG]i?B\b|/s\b|\d/\d|[━█╸#=>]{3}")
-_MOVING = re.compile(r"[\d.,:%\s=#>█▏▎▍▌▋▊▉━╸╺|/\\<?-]+|\b[kMGT]?i?B\b")
+_BAR_PERCENT = lazy(r"\d{1,3}%(?=\||\s{1,2}Completed)")
+_BAR_COUNT = lazy(r"(?<![\w.])\d[\d.]{0,12}[kMGT]?[A-Za-z]{0,12} $")
+_METER = lazy(r"\d%|\beta\b|\dB/s|[kKMG]i?B\b|/s\b|\d/\d|[━█╸#=>]{3}")
+_MOVING = lazy(r"[\d.,:%\s=#>█▏▎▍▌▋▊▉━╸╺|/\\<?-]+|\b[kMGT]?i?B\b")
 # Nothing but a prefix stands before a carriage return: `(Worker pid=1) \rLoading …`, `web-1  | \r…`.
-_ONLY_PREFIX = re.compile(r"(?:pid=\d+[^()]{0,60}\)|\||[\dZ]|\]|\]:| [FP]|:) $")
+_ONLY_PREFIX = lazy(r"(?:pid=\d+[^()]{0,60}\)|\||[\dZ]|\]|\]:| [FP]|:) $")
 
 
 def _bar_parts(text: str) -> list[str]:

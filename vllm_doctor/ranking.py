@@ -8,7 +8,7 @@ but of warnings and remarks those of the service before those of the start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.match import Hits
 from vllm_doctor.phases import ORDER
@@ -18,8 +18,7 @@ _ROLE = {"cause": 0, "cascade": 1, "advice": 2}
 _SEVERITY = {"error": 0, "warning": 1, "info": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Fired:
+class Fired(NamedTuple):
     """A rule that fired, with what it fired on. `recovered`: the server went on to serve all the same."""
 
     rule: Rule

@@ -7,20 +7,19 @@ with nearly every release.
 from __future__ import annotations
 
 import operator
-import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from vllm_doctor import flags
+from vllm_doctor.patterns import lazy
 
 # Specifiers of plain releases, as all of our rules have: compared here, for `packaging` costs a start 10 ms.
-_PLAIN = re.compile(r"(?P<numbers>\d+(?:\.\d+){0,5})(?:\.post(?P<post>\d+))?")
-_CLAUSE = re.compile(r"\s*(?P<sign>>=|<=|==|<(?!=))\s*(?P<version>[\w.]+)\s*")
+_PLAIN = lazy(r"(?P<numbers>\d+(?:\.\d+){0,5})(?:\.post(?P<post>\d+))?")
+_CLAUSE = lazy(r"\s*(?P<sign>>=|<=|==|<(?!=))\s*(?P<version>[\w.]+)\s*")
 _SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}
 
 
-@dataclass(frozen=True)
-class Releases:
+class Releases(NamedTuple):
     """The releases still possible, oldest first. `known` says that the log (or the user) named the version."""
 
     candidates: tuple[str, ...]

@@ -1,24 +1,20 @@
-"""Rules, facts' wordings, actions and phases: what stands in `rules/`, loaded into small frozen values.
-
-`rules/` ships inside the wheel as `vllm_doctor/_rules`; a checkout uses the folder beside `pyproject.toml`.
-"""
+"""Rules, facts' wordings, actions and phases: what stands in `rules/`, as small frozen values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from vllm_doctor import rule_index
-from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+
+class Pattern(NamedTuple):
     """One wording. `regex` is searched in a message that holds `anchor`; that of a user's rule (`own`) with a limit."""
 
     id: str
@@ -27,24 +23,23 @@ class Pattern:
     vllm: str = ""
     frames: str = ""
     not_frames: str = ""
-    level: tuple[str, ...] = ()
-    phase: tuple[str, ...] = ()
-    set: Mapping[str, Any] = field(default_factory=dict)
+    level: Sequence[str] = ()
+    phase: Sequence[str] = ()
+    set: Mapping[str, Any] = _NOTHING
     own: bool = False
     weak: bool = False  # a fact's wording that counts only where nothing else told the fact before
 
 
-@dataclass(frozen=True, slots=True)
-class FixRule:
+class FixRule(NamedTuple):
     """One way out, as the rule file says it: expressions still to be computed."""
 
     id: str
     title: str
     when: tuple[str, ...] = ()
     vllm: str = ""
-    set: Mapping[str, Any] = field(default_factory=dict)
+    set: Mapping[str, Any] = _NOTHING
     unset: tuple[str, ...] = ()
-    env: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, Any] = _NOTHING
     action: str = ""
     why: str = ""
     cost: str = ""
@@ -52,8 +47,7 @@ class FixRule:
     verify: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One known failure."""
 
     id: str
@@ -67,7 +61,7 @@ class Rule:
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     refines: tuple[str, ...] = ()
-    let: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    let: Mapping[str, tuple[Any, ...]] = _NOTHING
     explain: str = ""
     fixes: tuple[FixRule, ...] = ()
     verify: str = ""
@@ -79,8 +73,7 @@ class Rule:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """What is no flag: a title and the steps to take."""
 
     id: str
@@ -88,8 +81,7 @@ class Action:
     steps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(NamedTuple):
     """A line that tells how far the server has come, or that it ended."""
 
     pattern: Pattern
@@ -97,8 +89,7 @@ class Marker:
     status: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(NamedTuple):
     """A phase of a start: how long it may stay without a line (seconds), what most often holds it up, its words."""
 
     phase: str
@@ -111,69 +102,49 @@ class Stall:
     when: str = ""
 
 
+class Wording(NamedTuple):
+    """A pattern of a rule, in its part `any`, `also` or `absent`."""
+
+    rule: str
+    part: str
+    pattern: Pattern
+
+
 @dataclass(frozen=True, eq=False)
 class RuleBase:
     """Everything that stands in `rules/`. Compared by identity, so that what is made from it can be kept."""
 
     rules: Mapping[str, Rule]
-    facts: tuple[Pattern, ...]
+    wordings: Sequence[Wording]
+    facts: Sequence[Pattern]
     names: Mapping[str, FactName]
     actions: Mapping[str, Action]
-    markers: tuple[Marker, ...]
+    markers: Sequence[Marker]
     stalls: Mapping[str, Stall] = field(default_factory=dict)
     healthy: str = "(?!)"  # an expression for whole lines that say no more than that the server serves
 
-
-def rules_folder() -> Path:
-    """Where the built-in rules stand: inside the installed package, or in the checkout."""
-    here = Path(__file__).resolve().parent
-    for folder in (here / "_rules", here.parent / "rules"):
-        if folder.is_dir():
-            return folder
-    raise RuleError("the built-in rules are missing from this installation")
+    def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
+        """These and some more; the same id overrides."""
+        kept = (wording for wording in self.wordings if wording.rule not in own)
+        added = (wording for rule in own.values() for wording in wordings(rule))
+        return replace(self, rules={**self.rules, **own}, wordings=(*kept, *added))
 
 
-@lru_cache(maxsize=1)
-def builtin() -> RuleBase:
-    """The rules that ship with vllm-doctor."""
-    folder = rules_folder()
-    index = rule_index.read(folder)
-    rules: dict[str, Rule] = {}
-    for entry in index["rules"]:
-        path = str(folder / entry["path"])
-        try:
-            rule = _rule(entry, path)
-        except (KeyError, TypeError, AttributeError) as error:
-            check_text(read_text(Path(path)), path)
-            raise RuleError(f"{path}:1:1: {error}") from error
-        if rule.id in rules:
-            raise RuleError(f"{path}:1:1: the id `{rule.id}` is also in {rules[rule.id].path}")
-        rules[rule.id] = rule
-    names = {
-        name: FactName(name, entry["type"], entry["merge"], entry["about"], entry.get("args", ""),
-                       entry.get("config", ""), entry.get("flag", ""),
-                       tuple(str(value) for value in entry.get("ignore", ())), entry.get("args_unit", ""))
-        for name, entry in index["names"].items()
-    }
-    actions = {
-        name: Action(name, entry["title"], tuple(entry.get("steps", ()))) for name, entry in index["actions"].items()
-    }
-    markers = tuple(
-        Marker(_pattern(entry), entry.get("phase", ""), entry.get("status", "")) for entry in index["markers"]
-    )
-    stalls = {phase: Stall(phase, **entry) for phase, entry in index["stalls"].items()}
-    return RuleBase(rules, tuple(_pattern(entry) for entry in index["facts"]), names, actions, markers, stalls,
-                    rf"(?:\(\w+ pid=\d+\) )?(?:{'|'.join(index['healthy'])})")
+def wordings(rule: Rule) -> list[Wording]:
+    """All patterns of a rule."""
+    parts = (("any", rule.any), ("also", rule.also), ("absent", rule.absent))
+    return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
 
 
 def read_rule(path: Path) -> Rule:
     """One rule file. Raises RuleError with file:line:column."""
     text = read_text(path)
     check_text(text, str(path))
-    return _rule(read_yaml(path), str(path), own=True)
+    return rule_of(read_yaml(path), str(path), own=True)
 
 
-def _pattern(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:
+def pattern_of(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:
+    """The pattern of an entry in YAML."""
     return Pattern(
         id=entry["id"],
         anchor=entry["anchor"],
@@ -214,7 +185,8 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if value else ()
 
 
-def _rule(entry: Mapping[str, Any], path: str, *, own: bool = False) -> Rule:
+def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False) -> Rule:
+    """The rule of a YAML file."""
     match = entry["match"]
     return Rule(
         id=entry["id"],
@@ -222,9 +194,9 @@ def _rule(entry: Mapping[str, Any], path: str, *, own: bool = False) -> Rule:
         severity=entry["severity"],
         phase=entry["phase"],
         role=entry["role"],
-        any=tuple(_pattern(item, own=own) for item in match["any"]),
-        also=tuple(_pattern(item, own=own) for item in match.get("also", ())),
-        absent=tuple(_pattern(item, own=own) for item in match.get("absent", ())),
+        any=tuple(pattern_of(item, own=own) for item in match["any"]),
+        also=tuple(pattern_of(item, own=own) for item in match.get("also", ())),
+        absent=tuple(pattern_of(item, own=own) for item in match.get("absent", ())),
         when=_texts(match.get("when")),
         unless=_texts(match.get("unless")),
         refines=_texts(entry.get("refines")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from vllm_doctor.command import Command
@@ -18,30 +17,30 @@ _BLOCK_REACH = 200  # lines within which the kept traceback goes on
 _OMISSIONS = 5
 
 
-@dataclass
 class Run:
     """What was read of one start. `serving_line` is where it began to serve; `block` is its first traceback."""
 
-    number: int
-    facts: FactStore
-    releases: Releases
-    hits: dict[str, Hits] = field(default_factory=dict)
-    phase: str = ""
-    status: str = ""
-    serving_line: int = 0
-    load: Load = field(default_factory=Load)
-    settings: dict[str, Any] = field(default_factory=dict)
-    settings_kind: str = ""
-    command: Command | None = None
-    block: list[tuple[int, str]] = field(default_factory=list)
-    block_process: str = ""
-    block_open: bool = False
-    prefixes: set[str] = field(default_factory=set)  # the releases that each kind of prefix seen belongs to
-    begun: bool = False  # the beginning of the start is in the log
-    omissions: list[int] = field(default_factory=list)  # the first lines that stand for lines left out
-    crashed: bool = False  # an exception ended a traceback and the start went no further since
-    last_line: int = 0
-    news: int = 0  # facts and hits so far: while it stands, the rules' answer does
+    def __init__(self, number: int, facts: FactStore, releases: Releases) -> None:
+        self.number = number
+        self.facts = facts
+        self.releases = releases
+        self.hits: dict[str, Hits] = {}
+        self.phase = ""
+        self.status = ""
+        self.serving_line = 0
+        self.load = Load()
+        self.settings: dict[str, Any] = {}
+        self.settings_kind = ""
+        self.command: Command | None = None
+        self.block: list[tuple[int, str]] = []
+        self.block_process = ""
+        self.block_open = False
+        self.prefixes: set[str] = set()  # the releases that each kind of prefix seen belongs to
+        self.begun = False  # the beginning of the start is in the log
+        self.omissions: list[int] = []  # the first lines that stand for lines left out
+        self.crashed = False  # an exception ended a traceback and the start went no further since
+        self.last_line = 0
+        self.news = 0  # facts and hits so far: while it stands, the rules' answer does
 
     def advance(self, phase: str, status: str, line: int) -> None:
         """Note how far the start has come and how it stands.

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.errors import InputError, did_you_mean
 
@@ -24,8 +23,7 @@ _OWN_FILE = "vllm-doctor.toml"
 _TABLE = "vllm-doctor"
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(NamedTuple):
     """A rule left out, why, and the last day on which it is (None: for good)."""
 
     id: str
@@ -33,8 +31,7 @@ class Ignore:
     expires: date | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What the file says; None or empty where it is silent. Rule folders are paths from the file's own folder."""
 
     path: str

@@ -107,6 +107,5 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     words += [marker.pattern.anchor for marker in base.markers
               if marker.status or marker.phase != "runtime" or not serving]
     words += [pattern.anchor for pattern in base.facts]
-    words += [pattern.anchor for rule in base.rules.values()
-              for pattern in (*rule.any, *rule.also, *rule.absent)]
+    words += [wording.pattern.anchor for wording in base.wordings]
     return Scanner(words, base.healthy if serving else "")

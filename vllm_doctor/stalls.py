@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from vllm_doctor import expressions
 from vllm_doctor.case import Case
 from vllm_doctor.match import Hit, Hits
@@ -25,4 +23,4 @@ def stalled(report: Report, case: Case, stall: Stall, seconds: float) -> Report:
         findings = (finding(Fired(rule, hits), case), *findings)
     primary = report.primary or (stall.rule if findings != report.findings else None)
     notes = (note, *report.notes)
-    return dataclasses.replace(report, status="stalled", findings=findings, primary=primary, notes=notes)
+    return report._replace(status="stalled", findings=findings, primary=primary, notes=notes)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import bz2
-import dataclasses
 import gzip
 import hashlib
 import hmac
@@ -81,7 +80,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 16
 
     def __init__(self, options: Options | None = None, port: int = 0, most_bytes: int = MOST_BYTES) -> None:
-        self.options = dataclasses.replace(options or Options(), run=None)
+        self.options = (options or Options())._replace(run=None)
         self.most_bytes = most_bytes
         self.token = secrets.token_urlsafe(32)
         self.reading = threading.BoundedSemaphore(_AT_ONCE)

@@ -6,15 +6,14 @@ the rows themselves and gives up as soon as a line shows that no terminal broke 
 
 from __future__ import annotations
 
-import re
-
 from vllm_doctor.log_head import LOG_HEAD
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers import Unwrapper
 
 _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400
 _GIVE_UP = 2000  # lines without a sign of a terminal's width
-_NO_CONTINUATION = re.compile(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
+_NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
 
 
 class Joiner:

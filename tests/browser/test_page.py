@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Iterator
@@ -25,10 +24,8 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-p
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
          "--disable-sync"]
 HOSTILE_TEXT = " ".join(ATTACKS)
-HOSTILE = dataclasses.replace(
-    FAILED, source=Source("<script>EVIL()</script>.log", 1, 1, 1, 1), facts={"model": HOSTILE_TEXT, "gpu_name": HOSTILE_TEXT},
-    notes=(HOSTILE_TEXT,), findings=(dataclasses.replace(
-        CAUSE, title=HOSTILE_TEXT, explanation=HOSTILE_TEXT, evidence=tuple(Evidence(n, text) for n, text in enumerate(ATTACKS)),
+HOSTILE = FAILED._replace(source=Source("<script>EVIL()</script>.log", 1, 1, 1, 1), facts={"model": HOSTILE_TEXT, "gpu_name": HOSTILE_TEXT},
+    notes=(HOSTILE_TEXT,), findings=(CAUSE._replace(title=HOSTILE_TEXT, explanation=HOSTILE_TEXT, evidence=tuple(Evidence(n, text) for n, text in enumerate(ATTACKS)),
         fixes=(Fix(id="x", title=HOSTILE_TEXT, command=HOSTILE_TEXT, why=HOSTILE_TEXT, steps=ATTACKS, proof={"model": HOSTILE_TEXT}),),
         links=("javascript:EVIL()", *CAUSE.links)),))
 REPORTS = {"failed": [FAILED], "healthy": [HEALTHY], "unexplained": [UNEXPLAINED], "many": [FAILED, HEALTHY, UNEXPLAINED], "hostile": [HOSTILE]}

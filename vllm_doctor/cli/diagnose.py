@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import os
 import sys
@@ -77,7 +76,7 @@ def command(
         _print("".join(_why(log, options, why) for log in logs))
         return
     reports, unreadable = _read_all(logs, options, every=run_number == "all")
-    reports = [dataclasses.replace(report, notes=(*report.notes, *notes)) for report in reports]
+    reports = [report._replace(notes=(*report.notes, *notes)) for report in reports]
     for other, path in also:
         write_text(path, _render(reports, other, _for_a_file(values)))
     if output:
@@ -115,7 +114,7 @@ def _read(log: str, options: Options, *, every: bool) -> list[Report]:
         return [report]
     if log == "-":
         raise InputError("--run all reads the log more than once: give it as a file")
-    return [_report(log, dataclasses.replace(options, run=number))[0] for number in range(1, runs + 1)]
+    return [_report(log, options._replace(run=number))[0] for number in range(1, runs + 1)]
 
 
 def _report(log: str, options: Options) -> tuple[Report, int]:
@@ -177,7 +176,7 @@ def _from_here(report: Report) -> Report:
     path, here = report.source.path, os.getcwd()
     if not os.path.isabs(path) or not os.path.normpath(path).startswith(os.path.join(here, "")):
         return report
-    return dataclasses.replace(report, source=dataclasses.replace(report.source, path=os.path.relpath(path, here)))
+    return report._replace(source=report.source._replace(path=os.path.relpath(path, here)))
 
 
 def _print(text: str) -> None:

@@ -60,7 +60,8 @@ def show(rule_id: str, folders: tuple[str, ...]) -> None:
 def lint(paths: tuple[str, ...]) -> None:
     """Check rule files; without a path, the built-in ones. Every problem with its file and line."""
     from vllm_doctor.lint import lint as check  # noqa: PLC0415
-    from vllm_doctor.rules import RuleBase, builtin, read_rule  # noqa: PLC0415
+    from vllm_doctor.rule_index import builtin  # noqa: PLC0415
+    from vllm_doctor.rules import read_rule  # noqa: PLC0415
 
     base = builtin()
     problems: list[str] = []
@@ -76,8 +77,7 @@ def lint(paths: tuple[str, ...]) -> None:
         except RuleError as error:
             problems.append(str(error))
             continue
-        widened = RuleBase({**base.rules, rule.id: rule}, base.facts, base.names, base.actions, base.markers)
-        problems += [str(problem) for problem in check(rule, widened)]
+        problems += [str(problem) for problem in check(rule, base.with_rules({rule.id: rule}))]
     for problem in problems:
         click.echo(problem)
     click.echo(f"{count} rules, {len(problems)} problems", err=True)
@@ -88,8 +88,9 @@ def lint(paths: tuple[str, ...]) -> None:
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def test(paths: tuple[str, ...]) -> None:
     """Run the tests inside rule files; without a path, of the built-in ones."""
+    from vllm_doctor.rule_index import builtin  # noqa: PLC0415
     from vllm_doctor.rule_tests import run_tests  # noqa: PLC0415
-    from vllm_doctor.rules import builtin, read_rule  # noqa: PLC0415
+    from vllm_doctor.rules import read_rule  # noqa: PLC0415
 
     rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
     if not paths:

@@ -19,13 +19,12 @@ from vllm_doctor.cli.voice import Voice
 @shared
 def command(argv: tuple[str, ...], format_: str, output: str | None, **values: Any) -> None:
     """Run COMMAND and read its output along. Signals are forwarded; the exit status is the command's own."""
-    import dataclasses  # noqa: PLC0415
     import shlex  # noqa: PLC0415
 
     options = gather(values)
     check_ids(options)
     if not options.command:
-        options = dataclasses.replace(options, command=_if_vllm(shlex.join(argv)))
+        options = options._replace(command=_if_vllm(shlex.join(argv)))
     voice = Voice(options, format_, output, False, values)
     sys.exit(pipe.run_command(list(argv), voice.listen, status_line=voice.status_line))
 

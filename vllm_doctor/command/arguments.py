@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from vllm_doctor.command.flags import FlagInfo, Lookup, several, table
+from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, several
 from vllm_doctor.command.line import Command, Option, Word, compact
 from vllm_doctor.literals import Repr, read_value
 
@@ -38,7 +38,7 @@ def from_arguments(
     and so does a Namespace of an unknown release (it works in all). Flags that the table does not know are kept only
     from non-default arguments.
     """
-    known = lookup or table()
+    known = lookup or known_flag
     release = _version(version)
     model = arguments.get("model_tag") or arguments.get("model")
     model = model if isinstance(model, str) else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vllm_doctor.command.flags import (
@@ -64,7 +63,7 @@ def _without(command: Command, flag: str, canonical: Canonical) -> Command:
             shorter = _without_key(options[index], gone.path, command)
             if shorter is not None:
                 options[index] = shorter
-    return replace(command, options=tuple(options))
+    return command._replace(options=tuple(options))
 
 
 def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Command:
@@ -78,7 +77,7 @@ def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Comm
             options.insert(0, Option(None, (Word.quoted(value),)))
         else:
             options.append(_new(command, flag, value))
-        return replace(command, options=tuple(options))
+        return command._replace(options=tuple(options))
     whole = [(index, spelling) for index, spelling in found if not spelling.path]
     positional = [(index, spelling) for index, spelling in found if options[index].flag is None]
     keep, spelling = (positional or whole or list(found))[-1]
@@ -87,7 +86,7 @@ def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Comm
     else:
         options[keep] = _revalued(options[keep], value, command, wanted)
     drop = {index for index, _ in found if index != keep}
-    return replace(command, options=tuple(o for i, o in enumerate(options) if i not in drop))
+    return command._replace(options=tuple(o for i, o in enumerate(options) if i not in drop))
 
 
 def _with_mapping_key(
@@ -98,17 +97,17 @@ def _with_mapping_key(
     for index, spelling in reversed(found):
         if spelling.path == wanted.path:
             options[index] = _revalued(options[index], value, command, wanted)
-            return replace(command, options=tuple(options))
+            return command._replace(options=tuple(options))
     for index, spelling in reversed(found):
         mapping = None if spelling.path else read_json(options[index].value or "", None)
         if isinstance(mapping, dict):
             merged = compact(with_key(mapping, wanted.path, read_typed(value)))
             options[index] = _revalued(options[index], merged, command, wanted)
-            return replace(command, options=tuple(options))
+            return command._replace(options=tuple(options))
     if command.entry in {"call", "file"}:  # there a key of a mapping cannot be named alone
         merged = compact(with_key({}, wanted.path, read_typed(value)))
-        return replace(command, options=(*options, _new(command, wanted.name, merged)))
-    return replace(command, options=(*options, _new(command, flag, value)))
+        return command._replace(options=(*options, _new(command, wanted.name, merged)))
+    return command._replace(options=(*options, _new(command, flag, value)))
 
 
 def _without_key(option: Option, path: str, command: Command) -> Option | None:
@@ -128,7 +127,7 @@ def _in_place(new: Option, old: Option) -> Option:
     """The new option with the white space of the one it replaces."""
     if new.flag is None or old.flag is None:
         return new
-    return replace(new, flag=replace(new.flag, gap=old.flag.gap))
+    return new._replace(flag=new.flag._replace(gap=old.flag.gap))
 
 
 def _new(command: Command, flag: str, value: str) -> Option:
@@ -149,15 +148,15 @@ def _revalued(option: Option, value: str, command: Command, wanted: Spelling) ->
     if command.entry == "call":
         negated = option.flag is not None and (option.flag.value or "").startswith("--no-")
         kind = _kind(command, wanted.name)
-        return replace(option, values=(_python_word(parts, negated=negated, kind=kind),))
+        return option._replace(values=(_python_word(parts, negated=negated, kind=kind),))
     if command.entry == "file":
         text = yaml_scalar(value, numbers=True) if len(parts) == 1 else f"[{', '.join(map(json.dumps, parts))}]"
-        return replace(option, values=(Word(" " + (text if value else "true"), value),))
+        return option._replace(values=(Word(" " + (text if value else "true"), value),))
     if value == "" and option.flag is not None:
-        return replace(option, values=(), glue=" ")
+        return option._replace(values=(), glue=" ")
     gap = option.values[0].gap if option.values else " "
     words = tuple(Word.quoted(part, gap if index == 0 else " ") for index, part in enumerate(parts))
-    return replace(option, values=words)
+    return option._replace(values=words)
 
 
 def _split(value: str) -> list[str]:
@@ -186,21 +185,21 @@ def _python_word(parts: list[str], *, negated: bool, kind: str) -> Word:
 def _with_variable(command: Command, name: str, value: str) -> Command:
     environment = dict(command.environment)
     environment[name] = value
-    command = replace(command, environment=tuple(environment.items()))
+    command = command._replace(environment=tuple(environment.items()))
     if command.form != "shell":
         variables = dict.fromkeys((*command.document.variables, name))
-        return replace(command, document=replace(command.document, variables=tuple(variables)))
+        return command._replace(document=command.document._replace(variables=tuple(variables)))
     assignment = Word.quoted(f"{name}={value}")
     before = list(command.before)
     for index, word in enumerate(before[: max(command.program, command.container or 0)]):
         typed = word.value if word.value is not None else word.text
         if typed.startswith(f"{name}=") and index >= command.start:
-            before[index] = replace(_assignment(name, value), gap=word.gap)
-            return replace(command, before=tuple(before))
+            before[index] = _assignment(name, value)._replace(gap=word.gap)
+            return command._replace(before=tuple(before))
         if typed.startswith((f"--env={name}=", f"-e{name}=")):
             prefix = typed[: typed.index(name)]
             before[index] = Word(prefix + shlex.quote(f"{name}={value}"), f"{prefix}{name}={value}", word.gap)
-            return replace(command, before=tuple(before))
+            return command._replace(before=tuple(before))
     if command.container is not None:
         return _inserted(command, command.container, (Word("-e", "-e"), assignment))
     first = _assignment(name, value)
@@ -219,13 +218,12 @@ def _inserted(command: Command, position: int, words: tuple[Word, ...]) -> Comma
     """The command with words put before `before[position]`."""
     before = list(command.before)
     if position < len(before):  # the new words take the gap of the word they push on
-        words = (replace(words[0], gap=before[position].gap), *words[1:])
-        before[position] = replace(before[position], gap=" ")
+        words = (words[0]._replace(gap=before[position].gap), *words[1:])
+        before[position] = before[position]._replace(gap=" ")
     before[position:position] = words
     count = len(words)
     container = command.container
-    return replace(
-        command,
+    return command._replace(
         before=tuple(before),
         program=command.program + count,
         container=None if container is None else container + count,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
-from vllm_doctor.command.flags import Lookup, canonical_by, read_typed, spell, table
+from vllm_doctor.command.flags import Lookup, canonical_by, known_flag, read_typed, spell
 from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
 from vllm_doctor.command.shell import MAX_CHARACTERS, PROGRAM, parse_words, read_options
 from vllm_doctor.command.words import split
 from vllm_doctor.literals import read_value
+from vllm_doctor.patterns import lazy
 
-KEY = re.compile(
+KEY = lazy(
     r"(?P<indent>[ \t]*)(?P<dash>- +)?[\"']?"
     r"(?P<key>command|args|entrypoint|image|environment|env)[\"']?[ \t]*:(?P<rest>[ \t].*|)$",
     re.IGNORECASE,
@@ -30,18 +30,18 @@ COMMON = frozenset({
 })  # fmt: skip
 """Flags by which an argument list is known as vLLM's."""
 
-_ENTRY_LINE = re.compile(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
-_DESCRIBED = re.compile(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)
+_ENTRY_LINE = lazy(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
+_DESCRIBED = lazy(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)
 _MAX_GROUPS = 200
-_FILLED_IN = re.compile(r"\$[\w({]|\{\{")
-_ELSEWHERE = re.compile(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:", re.MULTILINE)
+_FILLED_IN = lazy(r"\$[\w({]|\{\{")
+_ELSEWHERE = lazy(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:", re.MULTILINE)
 
 
 def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:
     """The vLLM command of a document or a piece of one; None when there is none."""
     if len(text) > MAX_CHARACTERS:
         return None
-    known = lookup or table()
+    known = lookup or known_flag
     if _DESCRIBED.search(text):
         command = _described(text.splitlines(), known)
         if command is not None:
@@ -67,14 +67,14 @@ def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
     if not values or not all(isinstance(value, (str, int, float)) for value in values):
         return None
     command = parse_words([Word.quoted(str(value)) for value in values], lookup)
-    return None if command is None else replace(command, complete=command.complete and read.complete)
+    return None if command is None else command._replace(complete=command.complete and read.complete)
 
 
 def parse_config_file(text: str, lookup: Lookup | None = None) -> Command | None:
     """The contents of the file of `vllm serve --config FILE`; None when its keys are not vLLM's."""
     if len(text) > MAX_CHARACTERS:
         return None
-    known = lookup or table()
+    known = lookup or known_flag
     options, tail = _entries(text.splitlines())
     spellings = [spell(option.flag.text, canonical_by(known)) for option in options if option.flag is not None]
     if not any(spelling.known or spelling.name in COMMON for spelling in spellings):
@@ -147,13 +147,13 @@ def load(chunk: str) -> object:
 # Compose and Kubernetes
 
 
-@dataclass
 class _Group:
     """The keys of one service or container."""
 
-    indent: int
-    nodes: dict[str, object] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
+    def __init__(self, indent: int) -> None:
+        self.indent = indent
+        self.nodes: dict[str, object] = {}
+        self.texts: dict[str, str] = {}
 
 
 def _groups(lines: Sequence[str]) -> list[_Group]:
@@ -247,7 +247,7 @@ def _assemble(
     command = parse_words(whole, lookup)
     if command is not None:
         merged = (*environment, *command.environment)
-        return replace(command, form=form, document=document, environment=merged, container=None)
+        return command._replace(form=form, document=document, environment=merged, container=None)
     options = read_options(arguments, lookup)
     if program or not ("vllm" in image or _are_vllms(options, lookup)):
         return None

@@ -6,7 +6,6 @@ Memory is bounded: one command of at most 200 lines, one document of at most 400
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vllm_doctor.command.documents import KEY, parse_document
@@ -14,6 +13,7 @@ from vllm_doctor.command.prompt import command_in, leads
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start
 from vllm_doctor.command.words import split
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from vllm_doctor.command.flags import Lookup
@@ -27,27 +27,27 @@ _MAX_QUOTED = 8 * 1024
 _MAX_EXPORTS = 64
 
 _CONTINUATIONS = ("\\", " ^", " `")
-_FLAG_LINE = re.compile(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)")
-_OTHER_PROMPT = re.compile(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@")
-_SECOND_PROMPT = re.compile(r">\s+")
-_LOG_LINE = re.compile(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
-_START = re.compile(
+_FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)")
+_OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@")
+_SECOND_PROMPT = lazy(r">\s+")
+_LOG_LINE = lazy(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
+_START = lazy(
     r"vLLM API server version|args: Namespace\(|non-default args: \{|Initializing an? (?:V[01] )?LLM engine"
 )
-_EXPORT = re.compile(r"(?:.{0,120}?[$#%>]\s+)?export\s+([A-Za-z_]\w{0,80})=(.*)$")
-_CALL_LEAD = re.compile(
+_EXPORT = lazy(r"(?:.{0,120}?[$#%>]\s+)?export\s+([A-Za-z_]\w{0,80})=(.*)$")
+_CALL_LEAD = lazy(
     r"\s*(?:\([^()]{0,60}\)\s*|\[[^\]]{0,60}\]:?\s*|>>>\s*|In\s\[\d+\]:\s*|-*>\s*\d*\s+|\d+\s+)*"
     r"(?:[\w.]{1,80}\s*=\s*|return\s+)?(?:await\s+)?$"
 )
-_FRAME = re.compile(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
-_NOT_USERS = re.compile(r"(?:site|dist)-packages|/vllm/(?:entrypoints|engine|v1|executor|worker|benchmarks)/")
-_DESCRIBED = re.compile(r"\s*(?:Args|Command|Image):(?:\s|$)")
+_FRAME = lazy(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
+_NOT_USERS = lazy(r"(?:site|dist)-packages|/vllm/(?:entrypoints|engine|v1|executor|worker|benchmarks)/")
+_DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)")
 WORDS = (
     "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
     "environment:", "env:", "vLLM API server version", "LLM engine",
 )  # fmt: skip
 """Literals without which a line neither begins a command nor tells that the server starts."""
-_YAML_LINE = re.compile(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
+_YAML_LINE = lazy(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
 
 
 class CommandFinder:
@@ -242,7 +242,7 @@ class CommandFinder:
 
     def _found(self, line: int, command: Command) -> None:
         if self._exports:
-            command = replace(command, environment=tuple({**self._exports, **dict(command.environment)}.items()))
+            command = command._replace(environment=tuple({**self._exports, **dict(command.environment)}.items()))
         known = self._next or self._current
         if command.form == "python" and known is not None and known[1].form != "python":
             return  # a traceback shows code below the command that was typed

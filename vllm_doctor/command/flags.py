@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from vllm_doctor.patterns import lazy
 
 MODEL = "--model"
 
@@ -52,21 +53,21 @@ SHORT = {
 """Short forms, for when the flag table does not have them."""
 
 # Flags that need no value, for when the flag table does not know them.
-_SWITCH = re.compile(
+_SWITCH = lazy(
     r"--(?:enable|disable|no|use|skip|trust|enforce|allow|log|calculate|return|multi|ray|worker-use|engine-use)-.+"
     r"|--(?:async-scheduling|language-model-only|headless|h|help|version)"
 )
-_NO_SWITCH = re.compile(
+_NO_SWITCH = lazy(
     r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.+=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
 )
 _SEVERAL = frozenset({
     "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
     "--cudagraph-capture-sizes", "--logits-processors", "--middleware", "--api-key",
 })  # fmt: skip
-_FLAG = re.compile(r"--[A-Za-z]|-[A-Za-z]")
-_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
-_INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_FLAG = lazy(r"--[A-Za-z]|-[A-Za-z]")
+_HUMAN = lazy(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
+_INTEGER = lazy(r"[-+]?\d+", re.ASCII)
+_FLOAT = lazy(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MAX_DIGITS = 400
 
@@ -76,15 +77,12 @@ def is_flag(text: str) -> bool:
     return bool(_FLAG.match(text))
 
 
-@lru_cache(maxsize=1)
-def table() -> Lookup:
-    """The flag table's lookup, which knows unambiguous beginnings (`--gpu-memory-util`) too."""
+@lru_cache(maxsize=1024)
+def known_flag(name: str) -> FlagInfo | None:
+    """The flag table's entry, found by unambiguous beginnings (`--gpu-memory-util`) too."""
     from vllm_doctor import flags  # noqa: PLC0415 - the table is read only when a command is
 
-    def find(name: str) -> FlagInfo | None:
-        return flags.lookup(name) or flags.accepted(name)
-
-    return lru_cache(maxsize=1024)(find)
+    return flags.lookup(name) or flags.accepted(name)
 
 
 def canonical_by(lookup: Lookup) -> Canonical:
@@ -97,8 +95,7 @@ def canonical_by(lookup: Lookup) -> Canonical:
     return canonical
 
 
-@dataclass(frozen=True)
-class Spelling:
+class Spelling(NamedTuple):
     """What a flag as typed means: `--a.b` is `name="--a"`, `path="b"`; `known` says that the table has it."""
 
     name: str
@@ -109,7 +106,7 @@ class Spelling:
 
 def spell(typed: str, canonical: Canonical | None = None) -> Spelling:
     """Read a flag as typed, without its value."""
-    known = canonical or canonical_by(table())
+    known = canonical or canonical_by(known_flag)
     base, _, path = typed.partition(".")
     if base.startswith("--"):
         base = "--" + base[2:].replace("_", "-")

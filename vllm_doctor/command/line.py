@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from vllm_doctor.command.flags import (
     MODEL,
@@ -19,12 +18,12 @@ from vllm_doctor.command.flags import (
     Spelling,
     canonical_by,
     keyword_of,
+    known_flag,
     read_json,
     read_typed,
     same,
     several,
     spell,
-    table,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ Entry = Literal["serve", "module", "image", "call", "file"]
 """What takes the arguments: `vllm serve`, `python -m`, an image's entrypoint, a Python call, a YAML file."""
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """One word: the text as typed, and the value vLLM gets.
 
     The value is None when only the shell or Python knows it (`$MODEL`, `args.model`).
@@ -53,8 +51,7 @@ class Word:
         return cls(shlex.quote(value), value, gap)
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """A flag with its values, or (without a flag) a positional word.
 
     `glue` stands between flag and value: a space, `=`, or nothing (`-O3`).
@@ -82,8 +79,7 @@ class Option:
         return (joined, *self.values[1:])
 
 
-@dataclass(frozen=True)
-class Outer:
+class Outer(NamedTuple):
     """What stands around a command that is itself one quoted word: `bash -c '…'`."""
 
     before: tuple[Word, ...]
@@ -95,12 +91,11 @@ class Outer:
         """The inner command as one word, in the quotes the user chose."""
         if self.quote != '"':
             return Word.quoted(join(words, multiline=multiline), self.gap)
-        inner = (replace(word, text=_in_double_quotes(word)) for word in words)
+        inner = (word._replace(text=_in_double_quotes(word)) for word in words)
         return Word(f'"{join(inner, multiline=multiline)}"', None, self.gap)
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """What a form other than a shell's keeps beside the options.
 
     `key` is where the arguments stand (`command`, `args`), `style` how (`list`, `flow`, `block`, `string`);
@@ -120,8 +115,7 @@ class Document:
     variables: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command that starts vLLM.
 
     `before` are the words up to vLLM's arguments, `after` those behind them. In `before`, `start` is where
@@ -140,10 +134,10 @@ class Command:
     program: int = 0
     container: int | None = None
     outer: Outer | None = None
-    document: Document = field(default_factory=Document)
+    document: Document = Document()
     complete: bool = True
     reconstructed: bool = False
-    lookup: Lookup = field(default_factory=table, repr=False, compare=False)
+    lookup: Lookup = known_flag
 
     # What it says
 
@@ -259,8 +253,8 @@ class Command:
 
     def masked(self, mask: Callable[[str], str]) -> Command:
         """The same command with what `mask` hides in its values hidden, before any quoting stands in its way."""
-        return replace(self, options=tuple(
-            replace(option, values=tuple(_masked(word, mask) for word in option.values)) for option in self.options))
+        return self._replace(options=tuple(
+            option._replace(values=tuple(_masked(word, mask) for word in option.values)) for option in self.options))
 
     def words(self) -> tuple[Word, ...]:
         """All words of the command line (of the inner one, where it is quoted as a whole)."""

@@ -7,17 +7,17 @@ what stands behind must be arguments.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.shell import may_start, parse_shell
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from vllm_doctor.command.flags import Lookup
     from vllm_doctor.command.line import Command
 
-_PROMPT = re.compile(
+_PROMPT = lazy(
     r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*"
     r"(?:[\w.+-]{1,64}@[\w.-]{1,64}(?:[:\s][^\n$#%>|]{0,200})?[$#%>]\s*"
     r"|\[[^\]\n]{1,120}\]\s?[$#%>]\s*"
@@ -27,7 +27,7 @@ _PROMPT = re.compile(
     r"|[\u276f\u279c$#%>]\s+|\++\s+"
     r"|In\s\[\d{1,5}\]:\s!?|!(?=\w))"
 )
-_LABEL = re.compile(
+_LABEL = lazy(
     r"(?:[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+)(?P<quote>[\"'`]?)"
 )
 _PROGRAMS = frozenset(
@@ -87,17 +87,16 @@ _PROGRAMS = frozenset(
         "py-spy",
     ]
 )
-_FIRST_WORD = re.compile(r"\s*(?P<word>[^\s=]{1,400})(?P<equals>=?)")
-_WRAPPER = re.compile(r"[\w./=:@%+,~$-]+")
-_ASSIGNED = re.compile(r"[A-Z_][A-Z0-9_]*")
-_PYTHON = re.compile(r"python[\d.]*")
-_USAGE = re.compile(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
+_FIRST_WORD = lazy(r"\s*(?P<word>[^\s=]{1,400})(?P<equals>=?)")
+_WRAPPER = lazy(r"[\w./=:@%+,~$-]+")
+_ASSIGNED = lazy(r"[A-Z_][A-Z0-9_]*")
+_PYTHON = lazy(r"python[\d.]*")
+_USAGE = lazy(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
 _MAX_LABELS = 12
 _MAX_LABELLED = 16 * 1024
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(NamedTuple):
     """Where a command begins, where it ends (before a quote around it), and whether a prompt told."""
 
     start: int

@@ -5,20 +5,19 @@ The call is read as text. What is no literal (`args.model`) is kept as written a
 
 from __future__ import annotations
 
-import re
-
-from vllm_doctor.command.flags import Lookup, table
+from vllm_doctor.command.flags import Lookup, known_flag
 from vllm_doctor.command.line import Command, Document, Option, Word, compact
 from vllm_doctor.literals import Repr, read_value
+from vllm_doctor.patterns import lazy
 
-CALL = re.compile(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
+CALL = lazy(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
 """Where a call that starts vLLM may stand."""
 
-_STRING = re.compile(r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')")
-_NAME = re.compile(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
-_KEYWORD = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
-_LEAD = re.compile(r"(?:(?<![\w.])[A-Za-z_][\w.]{0,80}\s*=\s*)?(?:await\s+)?$")
-_MARK = re.compile(r"[\"'()\[\]{},#]")
+_STRING = lazy(r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')")
+_NAME = lazy(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
+_KEYWORD = lazy(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
+_LEAD = lazy(r"(?:(?<![\w.])[A-Za-z_][\w.]{0,80}\s*=\s*)?(?:await\s+)?$")
+_MARK = lazy(r"[\"'()\[\]{},#]")
 _MAX_CHARACTERS = 16 * 1024
 
 
@@ -43,7 +42,7 @@ def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
         options=options,
         document=Document(callee=match.group()[:-1], lead=lead.group().lstrip() if lead else "", tail=closing + rest),
         complete=complete,
-        lookup=lookup or table(),
+        lookup=lookup or known_flag,
     )
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from vllm_doctor.command.flags import is_flag
 from vllm_doctor.command.line import Word, join
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from vllm_doctor.command.line import Command
 
-_PLAIN = re.compile(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
+_PLAIN = lazy(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
+_NUMBER = lazy(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
 
 

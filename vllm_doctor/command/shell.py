@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from vllm_doctor.command.flags import Lookup, canonical_by, is_flag, spell, table, takes
+from vllm_doctor.command.flags import Lookup, canonical_by, is_flag, known_flag, spell, takes
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 64 * 1024
 """A longer text is no command anyone typed."""
 
-PROGRAM = re.compile(
+PROGRAM = lazy(
     r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
     r"|-m[\"']?,?\s*[\"']?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
 )
 """vLLM's own programs, as they stand in a command."""
 
-_CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
+_CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
 
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ASSIGNMENT = lazy(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
-_INTERPRETER = re.compile(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$")
+_INTERPRETER = lazy(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 # Options of `docker run` that take no value; every other one takes the next word.
-_CONTAINER_SWITCH = re.compile(
+_CONTAINER_SWITCH = lazy(
     r"-[ditPq]+|--(?:rm|detach|interactive|tty|init|privileged|publish-all|read-only|oom-kill-disable|no-healthcheck"
     r"|sig-proxy|disable-content-trust|quiet|replace|tls-verify|rmi)"
 )
 _MAX_QUOTED = 1  # a shell in a shell
-_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
-_BOOLEAN_WORD = re.compile(r"true|false", re.IGNORECASE)
-_FOLDED_LEVEL = re.compile(r"-O(=?)(\S+)")
+_DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
+_BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
+_FOLDED_LEVEL = lazy(r"-O(=?)(\S+)")
 
 
 def may_start(text: str) -> bool:
@@ -57,12 +57,12 @@ def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
     if len(text) > MAX_CHARACTERS or not may_start(text):
         return None
     tokens, complete = split(_continued(text))
-    return _parse_tokens(tokens, complete=complete, lookup=lookup or table(), depth=0)
+    return _parse_tokens(tokens, complete=complete, lookup=lookup or known_flag, depth=0)
 
 
 def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
     """The command of an argument list; None when it does not start vLLM."""
-    return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or table(), depth=0)
+    return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or known_flag, depth=0)
 
 
 def _continued(text: str) -> str:
@@ -77,7 +77,7 @@ def _parse_tokens(tokens: list[Token], *, complete: bool, lookup: Lookup, depth:
             continue
         command = _simple(tokens, start, index, lookup, depth)
         if command is not None:
-            return replace(command, complete=complete and command.complete)
+            return command._replace(complete=complete and command.complete)
         start = index + 1
     return None
 
@@ -106,8 +106,8 @@ def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: in
     if inner is None or inner.outer is None:
         return inner
     lead, after = _around(tokens, start, stop)
-    outer = replace(inner.outer, before=(*lead, *inner.outer.before), after=(*inner.outer.after, *after))
-    return replace(inner, outer=outer)
+    outer = inner.outer._replace(before=(*lead, *inner.outer.before), after=(*inner.outer.after, *after))
+    return inner._replace(outer=outer)
 
 
 def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
@@ -120,8 +120,7 @@ def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...
     return tuple(t.word for t in tokens[first:start]), tuple(t.word for t in tokens[stop:last])
 
 
-@dataclass(frozen=True)
-class _Located:
+class _Located(NamedTuple):
     entry: Entry
     program: int  # the first word of vLLM's program (or of the arguments, for an image's entrypoint)
     arguments: int
@@ -241,11 +240,11 @@ def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | 
             quote = '"'
         tokens, complete = split(_continued(text))
         if quote == '"':
-            tokens = [replace(t, word=replace(t.word, value=None)) if "$" in t.word.text else t for t in tokens]
+            tokens = [t._replace(word=t.word._replace(value=None)) if "$" in t.word.text else t for t in tokens]
         inner = _parse_tokens(tokens, complete=complete, lookup=lookup, depth=depth + 1)
         if inner is not None and inner.outer is None:
             outer = Outer(tuple(words[:index]), tuple(words[index + 1 :]), quote, word.gap)
-            return replace(inner, outer=outer)
+            return inner._replace(outer=outer)
     return None
 
 
@@ -264,7 +263,7 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
         if not is_flag(typed):
             last = options[-1] if options else None
             if positional and last is not None and _may_grow(last, word, lookup):
-                options[-1] = replace(last, values=(*last.values, word))
+                options[-1] = last._replace(values=(*last.values, word))
             else:
                 positional = True
                 options.append(Option(None, (word,)))

@@ -6,21 +6,21 @@ its value is unknown.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.command.line import Word
+from vllm_doctor.patterns import lazy
 
-_GAP = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
-_OPERATOR = re.compile(r"\n|\d*>&\d*-?|\d*<&\d*-?|&>>?|\d*>>|\d*>\||\d*>|<<<|<<-?|\d*<|&&|\|\||\|&|;;|[;|&()]")
-_PLAIN = re.compile(r"[^ \t\r\n\"'\\$`;|&()<>]+")
-_SINGLE = re.compile(r"'([^']*)('?)")
-_DOUBLE_PLAIN = re.compile(r"[^\"\\$`]+")
-_EXPANSION = re.compile(r"\$(?:\w+|[@*#?$!-]|\{[^}\n]*\}?)")
+_PARENTHESIS = lazy(r"[()]")
+_GAP = lazy(r"(?:[ \t\r]|\\\r?\n)+")
+_OPERATOR = lazy(r"\n|\d*>&\d*-?|\d*<&\d*-?|&>>?|\d*>>|\d*>\||\d*>|<<<|<<-?|\d*<|&&|\|\||\|&|;;|[;|&()]")
+_PLAIN = lazy(r"[^ \t\r\n\"'\\$`;|&()<>]+")
+_SINGLE = lazy(r"'([^']*)('?)")
+_DOUBLE_PLAIN = lazy(r"[^\"\\$`]+")
+_EXPANSION = lazy(r"\$(?:\w+|[@*#?$!-]|\{[^}\n]*\}?)")
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A word, or an operator (`|`, `>`, `;`, a line end) or comment."""
 
     word: Word
@@ -118,7 +118,7 @@ def _expansion(text: str, pos: int) -> tuple[int, bool]:
         return (len(text) if end < 0 else end + 1), False
     if text.startswith("$(", pos):
         depth = 0
-        for mark in re.compile(r"[()]").finditer(text, pos):
+        for mark in _PARENTHESIS.finditer(text, pos):
             depth += 1 if mark.group() == "(" else -1
             if depth == 0:
                 return mark.end(), False

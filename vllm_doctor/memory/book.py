@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from vllm_doctor import solver
 from vllm_doctor.memory.era import era_of, release
@@ -16,13 +15,11 @@ TOLERANCE = 0.03  # GiB; several printed numbers, each off by up to 0.005
 _MOST = 1e15  # no quantity of a log is larger
 
 
-@dataclass
 class Book:
     """The facts of one start as quantities: total, budget, KV cache, activations, and where each is from."""
 
-    facts: Facts
-
-    def __post_init__(self) -> None:
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
         self.version = release(self.facts.get("vllm_version"))
         self.block_size = max(1, int(self.number("block_size") or DEFAULT_BLOCK_SIZE))
         self.engine = self._engine()

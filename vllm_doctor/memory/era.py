@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Era:
+class Era(NamedTuple):
     """How a release counts (section 1 of the memory ledger)."""
 
     counts_others: bool  # what other processes hold is taken from this instance's budget

@@ -10,8 +10,6 @@ bytes; all is per GPU. Which parts a release counts as its own is in `_Era`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from vllm_doctor.memory.book import TOLERANCE, Book, Facts
 from vllm_doctor.memory.parts import Memory, Origin, Part
 
@@ -24,13 +22,13 @@ def ledger(facts: Facts) -> Memory | None:
     return memory if memory is not None and memory.parts else None
 
 
-@dataclass
 class _Ledger:
     """Works out one ledger."""
 
-    book: Book
-    parts: list[Part] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.parts: list[Part] = []
+        self.notes: list[str] = []
 
     def build(self) -> Memory | None:
         """The ledger the facts allow: at an out of memory, at the check of free memory, or of the budget."""

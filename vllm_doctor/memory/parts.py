@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Origin = Literal["log", "computed", "estimated"]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One holder of memory. `origin`: read from the log, computed from it exactly, or estimated.
 
     Names: weights, activations, non_torch, cuda_graphs, kv_cache, other_processes, reserved_unallocated,
@@ -22,8 +20,7 @@ class Part:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """The ledger of one GPU. With a total, the parts sum to it; a KV cache below zero is what is lacking.
 
     `device_gib` and `budget_gib` are None when the log does not tell them; `note` says in words what was

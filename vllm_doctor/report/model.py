@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from vllm_doctor.memory import Memory
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """The log: its name, size, the starts of the server in it, and the one the report is about."""
 
     path: str
@@ -21,31 +20,31 @@ class Source:
     run: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """A line of the log."""
 
     line: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unexplained:
+class Unexplained(NamedTuple):
     """The error block shown when no rule knows the cause."""
 
     line: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Fix(NamedTuple):
     """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected."""
 
     id: str
     title: str
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = _NOTHING
     unset: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = _NOTHING
     action: str | None = None
     steps: tuple[str, ...] = ()
     command: str | None = None
@@ -54,11 +53,10 @@ class Fix:
     cost: str = ""
     safety: str = "review"
     verify: str = ""
-    proof: Mapping[str, Any] = field(default_factory=dict)
+    proof: Mapping[str, Any] = _NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One rule that fired."""
 
     id: str
@@ -75,8 +73,7 @@ class Finding:
     recovered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a log says: the status of its last (or chosen) run, the facts, the findings, the cause first."""
 
     source: Source

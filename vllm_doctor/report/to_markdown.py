@@ -5,7 +5,6 @@ Everything a template prints is escaped (`finalize`), as autoescape does for HTM
 
 from __future__ import annotations
 
-import dataclasses
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -87,19 +86,17 @@ def _link(address: str) -> Raw:
 def _shortened(report: Report, characters: int, most: int) -> Report:
     """The report with no text longer than that and at most so many of each."""
     unexplained = report.unexplained
-    return dataclasses.replace(
-        report,
+    return report._replace(
         facts={}, facts_at={}, derived={},
         findings=tuple(_short_finding(finding, characters, most) for finding in report.findings[:most]),
-        unexplained=unexplained and dataclasses.replace(unexplained, text=_cut(unexplained.text, characters)),
+        unexplained=unexplained and unexplained._replace(text=_cut(unexplained.text, characters)),
         notes=(*(_cut(note, characters) for note in report.notes[:most]), "Shortened to fit in a summary of 1 MiB."),
     )
 
 
 def _short_finding(finding: Finding, characters: int, most: int) -> Finding:
-    return dataclasses.replace(
-        finding, title=_cut(finding.title, characters), explanation=_cut(finding.explanation, characters),
-        evidence=tuple(dataclasses.replace(item, text=_cut(item.text, characters)) for item in finding.evidence[:most]),
+    return finding._replace(title=_cut(finding.title, characters), explanation=_cut(finding.explanation, characters),
+        evidence=tuple(item._replace(text=_cut(item.text, characters)) for item in finding.evidence[:most]),
         fixes=tuple(_short_fix(fix, characters, most) for fix in finding.fixes[:most]), links=finding.links[:most])
 
 
@@ -111,7 +108,7 @@ def _short_fix(fix: Fix, characters: int, most: int) -> Fix:
     if len(outline.change(fix)[1]) > characters:
         short |= {"command": None, "patch": None, "flags": {}, "env": {}, "unset": ()}
         steps += (_TOO_LONG,)
-    return dataclasses.replace(fix, steps=steps, **short)
+    return fix._replace(steps=steps, **short)
 
 
 def _cut(text: str, characters: int) -> str:

@@ -5,17 +5,16 @@ Their marks of groups and sections hold no message and are dropped; the time sta
 
 from __future__ import annotations
 
-import re
-
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.peeled import Peeled
 from vllm_doctor.wrappers.timestamps import STAMP
 
-_GH_VIEW = re.compile(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$)")
-_GH_MARK = re.compile(r"##\[(?P<kind>[a-z-]{1,20})\]")
-_SECTION = re.compile(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{1,200}(?:\[[^\]]{0,200}\])?")
-_GITLAB_BARE = re.compile(r"[0-9a-f]{2}[OE](?: |\+|$)")
-_JENKINS = re.compile(rf"\[{STAMP}\](?: |$)")
-_BUILDKITE = re.compile(r"_bk;t=\d{13}[\x07\u2407]?")
+_GH_VIEW = lazy(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$)")
+_GH_MARK = lazy(r"##\[(?P<kind>[a-z-]{1,20})\]")
+_SECTION = lazy(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{1,200}(?:\[[^\]]{0,200}\])?")
+_GITLAB_BARE = lazy(r"[0-9a-f]{2}[OE](?: |\+|$)")
+_JENKINS = lazy(rf"\[{STAMP}\](?: |$)")
+_BUILDKITE = lazy(r"_bk;t=\d{13}[\x07\u2407]?")
 
 
 def gh_run_view(text: str) -> Peeled | None:

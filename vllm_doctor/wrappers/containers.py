@@ -6,16 +6,15 @@ evidence (peeled.py).
 
 from __future__ import annotations
 
-import re
-
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.kubernetes import REPLICA
 from vllm_doctor.wrappers.peeled import Peeled
 
-_COMPOSE = re.compile(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
-_INDEXED = re.compile(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
-_CELL = re.compile(r"[^%]*[^%\s]?\s\|(?:\s|$)")
-_PM2 = re.compile(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
-_SUPERVISOR = re.compile(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
+_COMPOSE = lazy(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
+_INDEXED = lazy(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
+_CELL = lazy(r"[^%]*[^%\s]?\s\|(?:\s|$)")
+_PM2 = lazy(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
+_SUPERVISOR = lazy(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 
 
 def compose(text: str) -> Peeled | None:

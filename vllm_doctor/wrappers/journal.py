@@ -5,12 +5,11 @@ Their lines name a host and a program. Only what follows both is the message.
 
 from __future__ import annotations
 
-import re
-
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.peeled import Peeled
 from vllm_doctor.wrappers.timestamps import HOST_AND_PROGRAM, STAMP, stamped
 
-_SHORT = re.compile(
+_SHORT = lazy(
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
     r"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z+-][\w:]{1,5}|\d{10}\.\d{6}|\[ *\d+\.\d{6}\])"
     r"(?= [\w.-])"
@@ -24,8 +23,8 @@ def journald(text: str) -> Peeled | None:
     return Peeled("journald", text[c.end() :], f"{c['host']} {c['prog']}") if c else None
 
 
-_PRI = re.compile(r"<\d{1,3}>")
-_RFC5424 = re.compile(
+_PRI = lazy(r"<\d{1,3}>")
+_RFC5424 = lazy(
     rf"1 (?:{STAMP}|-) (?P<host>\S{{1,255}}) (?P<app>\S{{1,48}}) (?P<pid>\S{{1,128}}) \S{{1,32}}"
     r" (?:-|(?:\[[^\]]{0,2000}\])+)(?: \ufeff?|$)"
 )

@@ -6,10 +6,10 @@ object that vLLM or a client printed (a request, a configuration) is a message i
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from vllm_doctor.log_head import LOG_HEAD
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.peeled import Peeled
 
 _DOCKER_PART = 16 * 1024  # Docker's json-file driver splits a longer message at 16 KiB
@@ -36,8 +36,8 @@ _LEVELS = {
     "WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "CRIT": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO",
     "10": "DEBUG", "20": "INFO", "30": "WARNING", "40": "ERROR", "50": "CRITICAL",
 }  # fmt: skip
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_CUT_JSON = re.compile(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
+_SURROGATE = lazy("[\ud800-\udfff]")
+_CUT_JSON = lazy(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
 
 
 def _text_of(value: Any) -> str | None:

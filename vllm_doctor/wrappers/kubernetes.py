@@ -6,25 +6,24 @@ own first word, so it needs evidence (peeled.py).
 
 from __future__ import annotations
 
-import re
-
 from vllm_doctor.log_head import LOG_HEAD, VLLM_PROCESS
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.peeled import Peeled
 from vllm_doctor.wrappers.timestamps import STAMP
 
-_POD_PREFIX = re.compile(r"\[pod/(?P<name>[^\]\s]{1,300})\](?: |$)")
-_KUBETAIL = re.compile(r"\[(?P<name>[a-z0-9][a-z0-9.-]*-[a-z0-9]{5}(?: [a-z0-9][\w-]*)?)\] ")
-_POD = re.compile(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,240}-(?:[a-z0-9]{5}|\d{1,4})) ")
-REPLICA = re.compile(r".+-(?=[a-z]*\d)[0-9a-f]{6,10}-[a-z0-9]{5}$")
-_CONTAINER = re.compile(r"(?P<name>[a-z][a-z0-9-]{0,62}) ")
-_GKE = re.compile(
+_POD_PREFIX = lazy(r"\[pod/(?P<name>[^\]\s]{1,300})\](?: |$)")
+_KUBETAIL = lazy(r"\[(?P<name>[a-z0-9][a-z0-9.-]*-[a-z0-9]{5}(?: [a-z0-9][\w-]*)?)\] ")
+_POD = lazy(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,240}-(?:[a-z0-9]{5}|\d{1,4})) ")
+REPLICA = lazy(r".+-(?=[a-z]*\d)[0-9a-f]{6,10}-[a-z0-9]{5}$")
+_CONTAINER = lazy(r"(?P<name>[a-z][a-z0-9-]{0,62}) ")
+_GKE = lazy(
     rf"(?P<level>DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY) {STAMP} "
     r"(?P<labels>(?:\[[\w./]{1,80}: [^\]]{0,200}\] ?)*)"
 )
-_LEVELLESS = re.compile(rf"((?:{VLLM_PROCESS} )?)(\[[\w./-]+\.py:\d+\] )")
-_STREAM = re.compile(r"(?P<name>[\w.-]+/[\w./$\[\]-]+) ")
-_LOKI = re.compile(r"\{(?:\w+=\"[^\"]{0,200}\"(?:, ?)?)+\} ")
-_LOKI_NAME = re.compile(r"\b(?:pod|container|instance|app)=\"([^\"]*)\"")
+_LEVELLESS = lazy(rf"((?:{VLLM_PROCESS} )?)(\[[\w./-]+\.py:\d+\] )")
+_STREAM = lazy(r"(?P<name>[\w.-]+/[\w./$\[\]-]+) ")
+_LOKI = lazy(r"\{(?:\w+=\"[^\"]{0,200}\"(?:, ?)?)+\} ")
+_LOKI_NAME = lazy(r"\b(?:pod|container|instance|app)=\"([^\"]*)\"")
 
 
 def kubectl_prefix(text: str) -> Peeled | None:

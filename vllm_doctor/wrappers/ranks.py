@@ -5,23 +5,22 @@ What they name becomes the line's source. vLLM's own process prefix in front of 
 
 from __future__ import annotations
 
-import re
-
 from vllm_doctor.log_head import VLLM_PROCESS
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.peeled import Peeled
 
-_RAY = re.compile(
+_RAY = lazy(
     rf"(?P<keep>(?:{VLLM_PROCESS} )?)\((?P<who>(?:(?P<name>[A-Za-z_][\w.:<>-]{{0,120}}) )?(?:rank=\d+ )?pid=[\w-]+"
     r"|raylet|autoscaler [+\dhms]+|gcs_server)(?P<ip>, ip=[\w.:-]+)?\)(?: |$)"
 )
-_VLLM_ONLY = re.compile(VLLM_PROCESS)
-_RAY_NAME = re.compile(r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer)")
-_REPEATED = re.compile(r" ?\[repeated \d+x across (?:the )?(?:all nodes|cluster)\](?: \(Ray deduplicates.*)?$")
-_TORCH_RANK = re.compile(r"\[(?P<rank>rank\d{1,5})\]:(?: |(?=\S)|$)|\[(?P<role>(?!rank)[A-Za-z][\w-]{0,40}\d{1,5})\]:")
-_MPI = re.compile(r"\[(?:[\w.@-]{1,200}@)?\d+,(?P<rank>\d+)\]<std(?P<stream>out|err)>:(?P<v5> ?)")
-_SRUN = re.compile(r" {0,5}(?P<rank>\d{1,5}): ")
-_SRUN_EMPTY = re.compile(r" {0,5}(?P<rank>\d{1,5}):$")
-_DJL = re.compile(r"\[?(?:INFO|WARN|ERROR|DEBUG) *\]? PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
+_VLLM_ONLY = lazy(VLLM_PROCESS)
+_RAY_NAME = lazy(r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer)")
+_REPEATED = lazy(r" ?\[repeated \d+x across (?:the )?(?:all nodes|cluster)\](?: \(Ray deduplicates.*)?$")
+_TORCH_RANK = lazy(r"\[(?P<rank>rank\d{1,5})\]:(?: |(?=\S)|$)|\[(?P<role>(?!rank)[A-Za-z][\w-]{0,40}\d{1,5})\]:")
+_MPI = lazy(r"\[(?:[\w.@-]{1,200}@)?\d+,(?P<rank>\d+)\]<std(?P<stream>out|err)>:(?P<v5> ?)")
+_SRUN = lazy(r" {0,5}(?P<rank>\d{1,5}): ")
+_SRUN_EMPTY = lazy(r" {0,5}(?P<rank>\d{1,5}):$")
+_DJL = lazy(r"\[?(?:INFO|WARN|ERROR|DEBUG) *\]? PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
 
 
 def ray(text: str) -> Peeled | None:

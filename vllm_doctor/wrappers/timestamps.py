@@ -6,19 +6,18 @@ Timestamper, Kaggle's seconds) is one only before a log line.
 
 from __future__ import annotations
 
-import re
-
+from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.peeled import Peeled
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
-_ISO = re.compile(STAMP)
-_CRI = re.compile(r" (?P<stream>stdout|stderr) (?P<tag>[FP])(?::\w+)?(?: |$)")
+_ISO = lazy(STAMP)
+_CRI = lazy(r" (?P<stream>stdout|stderr) (?P<tag>[FP])(?::\w+)?(?: |$)")
 PART_WORDS = ("stdout P", "stderr P")
 """Literals of which every part of a containerd message but the last holds one."""
-_GITLAB = re.compile(r" [0-9a-f]{2}[OE](?: |\+|$)")
-HOST_AND_PROGRAM = re.compile(r" (?P<host>[\w.-]{1,255}) (?P<prog>[A-Za-z(][^\s\[\]:]{0,80}(?:\[\d+\])?): ?")
+_GITLAB = lazy(r" [0-9a-f]{2}[OE](?: |\+|$)")
+HOST_AND_PROGRAM = lazy(r" (?P<host>[\w.-]{1,255}) (?P<prog>[A-Za-z(][^\s\[\]:]{0,80}(?:\[\d+\])?): ?")
 # A program's own format that begins with a time stamp: `… - name - INFO - msg`, Rust's `…Z  INFO crate::mod: msg`.
-_OWN_FORMAT = re.compile(r" (?:[-|:,\[] | {0,2}(?:TRACE|DEBUG|INFO|WARN|ERROR) [a-z_][\w:]*[:{] )")
+_OWN_FORMAT = lazy(r" (?:[-|:,\[] | {0,2}(?:TRACE|DEBUG|INFO|WARN|ERROR) [a-z_][\w:]*[:{] )")
 
 
 def stamped(text: str) -> Peeled | None:
@@ -41,14 +40,14 @@ def stamped(text: str) -> Peeled | None:
     return Peeled(name, text[end + 1 :])
 
 
-_CLOCK = re.compile(
+_CLOCK = lazy(
     r"(?P<open>\[)?(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{4},?)[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?"
     r"(?(open)\])(?= |$)|\d{1,6}\.\d+s(?:\t| )\d{1,6}(?=[ \t]|$)"
 )
 # loguru and FastChat, which catch a worker's standard error.
-_CAUGHT = re.compile(
+_CAUGHT = lazy(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})? \| (?:INFO|ERROR|WARNING) +\| (?:stderr|stdout) \| ?")
-_HF_ENDPOINT = re.compile(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
+_HF_ENDPOINT = lazy(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
 
 
 def clock(text: str) -> Peeled | None:
