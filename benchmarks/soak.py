@@ -145,6 +145,7 @@ def soak(minutes: float, per_second: int, every: float = 5.0) -> dict[str, Any]:
             process.sample()
         watch.stdin.close()
         collector.join()
+        watch.stdout.close()
         status = watch.wait()
         verdict = time.monotonic() - now
         stderr.seek(0)

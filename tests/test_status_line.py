@@ -119,7 +119,7 @@ def test_there_is_none_where_it_is_not_wanted(feed) -> None:
     ("text", False, True, "dumb", False),
     ("text", False, True, None, False),
 ])
-def test_when_it_is_wanted(monkeypatch, format_, quiet, tty, term, wanted) -> None:  # noqa: PLR0917 - one case a row
+def test_when_it_is_wanted(monkeypatch, *, format_, quiet, tty, term, wanted) -> None:
     monkeypatch.setattr("sys.stderr", type("Stderr", (), {"isatty": lambda self: tty})())
     monkeypatch.delenv("TERM", raising=False)
     if term:
