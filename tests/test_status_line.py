@@ -14,7 +14,7 @@ from terminal import Terminal
 from vllm_doctor.cli.voice import Voice
 from vllm_doctor.options import Options
 from vllm_doctor.phases import PHASES
-from vllm_doctor.rules import builtin
+from vllm_doctor.rule_index import builtin
 from vllm_doctor.start_progress import StartProgress
 
 WATCH = f"{sys.executable} -m vllm_doctor watch"
