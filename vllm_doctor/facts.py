@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from vllm_doctor.literals import Repr, read_pairs, read_value
@@ -95,13 +94,13 @@ def _number(text: str, factor: float) -> float | None:
         return None
 
 
-@dataclass(slots=True)
 class _Seen:
     """All observations of one fact in one run: the merged value, and the first and last few."""
 
-    value: Any
-    first: list[Fact] = field(default_factory=list)
-    last: list[Fact] = field(default_factory=list)
+    def __init__(self, fact: Fact) -> None:
+        self.value = fact.value
+        self.first = [fact]
+        self.last: list[Fact] = []
 
 
 class FactStore:
@@ -122,7 +121,7 @@ class FactStore:
         fact = Fact(name, value, line, rank)
         seen = self._seen.get(name)
         if seen is None:
-            self._seen[name] = _Seen(value, [fact])
+            self._seen[name] = _Seen(fact)
             return fact
         seen.value = _merge(definition.merge, seen.value, value)
         if len(seen.first) < _KEEP:
