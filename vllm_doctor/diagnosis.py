@@ -7,7 +7,6 @@ report however they are cut.
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterable
 from typing import IO, Any
@@ -22,6 +21,7 @@ from vllm_doctor.match import Hit, Hits, Matcher, Waiting
 from vllm_doctor.notes import OMISSION, Reading, notes, recognised
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
+from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
 from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
@@ -29,7 +29,7 @@ from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
 
 # uvicorn's line of a request that went well: most of a busy server's log, and nothing else can stand in it.
-_SERVED = re.compile(r'(?:\(APIServer(?:_\d+)? pid=\d+\) )?INFO: {1,8}[\w.:\[\]-]+ - '
+_SERVED = lazy(r'(?:\(APIServer(?:_\d+)? pid=\d+\) )?INFO: {1,8}[\w.:\[\]-]+ - '
                      r'"[A-Z]+ [^"\s]{1,300} HTTP/\d(?:\.\d)?" 20\d \w+')
 _KEEP_RUNS = 16
 _OMISSION_WIDTH = 60

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vllm_doctor.literals import Repr, read_pairs, read_value
+from vllm_doctor.patterns import lazy
 
 _UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
-_QUANTITY = re.compile(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
-_INTEGER = re.compile(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)\s*$")
+_QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
+_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)\s*$")
 _HUMAN = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
-_VERSION = re.compile(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
+_VERSION = lazy(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
 _KEEP = 8  # observations kept at either end of a fact's list
 
@@ -180,9 +181,9 @@ class Settings(NamedTuple):
     complete: bool
 
 
-_NAMESPACE = re.compile(r"\bargs: (?=Namespace\()")
-_NON_DEFAULT = re.compile(r"\bnon-default args: (?=\{)")
-_CONFIG = re.compile(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ")
+_NAMESPACE = lazy(r"\bargs: (?=Namespace\()")
+_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)")
+_CONFIG = lazy(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ")
 
 
 def read_settings(text: str) -> Settings | None:
