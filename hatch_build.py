@@ -1,4 +1,4 @@
-"""Puts the compiled index of the rules into the wheel (see vllm_doctor/rule_index.py)."""
+"""Puts the compiled index of the rules into the wheel (see vllm_doctor/rule_compiler.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class IndexHook(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         sys.path.insert(0, self.root)
-        from vllm_doctor.rule_index import NAME, make  # noqa: PLC0415 - of the tree being built
+        from vllm_doctor.rule_compiler import make  # noqa: PLC0415 - of the tree being built
+        from vllm_doctor.rule_index import NAME  # noqa: PLC0415
 
         folder = tempfile.mkdtemp()
         path = Path(folder) / NAME

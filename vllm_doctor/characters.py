@@ -10,31 +10,33 @@ from __future__ import annotations
 import codecs
 import re
 
+from vllm_doctor.patterns import lazy
+
 CONTROLS = bytes([*range(9), *range(11, 32), 127])
-ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
+ODD = lazy("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
 _VISIBLE = {
     **{code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)},
     0x7F: 0x2421,
     **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
     0x85: 0x2424, 0x2028: 0x2424, 0x2029: 0x2424, 0xA0: 0x20, 0xFEFF: None,
 }  # fmt: skip
-_SGR = re.compile(r"\x1b\[[\d;:]*m")
-_ESCAPE = re.compile(
+_SGR = lazy(r"\x1b\[[\d;:]*m")
+_ESCAPE = lazy(
     r"\x1b(?:\[(?P<csi>[0-?]*[ -/]*[@-~])|_(?P<bk>bk;t=\d{13})\x07|[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\]\d*;?|\[[0-?]*$|[ -/]+[0-~]|[0-Z\\-~]|$)|\x9b[0-?]*[ -/]*[@-~]",
 )
 # Colours whose escape character was lost or spelled out on the way: `[0;36m(APIServer pid=1)[0;0m`, `\x1b[36m`.
-_SPELLED = re.compile(
+_SPELLED = lazy(
     r"(?:\^\[|\\x1b|\\u001b|\\033|#033|␛)?\[(?:[0-47]|2[2-9]|[34][0-79]|9[0-7]|0[0-7]|38;5;\d{1,3}|48;5;\d{1,3})"
     r"(?:;\d{1,3}){0,4}m(?!\])",
 )
 RESETS = ("[0m", "[0;0m", "[39m", "[22m")
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
+_ENTITY = lazy(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
 ENTITIES = {
     "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'", "&#34;": '"',
     "&nbsp;": " ",
 }  # fmt: skip
-_BARE_AMPERSAND = re.compile(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
+_BARE_AMPERSAND = lazy(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
 
 
 def clean(text: str) -> str:
@@ -75,10 +77,10 @@ def _unescape(text: str) -> str:
     return _ENTITY.sub(lambda m: ENTITIES[m[0]], text)
 
 
-_HANZI = re.compile(rb"[\xb0-\xf7][\xa1-\xfe]|[\xa1-\xa3][\xa1-\xfe]")
+_HANZI = lazy(rb"[\xb0-\xf7][\xa1-\xfe]|[\xa1-\xa3][\xa1-\xfe]")
 _HIGH = bytes(range(128, 256))
 _BINARY = bytes(0xB7 if code < 32 or 127 <= code <= 160 else code for code in range(256))  # a visible middle dot
-_UNFINISHED = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})$")
+_UNFINISHED = lazy(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})$")
 
 
 def sniff(head: bytes) -> tuple[str, int]:

@@ -11,23 +11,25 @@ import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
+from vllm_doctor.patterns import lazy
+
 if TYPE_CHECKING:
     from vllm_doctor.lines import Line
 
-_PROCESS = re.compile(
+_PROCESS = lazy(
     r"\s*\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*)(?: rank=(?P<rank>\d+))?(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
-_RECORD = re.compile(
+_RECORD = lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
-_UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
-_LEVEL_WORD = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
+_UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
+_LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
-_FRAME = re.compile(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
-_RAY_FRAME = re.compile(r"\s*ray::\S+\(\)?")
-_EXCEPTION = re.compile(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
-_RANK_SOURCE = re.compile(r"\brank ?(\d+)\b")
+_FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
+_RAY_FRAME = lazy(r"\s*ray::\S+\(\)?")
+_EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
+_RANK_SOURCE = lazy(r"\brank ?(\d+)\b")
 # Which releases print a prefix: vllm/logger.py and decorate_logs of each. The first that fits counts.
 _PREFIX_RELEASES = (
     ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
@@ -39,7 +41,7 @@ _PREFIX_RELEASES = (
     ("Worker", ">=0.10.2"),
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-_PYDANTIC = re.compile(r"\d+ validation errors? for \w+\s*$")
+_PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$")
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _MAX_FRAMES = 200
@@ -250,8 +252,8 @@ def _record(text: str) -> tuple[str, str, str]:
     return "", text, ""
 
 
-_PROMPT = re.compile(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
-_ENDED = re.compile(
+_PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
+_ENDED = lazy(
     r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start|"
     r"vllm(?: serve)?: error: |"
     r"api_server\.py: error: |Finished server process|Application shutdown complete|EngineDeadError|"
@@ -259,7 +261,7 @@ _ENDED = re.compile(
     r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
 )
 # One word of each expression here: a line without any of them says nothing about a start or its end.
-_TELLING = re.compile(r"vllm|usage: |version|args: |LLM engine|initialization|failed|error: |Finished|shutdown|Dead|"
+_TELLING = lazy(r"vllm|usage: |version|args: |LLM engine|initialization|failed|error: |Finished|shutdown|Dead|"
                       r"dead|Killed|exited|SystemExit|Segmentation")
 
 
@@ -273,10 +275,10 @@ class RunCounter:
 
     _STAGES = (
         ("prompt", _PROMPT),
-        ("usage", re.compile(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-        ("banner", re.compile(r"vLLM API server version|[█▀▄ ]{4,}version \d")),
-        ("arguments", re.compile(r"args: Namespace\(|non-default args: \{")),
-        ("engine", re.compile(r"Initializing an? (?:V\d )?LLM engine")),
+        ("usage", lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
+        ("banner", lazy(r"vLLM API server version|[█▀▄ ]{4,}version \d")),
+        ("arguments", lazy(r"args: Namespace\(|non-default args: \{")),
+        ("engine", lazy(r"Initializing an? (?:V\d )?LLM engine")),
     )
 
     _ORDER = ("prompt", "usage", "banner", "arguments", "engine")

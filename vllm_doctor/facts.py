@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from vllm_doctor.literals import Repr, read_pairs, read_value
+from vllm_doctor.patterns import lazy
 
 _UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
-_QUANTITY = re.compile(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
-_INTEGER = re.compile(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)\s*$")
+_QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
+_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)\s*$")
 _HUMAN = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
-_VERSION = re.compile(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
+_VERSION = lazy(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
 _KEEP = 8  # observations kept at either end of a fact's list
 
@@ -95,13 +95,13 @@ def _number(text: str, factor: float) -> float | None:
         return None
 
 
-@dataclass(slots=True)
 class _Seen:
     """All observations of one fact in one run: the merged value, and the first and last few."""
 
-    value: Any
-    first: list[Fact] = field(default_factory=list)
-    last: list[Fact] = field(default_factory=list)
+    def __init__(self, fact: Fact) -> None:
+        self.value = fact.value
+        self.first = [fact]
+        self.last: list[Fact] = []
 
 
 class FactStore:
@@ -122,7 +122,7 @@ class FactStore:
         fact = Fact(name, value, line, rank)
         seen = self._seen.get(name)
         if seen is None:
-            self._seen[name] = _Seen(value, [fact])
+            self._seen[name] = _Seen(fact)
             return fact
         seen.value = _merge(definition.merge, seen.value, value)
         if len(seen.first) < _KEEP:
@@ -181,9 +181,9 @@ class Settings(NamedTuple):
     complete: bool
 
 
-_NAMESPACE = re.compile(r"\bargs: (?=Namespace\()")
-_NON_DEFAULT = re.compile(r"\bnon-default args: (?=\{)")
-_CONFIG = re.compile(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ")
+_NAMESPACE = lazy(r"\bargs: (?=Namespace\()")
+_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)")
+_CONFIG = lazy(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ")
 
 
 def read_settings(text: str) -> Settings | None:

@@ -5,7 +5,6 @@ Which flag and successor exist in which release is `flags`' knowledge; here it i
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -130,8 +129,10 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     spelling = flags.canonical(name)
     meant = _OTHER_NAMES.get(spelling)
     if meant is None:
+        from difflib import SequenceMatcher  # noqa: PLC0415 - only when something is misspelt
+
         like = flags.nearest(name, release, 1)
-        close = like and difflib.SequenceMatcher(None, spelling, like[0]).ratio() >= _TYPO
+        close = like and SequenceMatcher(None, spelling, like[0]).ratio() >= _TYPO
         meant = like[0] if close and like[0] != spelling else None
     flag = flags.lookup(meant) if meant else None
     if flag is None or meant is None:

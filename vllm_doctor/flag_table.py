@@ -6,9 +6,9 @@ flags.json is made from vLLM's sources by tools/build_flags.py. Use it through f
 from __future__ import annotations
 
 import json
+import os
 from bisect import bisect_right
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -229,8 +229,8 @@ class Variable(NamedTuple):
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """flags.json as it stands."""
-    text = Path(__file__).with_name("flags.json").read_text(encoding="utf-8")
-    table: dict[str, Any] = json.loads(text)
+    with open(os.path.join(os.path.dirname(__file__), "flags.json"), "rb") as file:
+        table: dict[str, Any] = json.load(file)
     return table
 
 

@@ -5,7 +5,6 @@ Which values exist in which release is `flags`' knowledge.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -93,7 +92,9 @@ def nearest_choice(value: Any, choices: str) -> str | None:
     for other in _DTYPES.get(text.lower(), ()):
         if other in listed:
             return other
-    scored = [(difflib.SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
+    from difflib import SequenceMatcher  # noqa: PLC0415 - only for a refused value
+
+    scored = [(SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
               for place, item in enumerate(listed)]
     if scored and max(scored)[0] >= _LIKE:
         return listed[-max(scored)[1]]

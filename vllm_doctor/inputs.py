@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
+import importlib
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, TypeGuard, cast
 
@@ -18,6 +15,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"BZh", "bz2"),
     (b"\x28\xb5\x2f\xfd", "zst"),
 )
+_DAMAGED = {"error", "LZMAError", "ZstdError"}  # of zlib, lzma and zstandard, which are loaded when needed
 
 
 def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -48,15 +46,16 @@ def open_log(path: str) -> IO[bytes]:
         with open(path, "rb") as file:
             head = file.read(8)
         kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
-        if kind == "gz":
-            return cast("IO[bytes]", gzip.open(path))
-        if kind == "xz":
-            return lzma.open(path)
-        if kind == "bz2":
-            return bz2.open(path)
-        return _zstd(path) if kind == "zst" else open(path, "rb")
+        return _decompressed(path, kind) if kind else open(path, "rb")
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _decompressed(path: str, kind: str) -> IO[bytes]:
+    if kind == "zst":
+        return _zstd(path)
+    module = importlib.import_module({"gz": "gzip", "xz": "lzma", "bz2": "bz2"}[kind])
+    return cast("IO[bytes]", module.open(path))
 
 
 def _zstd(path: str) -> IO[bytes]:
@@ -71,9 +70,9 @@ def _read(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
     try:
         while data := file.read(size):
             yield data
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except (OSError, EOFError) as error:
         raise InputError(f"{name}: {error}") from error
     except Exception as error:
-        if type(error).__name__ == "ZstdError":
+        if type(error).__name__ in _DAMAGED:
             raise InputError(f"{name}: {error}") from error
         raise

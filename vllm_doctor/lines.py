@@ -9,11 +9,11 @@ for evidence is bounded.
 from __future__ import annotations
 
 import codecs
-import re
 from typing import NamedTuple
 
 from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, printable, sniff, trim
 from vllm_doctor.log_head import BARE, LOG_HEAD
+from vllm_doctor.patterns import lazy
 from vllm_doctor.progress_bars import BAR_END, BAR_HINT, overwrite, shown
 from vllm_doctor.wrapped_lines import Joiner
 from vllm_doctor.wrappers import Piece, Unwrapper
@@ -26,10 +26,10 @@ _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
 _MAX_REFUSED = 8  # times a kind of wrapper may turn out to be none before its lines no longer wait
 
 # A block of bytes with one of these is read line by line with care.
-_MARKS = re.compile("|".join(re.escape(mark) for mark in (*RESETS, "```", *ENTITIES)).encode())
+_MARKS = lazy("|".join(mark.replace("[", r"\[") for mark in (*RESETS, "```", *ENTITIES)).encode())
 # A containerd record may end amid a bar: its carriage returns wait until its parts are joined.
-_RECORD = re.compile(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
-_FENCE = re.compile(r"(?:```+|~~~+)[\w.+-]*$")
+_RECORD = lazy(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
+_FENCE = lazy(r"(?:```+|~~~+)[\w.+-]*$")
 
 
 class Line(NamedTuple):

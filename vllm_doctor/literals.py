@@ -8,8 +8,7 @@ reader here returns what was there, says whether it was whole, never raises, and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from vllm_doctor.patterns import lazy
 
@@ -22,8 +21,7 @@ MAX_DIGITS = 4000
 """A longer number stays a string: Python refuses some of them, and converting takes quadratic time."""
 
 
-@dataclass(frozen=True)
-class Repr:
+class Repr(NamedTuple):
     """An object's repr: `Name(argument, field=value)`, `<Enum.NAME: value>` or `<anything else>`.
 
     An enum has the name `Enum.NAME` and one field, `value`; `<function f at 0x7f>` has the name `function f`.
@@ -42,13 +40,13 @@ class Repr:
         return dict(self.fields)
 
 
-@dataclass(frozen=True)
 class Read(Generic[T]):
     """What was read from a text: the value, the position behind it, and whether nothing of it is missing."""
 
-    value: T
-    end: int
-    complete: bool
+    def __init__(self, value: T, end: int, *, complete: bool) -> None:
+        self.value = value
+        self.end = end
+        self.complete = complete
 
 
 def read_value(text: str, pos: int = 0) -> Read[object]:
@@ -60,7 +58,8 @@ def read_value(text: str, pos: int = 0) -> Read[object]:
     """
     reader = _Reader(text, pos)
     value = reader.value(_VALUE_STOP)
-    return Read(None if value is _MISSING else value, reader.pos, not reader.cut and value is not _MISSING)
+    complete = not reader.cut and value is not _MISSING
+    return Read(None if value is _MISSING else value, reader.pos, complete=complete)
 
 
 def read_pairs(text: str, pos: int = 0) -> Read[dict[str, object]]:
@@ -90,7 +89,7 @@ def read_pairs(text: str, pos: int = 0) -> Read[dict[str, object]]:
         reader.cut = reader.cut or earlier
         if reader.stopped:
             break
-    return Read(pairs, reader.pos, not reader.cut)
+    return Read(pairs, reader.pos, complete=not reader.cut)
 
 
 class _Missing:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from vllm_doctor.errors import RuleError
 from vllm_doctor.rule_index import builtin
@@ -15,18 +14,20 @@ def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
     """The built-in rules and those of `folders`; the same id overrides. Raises RuleError with file:line:column."""
     base = builtin()
     for folder in folders:
-        own = read_folder(Path(folder))
+        own = read_folder(folder)
         base = base.with_rules(own)
         _refuse_unusable(own, base)
     return base
 
 
-def read_folder(folder: Path) -> dict[str, Rule]:
+def read_folder(folder: str | os.PathLike[str]) -> dict[str, Rule]:
     """The rules of a user's folder, checked. Raises RuleError."""
-    if not folder.is_dir():
-        raise RuleError(f"{folder}: no such folder of rules")
+    from pathlib import Path  # noqa: PLC0415 - only for rules of one's own
+
+    if not os.path.isdir(folder):
+        raise RuleError(f"{os.fspath(folder)}: no such folder of rules")
     rules = {}
-    for path in sorted(folder.rglob("*.yaml")):
+    for path in sorted(Path(folder).rglob("*.yaml")):
         rule = read_rule(path)
         rules[rule.id] = rule
     return rules

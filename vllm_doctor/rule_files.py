@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_doctor.errors import RuleError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def check_text(text: str, path: str) -> None:

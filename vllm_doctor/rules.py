@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.facts import FactName
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -110,24 +111,29 @@ class Wording(NamedTuple):
     pattern: Pattern
 
 
-@dataclass(frozen=True, eq=False)
 class RuleBase:
     """Everything that stands in `rules/`. Compared by identity, so that what is made from it can be kept."""
 
-    rules: Mapping[str, Rule]
-    wordings: Sequence[Wording]
-    facts: Sequence[Pattern]
-    names: Mapping[str, FactName]
-    actions: Mapping[str, Action]
-    markers: Sequence[Marker]
-    stalls: Mapping[str, Stall] = field(default_factory=dict)
-    healthy: str = "(?!)"  # an expression for whole lines that say no more than that the server serves
+    def __init__(
+        self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
+        names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
+        stalls: Mapping[str, Stall], healthy: str,
+    ) -> None:
+        self.rules = rules
+        self.wordings = wordings
+        self.facts = facts
+        self.names = names
+        self.actions = actions
+        self.markers = markers
+        self.stalls = stalls
+        self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
 
     def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
         """These and some more; the same id overrides."""
         kept = (wording for wording in self.wordings if wording.rule not in own)
         added = (wording for rule in own.values() for wording in wordings(rule))
-        return replace(self, rules={**self.rules, **own}, wordings=(*kept, *added))
+        return RuleBase(rules={**self.rules, **own}, wordings=(*kept, *added), facts=self.facts, names=self.names,
+                        actions=self.actions, markers=self.markers, stalls=self.stalls, healthy=self.healthy)
 
 
 def wordings(rule: Rule) -> list[Wording]:

@@ -10,10 +10,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timezone
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["FORMATS", "SEVERITIES", "Ignore", "Settings", "find", "read", "today"]
 
@@ -66,24 +68,25 @@ def _expired(item: Ignore, day: Callable[[], date]) -> bool:
 def find(start: str | os.PathLike[str] = ".") -> Settings | None:
     """The settings that hold in a folder, or None. Raises InputError when the file found cannot be used."""
     try:
-        folder = Path(start).resolve()
+        folder, below = os.path.realpath(start), ""
     except OSError:  # the working directory is gone
         return None
-    for place in (folder, *folder.parents):
-        own = place / _OWN_FILE
-        if os.path.isfile(own):  # Path.is_file raises where a folder may not be entered
+    while folder != below:
+        own = os.path.join(folder, _OWN_FILE)
+        if os.path.isfile(own):
             return read(own)
-        project = place / "pyproject.toml"
+        project = os.path.join(folder, "pyproject.toml")
         if os.path.isfile(project) and _speaks_of_us(project):
-            settings = _from_project(project)
+            settings = _from_project(_as_path(project))
             if settings is not None:
                 return settings
+        folder, below = os.path.dirname(folder), folder
     return None
 
 
 def read(path: str | os.PathLike[str]) -> Settings:
     """The settings in a file named by the user or found. Raises InputError, in one line, for anything wrong in it."""
-    file = Path(path)
+    file = _as_path(path)
     if file.name == "pyproject.toml":
         return _from_project(file) or Settings(str(file))
     document = _parse(file)
@@ -91,10 +94,17 @@ def read(path: str | os.PathLike[str]) -> Settings:
     return _settings(file, document if inner is None else inner)
 
 
-def _speaks_of_us(path: Path) -> bool:
+def _as_path(path: str | os.PathLike[str]) -> Path:
+    from pathlib import Path  # noqa: PLC0415 - most runs have no settings file
+
+    return Path(path)
+
+
+def _speaks_of_us(path: str) -> bool:
     """Whether a pyproject.toml may hold our table: one that does not is not parsed, so its faults are not ours."""
     try:
-        return _TABLE.encode() in path.read_bytes()
+        with open(path, "rb") as file:
+            return _TABLE.encode() in file.read()
     except OSError:
         return False
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -137,7 +135,8 @@ def gather(values: dict[str, Any], run: int | None = None) -> Options:
     config = ""
     if values["config_file"]:
         try:
-            config = Path(values["config_file"]).read_text(encoding="utf-8", errors="replace")
+            with open(values["config_file"], encoding="utf-8", errors="replace") as file:
+                config = file.read()
         except OSError as error:
             raise InputError(f"{values['config_file']}: {(error.strerror or str(error)).lower()}") from error
     version = values["vllm_version"]
@@ -183,4 +182,8 @@ def columns(width: int | None) -> int:
     """The width of the report: as told, the terminal's, at most 120; 100 in a pipe."""
     if width:
         return width
-    return min(120, shutil.get_terminal_size((100, 24)).columns) if sys.stdout.isatty() or sys.stderr.isatty() else 100
+    if not (sys.stdout.isatty() or sys.stderr.isatty()):
+        return 100
+    import shutil  # noqa: PLC0415 - it loads the archive modules
+
+    return min(120, shutil.get_terminal_size((100, 24)).columns)

@@ -130,7 +130,10 @@ def _options(name: str, value: object, flag: FlagInfo | None, release: Version |
         return _switched_off(typed, release)
     if value is None:
         return []
-    if isinstance(value, (list, tuple, set)) and (flag is None or several(flag.name, lookup) or _objects(value)):
+    if isinstance(value, Repr) or not isinstance(value, (list, tuple, set)):
+        text = _typed(value)
+        return [Option(word, (Word.quoted(text),))] if text else []
+    if flag is None or several(flag.name, lookup) or _objects(value):
         values = tuple(Word.quoted(_typed(item)) for item in value)
         return [Option(word, values)] if values else []
     text = _typed(value)

@@ -6,12 +6,11 @@ A name that leaves it open (`my_token`) announces one only if the value looks ra
 from __future__ import annotations
 
 import re
-import string
 from typing import NamedTuple
 
 from vllm_doctor.redact.patterns import compiled
 
-LETTERS = string.ascii_letters + string.digits + "_-"  # of names
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
 NAME = r"""(?x)
 (?: secret[ _-]?access[ _-]?key | access[ _-]?key(?:[ _-]?id)? | api[ _.-]?key
   | (?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?

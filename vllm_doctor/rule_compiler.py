@@ -1,0 +1,144 @@
+"""Makes the index of the rules (`rule_index`) from their YAML files, and keeps it in the user's cache.
+
+The wheel carries the index (`hatch_build.py`). A checkout has it in the user's cache, under a name made of the files'
+paths, sizes and times, so a changed file is never missed; where the cache cannot be written, YAML is read each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import vllm_doctor
+from vllm_doctor import expressions, words
+from vllm_doctor.errors import RuleError
+from vllm_doctor.facts import FactName
+from vllm_doctor.rule_files import check_text, read_text, read_yaml
+from vllm_doctor.rules import Action, Marker, Rule, Stall, pattern_of, rule_of, wordings
+
+
+def cached(folder: Path) -> bytes:
+    """The index of a folder of rules: from the cache, else made and put there. Raises RuleError."""
+    place = _cache() / f"rules-{_stamp(folder)}.jsonl"
+    with contextlib.suppress(OSError):
+        if _private(place.parent):
+            return place.read_bytes()
+    made = make(folder)
+    with contextlib.suppress(OSError):
+        _save(place, made)
+    return made
+
+
+def make(folder: Path) -> bytes:
+    """The index, from the YAML files themselves. Raises RuleError."""
+    entries: dict[str, dict[str, Any]] = {}
+    rules: dict[str, Rule] = {}
+    for path in _files(folder):
+        if path.parent.name in {"facts", folder.name}:
+            continue
+        entry = {**read_yaml(path), "path": str(path.relative_to(folder))}
+        try:
+            rule = rule_of(entry, str(path))
+        except (KeyError, TypeError, AttributeError) as error:
+            check_text(read_text(path), str(path))
+            raise RuleError(f"{path}:1:1: {error}") from error
+        if rule.id in rules:
+            raise RuleError(f"{path}:1:1: the id `{rule.id}` is also in {rules[rule.id].path}")
+        rules[rule.id], entries[rule.id] = rule, entry
+    actions = [Action(name, entry["title"], tuple(entry.get("steps", ())))
+               for name, entry in read_yaml(folder / "actions.yaml").items()]
+    stalls = [Stall(phase, **entry) for phase, entry in read_yaml(folder / "stalls.yaml").items()]
+    head = {
+        "wordings": [wording for rule in rules.values() for wording in wordings(rule)],
+        "facts": [pattern_of(entry) for path in sorted((folder / "facts").glob("*.yaml")) if path.name != "names.yaml"
+                  for entry in read_yaml(path) or ()],
+        "names": [_fact(name, entry) for name, entry in read_yaml(folder / "facts" / "names.yaml").items()],
+        "actions": actions,
+        "markers": [Marker(pattern_of(entry), entry.get("phase", ""), entry.get("status", ""))
+                    for entry in read_yaml(folder / "phases.yaml")],
+        "stalls": stalls,
+        "trees": _trees((stall.when for stall in stalls), (step for action in actions for step in action.steps)),
+        "healthy": _whole(read_yaml(folder / "healthy.yaml")),
+    }
+    lines = [_line({"rule": entries[name], "trees": _trees_of(rule)}) for name, rule in rules.items()]
+    ends = list(accumulate(map(len, lines)))
+    spans = {name: (end - len(line), end) for name, line, end in zip(rules, lines, ends, strict=True)}
+    return b"".join([_line({"rules": spans, **head}), *lines])
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, default=_plain).encode() + b"\n"
+
+
+def _whole(entries: Iterable[Mapping[str, Any]]) -> str:
+    """One expression for whole lines, behind the prefix of a vLLM process."""
+    return rf"(?:\(\w+ pid=\d+\) )?(?:{'|'.join(entry['pattern'] for entry in entries)})"
+
+
+def _fact(name: str, entry: Mapping[str, Any]) -> FactName:
+    ignored = tuple(str(value) for value in entry.get("ignore", ()))
+    return FactName(name, entry["type"], entry["merge"], entry["about"], entry.get("args", ""),
+                    entry.get("config", ""), entry.get("flag", ""), ignored, entry.get("args_unit", ""))
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _trees_of(rule: Rule) -> dict[str, expressions.Tree]:
+    sources: list[Any] = [*rule.when, *rule.unless]
+    sources += [source for alternatives in rule.let.values() for source in alternatives]
+    said = [rule.title, rule.verify, *words.split(rule.explain)]
+    for fix in rule.fixes:
+        sources += [*fix.when, *fix.set.values(), *fix.env.values()]
+        said += [fix.title, fix.why, fix.cost, fix.verify]
+    return _trees((source for source in sources if isinstance(source, str)), said)
+
+
+def _trees(sources: Iterable[str], said: Iterable[str]) -> dict[str, expressions.Tree]:
+    """The trees of expressions and of words. What is neither is told by the lint, and where it is used."""
+    made: dict[str, expressions.Tree] = {}
+    with contextlib.suppress(expressions.ExpressionError):
+        made.update({source: expressions.parse(source).tree for source in sources if source})
+        made.update({text: words.parse(text) for text in said if "{" in text})
+    return made
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.yaml"))
+
+
+def _stamp(folder: Path) -> str:
+    digest = hashlib.sha256(f"{vllm_doctor.__version__} {folder}".encode())
+    for path in (*_files(folder), *sorted(Path(__file__).parent.glob("*.py"))):  # what is read, and what reads it
+        status = path.stat()
+        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vllm-doctor"
+
+
+def _private(folder: Path) -> bool:
+    """Whether nobody else could have written there."""
+    status = folder.stat()
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _save(path: Path, made: bytes) -> None:
+    """Write beside and rename, so that no other process reads half a file; drop the caches of older rules."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
+        file.write(made)
+    os.replace(file.name, path)
+    for old in path.parent.glob("rules-*.json*"):
+        if old != path:
+            old.unlink(missing_ok=True)
