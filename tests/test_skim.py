@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -12,8 +13,13 @@ from hypothesis import strategies as st
 
 from vllm_doctor import skim
 from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.events import EventReader
+from vllm_doctor.lines import Line
+from vllm_doctor.load import Load
+from vllm_doctor.match import Matcher
 from vllm_doctor.report.to_json import render
-from vllm_doctor.rules import builtin
+from vllm_doctor.rule_index import builtin
+from vllm_doctor.samples import Samples
 from vllm_doctor.scan import Scanner
 from vllm_doctor.skim import Passed, Skimmer, scanner
 
@@ -103,3 +109,51 @@ def test_every_byte_is_given_or_counted(parts: list[bytes], cuts: list[int]) -> 
     assert (lines, size) == (data.count(b"\n"), len(data))
     given_out = b"".join(piece for piece in kept if isinstance(piece, bytes))
     assert given_out.count(b"tell\n") == data.count(b"tell\n")
+
+
+STATS = ("(APIServer pid=17) INFO 11-05 {:02}:{:02}:{:02} [loggers.py:122] Engine {:03}: Avg prompt throughput: {:.1f} tokens/s, "
+         "Avg generation throughput: {:.1f} tokens/s, Running: {} reqs, Waiting: {} reqs, GPU KV cache usage: {:.1f}%, "
+         "Prefix cache hit rate: {:.1f}%\n")
+
+
+def statistics(count: int, seed: int) -> list[bytes]:
+    chance = random.Random(seed)
+    lines = []
+    for i in range(count):
+        running, waiting = chance.choice([0, 3, 168]), chance.choice([0, 0, 5, 212])
+        usage, hits = chance.choice([0.0, 4.9, 5.0, 50.0, 89.9, 90.0, 100.0]), chance.choice([0.0, 12.5])
+        lines.append(STATS.format(i // 360 % 24, i // 6 % 60, i % 6 * 10, chance.choice([0, 0, 1]), chance.random() * 99,
+                                  chance.random() * 999, running, waiting, usage, hits).encode())
+    return lines
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> None:
+    """Also when the report is asked for in between, as `watch` does."""
+    data = ANSWERED * 9 + b"".join(line + ANSWERED * 3 for line in statistics(700, seed))
+    read_whole(1 << 60)
+    whole = Diagnosis()
+    for line in data.splitlines(keepends=True):
+        whole.feed(b"" + line[:5])
+        whole.feed(line[5:])
+    read_whole(5)
+    assert report(data) == render(whole.finish())
+    live = Diagnosis()
+    for at in range(0, len(data), 4096):
+        live.feed(data[at:at + 4096])
+        live.snapshot()
+    assert render(live.finish()) == report(data)
+
+
+def test_what_a_statistics_line_says_depends_on_its_state() -> None:
+    """Lines of one state make the same patterns match: that is why a few of them are enough."""
+    matcher, samples, states = Matcher(builtin()), Samples(builtin()), {}
+    for line in statistics(900, 7):
+        samples.take(line, 1, Load())
+        event = EventReader().alone(Line(1, line.decode().rstrip()))
+        found = frozenset((waiting.rule, waiting.pattern.id) for waiting, _ in matcher.matches(event))
+        state = next(state for state, seen in samples._states.items() if seen.lines != states.get(state, (0,))[0])
+        lines, before = states.get(state, (0, found))
+        assert before == found
+        states[state] = (lines + 1, found)
+    assert len(states) > 40

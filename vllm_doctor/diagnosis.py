@@ -26,6 +26,7 @@ from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
+from vllm_doctor.samples import Samples
 from vllm_doctor.skim import Find, Passed, Skimmer, scanner
 from vllm_doctor.spells import Moment
 
@@ -92,25 +93,34 @@ class Diagnosis:
 
     def _new_run(self, number: int) -> Run:
         version = self.options.vllm_version
-        run = Run(number, FactStore(self.base.names), Releases.of(version) if version else Releases.every())
+        releases = Releases.of(version) if version else Releases.every()
+        run = Run(number, Samples(self.base), FactStore(self.base.names), releases)
         if version:
             run.facts.add("vllm_version", version, 0)
         return run
 
     def _read(self, data: bytes) -> None:
+        run = self.runs[-1]
+        number = self._lines.line_count + self._skipped_lines + 1
+        if run.phase == "runtime" and self._at_rest(run, number) and run.samples.take(data, number, run.load):
+            run.news += 1
+            self._lines.skip(1, len(data))
+            return
         for line in self._lines.feed(data):
             self._line(line)
 
     def _find(self) -> Find | None:
         """What finds the next line to be read. Lines that say nothing may be passed over where no line is awaited."""
-        if not self._lines.at_rest or not self._finder.at_rest or self._run_begins:
-            return None
         run = self.runs[-1]
         serving = run.phase == "runtime" and not run.crashed
-        number = self._lines.line_count + self._skipped_lines + 1
-        if self._events.at_rest(number) and run.at_rest(number):
+        if self._at_rest(run, self._lines.line_count + self._skipped_lines + 1):
             return scanner(self.base, serving=serving).telling
-        return scanner(self.base, serving=True).unhealthy if serving else None
+        return scanner(self.base, serving=True).unhealthy if serving and self._lines.at_rest else None
+
+    def _at_rest(self, run: Run, number: int) -> bool:
+        """Whether line `number`, the next one, stands alone."""
+        return (self._lines.at_rest and self._finder.at_rest and not self._run_begins
+                and self._events.at_rest(number) and run.at_rest(number))
 
     def _line(self, line: Line) -> None:
         if self._skipped_lines:
@@ -130,7 +140,15 @@ class Diagnosis:
             run = self._next_run(event)
         self._event(run, event, line.text)
 
+    def _read_samples(self) -> None:
+        """Read the statistics lines in full that were kept back."""
+        run = self.runs[-1]
+        for number, raw, times in run.samples.rest():
+            text = raw.decode().rstrip()
+            self._event(run, self._events.alone(Line(number, text)), text, sampled=times)
+
     def _next_run(self, event: Event) -> Run:
+        self._read_samples()
         self.runs[-1].command = self._finder.command
         self._run_begins = True
         run = self._new_run(event.run)
@@ -140,8 +158,9 @@ class Diagnosis:
             self.chosen = run
         return run
 
-    def _event(self, run: Run, event: Event, printed: str) -> None:
-        run.last_line = event.line
+    def _event(self, run: Run, event: Event, printed: str, sampled: int = 0) -> None:
+        """What an event adds to a run; one that was `sampled` stands for so many and is in the load already."""
+        run.last_line = max(run.last_line, event.line)
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
@@ -161,7 +180,9 @@ class Diagnosis:
             if waiting.marker is not None:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
                 continue
-            for name, raw in (*match.groupdict().items(), *pattern.set.items()):
+            groups = match.groupdict() if match.lastindex else {}
+            values = {name: raw for name, raw in groups.items() if raw is not None}
+            for name, raw in (*values.items(), *pattern.set.items()) if pattern.set else values.items():
                 if pattern.weak and run.facts.get(name) is not None:
                     continue
                 fact = run.facts.add(name, raw, event.line, event.rank)
@@ -169,18 +190,18 @@ class Diagnosis:
                     seen[name] = fact.value
                     if name == "vllm_version" and not self.options.vllm_version:
                         run.releases = Releases.of(str(fact.value))
-            if not waiting.rule:  # a rule's wording counts only where the rule fires: see Case
+            if waiting.rule:
+                found.append((waiting, values))
+            elif pattern.vllm not in run.wordings:  # a rule's wording counts only where the rule fires: see Case
+                run.wordings.add(pattern.vllm)
                 run.releases = run.releases.narrow(pattern.vllm)
-            else:
-                groups = match.groupdict()
-                found.append((waiting, {name: raw for name, raw in groups.items() if raw is not None}))
-        if "running_requests" in seen:
+        if "running_requests" in seen and not sampled:
             run.load.add(seen, Moment.of(event.line, printed))
         run.news += len(seen) + len(found)
         for waiting, values in found:  # behind the markers, which say the phase that this very line begins
-            self._hit(run, waiting, event, values)
+            self._hit(run, waiting, event, values, sampled or 1)
 
-    def _hit(self, run: Run, waiting: Waiting, event: Event, values: dict[str, str]) -> None:
+    def _hit(self, run: Run, waiting: Waiting, event: Event, values: dict[str, str], times: int) -> None:
         """Note that a rule's wording was found, if it counts in the phase the start has reached."""
         phase = run.phase or "args"
         pattern = waiting.pattern
@@ -192,7 +213,8 @@ class Diagnosis:
         elif waiting.part == "absent":
             hits.absent = True
         else:
-            hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames))
+            hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames),
+                     times)
 
     def _engine_of(self, run: Run, event: Event) -> None:
         """The folders of vLLM's source tell the engine's generation, where no line does."""
@@ -236,6 +258,7 @@ class Diagnosis:
 
     def case(self, run: Run | None = None) -> Case:
         """A run (by default the one the report is about) with what the user told, as it stands now."""
+        self._read_samples()
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._finder.command if run is self.runs[-1] else None)
         return Case(run, self.base, self.options, typed)

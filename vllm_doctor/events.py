@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.windows import any_of
 
 if TYPE_CHECKING:
     from vllm_doctor.lines import Line
@@ -49,14 +51,6 @@ _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _MAX_STREAMS = 256
 _REACH = 200  # lines within which what a process left open goes on
-WORDS = (
-    _TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error",
-    "vllm", "usage: ", "vLLM API server version", "version ", "args: ", "LLM engine",
-    "Engine core initialization failed", "failed to start", "error: ", "Finished server process",
-    "Application shutdown complete", "EngineDeadError", "Engine loop is dead", "Killed process", "exited with code",
-    "SystemExit", "Segmentation fault",
-)  # fmt: skip
-"""Literals without which a line opens no traceback and neither begins nor ends a start."""
 
 
 class Event(NamedTuple):
@@ -123,7 +117,7 @@ class EventReader:
             return None
         process, rank, rest = self._process(text, line.source)
         level, message, style = _record(rest)
-        releases = next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "") or style
+        releases = _released(process) or style if process else style
         key = f"{line.source}\0{process}"
         stream = self._stream(key)
         label = process or line.source
@@ -135,6 +129,12 @@ class EventReader:
         elif self._open:
             self._open.pop(key, None)
         return event
+
+    def alone(self, line: Line) -> Event:
+        """What a line says that is known to stand by itself, outside the order of the log."""
+        process, rank, rest = self._process(line.text, line.source)
+        level, message, _ = _record(rest)
+        return Event(line.number, message, level, process or line.source, rank, self.run)
 
     def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
         """The event with what its process has open: a traceback, the message of an exception."""
@@ -235,6 +235,12 @@ def _begins_message(message: str) -> bool:
     return " validation error" in message and _PYDANTIC.search(message) is not None
 
 
+@lru_cache(maxsize=256)
+def _released(process: str) -> str:
+    """The releases that print such a process."""
+    return next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "")
+
+
 def _as_code(event: Event) -> Event:
     return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True)
 
@@ -260,9 +266,15 @@ _ENDED = lazy(
     r"Engine loop is dead|AsyncEngineDeadError|"
     r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
 )
-# One word of each expression here: a line without any of them says nothing about a start or its end.
-_TELLING = lazy(r"vllm|usage: |version|args: |LLM engine|initialization|failed|error: |Finished|shutdown|Dead|"
-                      r"dead|Killed|exited|SystemExit|Segmentation")
+# Of each expression here a literal: a line without any says nothing about a start or its end.
+_RUN_WORDS = (
+    "vllm", "usage: vllm", "usage: api_server", "usage: __main__", "vLLM API server version", "version ", "args: ",
+    "LLM engine", "Engine core initialization failed", "failed to start", "error: ", "Finished server process",
+    "Application shutdown complete", "EngineDeadError", "Engine loop is dead", "Killed process", "exited with code",
+    "SystemExit", "Segmentation fault",
+)  # fmt: skip
+WORDS = (_TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *_RUN_WORDS)
+"""Literals without which a line opens no traceback and neither begins nor ends a start."""
 
 
 class RunCounter:
@@ -295,7 +307,7 @@ class RunCounter:
 
     def see(self, message: str, process: str) -> int:
         """The number of the run `message` belongs to."""
-        if not _TELLING.search(message):
+        if not any_of(_RUN_WORDS).search(message):
             return self.run
         name = process.partition(" ")[0]  # the process without its id, which a new start has anew
         stage = self._stage(message)

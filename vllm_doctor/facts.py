@@ -63,6 +63,8 @@ def convert(kind: str, text: Any) -> Any:
         return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
             str(text).strip().lower())
     words = str(text).strip()
+    if words.isdecimal() and len(words) < 19 and kind in {"int", "float"}:
+        return int(words) if kind == "int" else float(words)
     if kind == "gib":
         match = _QUANTITY.match(words)
         if not match:
@@ -117,18 +119,21 @@ class FactStore:
         if definition is None:
             return None
         value = convert(definition.type, _plain(raw))
-        if value is None or str(value) in definition.ignore:
+        if value is None or (definition.ignore and str(value) in definition.ignore):
             return None
         fact = Fact(name, value, line, rank)
         seen = self._seen.get(name)
         if seen is None:
             self._seen[name] = _Seen(fact)
             return fact
-        seen.value = _merge(definition.merge, seen.value, value)
+        if definition.merge != "last" or line >= (seen.last or seen.first)[-1].line:
+            seen.value = _merge(definition.merge, seen.value, value)
         if len(seen.first) < _KEEP:
             seen.first.append(fact)
         else:
             seen.last.append(fact)
+            if len(seen.last) > 1 and line < seen.last[-2].line:
+                seen.last.sort(key=lambda fact: fact.line)
             del seen.last[:-_KEEP]
         return fact
 
@@ -161,15 +166,15 @@ def _merge(rule: str, old: Any, new: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A setting's value as one text or number: the member of an enum, the type of a device, a list's first item."""
+    if isinstance(value, str):
+        word = value.rsplit(".", 1)[-1] if value.startswith("torch.") else value
+        return None if word in {"None", ""} else word
     if isinstance(value, Repr):
         return _plain(value.get("value", value.get("type")))  # an enum's member, a device's type
     if isinstance(value, (list, tuple)):
         return _plain(value[0]) if value else None
     if isinstance(value, dict):
         return str(value) if value else None
-    if isinstance(value, str):
-        word = value.rsplit(".", 1)[-1] if value.startswith("torch.") else value
-        return None if word in {"None", ""} else word
     return value
 
 

@@ -20,6 +20,7 @@ from vllm_doctor.wrappers import Piece, Unwrapper
 
 MAX_LINE = 256 * 1024  # bytes of one line; the head is kept
 _SLICE = 256 * 1024  # bytes worked on at once
+_SHORT = 4096  # bytes of a line that is looked at by itself
 _SNIFF = 256  # bytes looked at to tell UTF-16 without a byte order mark
 _MAX_SEGMENTS = 64  # pieces between carriage returns kept before they are given out
 _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
@@ -106,6 +107,12 @@ class LineReader:
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; get the lines that are complete and certain."""
         self.byte_count += len(data)
+        if 0 < len(data) < _SHORT and self.at_rest and data.find(b"\n") == len(data) - 1 and _is_plain(data):
+            text = data[:-1].decode()
+            if BARE.match(text):
+                self.line_count += 1
+                self._source = ""
+                return [Line(self.line_count, text.rstrip())]
         for start in range(0, len(data), _SLICE):
             self._input(data[start : start + _SLICE])
         return self._take()
@@ -200,19 +207,9 @@ class LineReader:
         """Whole physical lines: at once where nothing about them is special, else one by one."""
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
-        if (
-            self._joiner.off
-            and len(data) == len(data.translate(None, CONTROLS))
-            and not _MARKS.search(data)
-            and not BAR_HINT.search(data)
-        ):
-            try:
-                text = data.decode()
-            except UnicodeDecodeError:
-                text = ""
-            if text and (text.isascii() or not ODD.search(text)):
-                self._plain_block(text)
-                return
+        if data and self._joiner.off and _is_plain(data):
+            self._plain_block(data.decode())
+            return
         for raw in data[:-1].split(b"\n"):
             self._physical(raw)
 
@@ -346,6 +343,18 @@ class LineReader:
         source = piece.source or (self._source if piece.follows else "")
         self._source = source
         self._out.append(Line(piece.number, text, source))
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether bytes are text as it stands: no controls but line ends, no marks, no bars."""
+    if len(data) != len(data.translate(None, CONTROLS)) or _MARKS.search(data) or BAR_HINT.search(data):
+        return False
+    if data.isascii():
+        return True
+    try:
+        return not ODD.search(data.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _kind(key: str) -> str:

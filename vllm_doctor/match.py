@@ -45,15 +45,17 @@ class Hits:
         self.also: set[str] = set()
         self.absent = False
 
-    def add(self, hit: Hit) -> None:
-        """Note one more hit."""
-        self.count += 1
+    def add(self, hit: Hit, times: int = 1) -> None:
+        """Note one more hit, which stands for so many."""
+        self.count += times
         if hit.rank is not None:
             self.ranks.add(hit.rank)
         if len(self.first) < _KEEP:
             self.first.append(hit)
         else:
             self.last.append(hit)
+            if len(self.last) > 1 and hit.line < self.last[-2].line:
+                self.last.sort(key=lambda hit: hit.line)
             del self.last[:-2]
 
     @property
@@ -103,11 +105,16 @@ class Matcher:
     def matches(self, event: Event) -> list[tuple[Waiting, re.Match[str]]]:
         """The patterns that match the event's message. Where in the start it stands is for the caller to weigh."""
         found = []
-        for waiting in self._anchors.found_in(event.text):
+        text = event.text
+        simple = not event.context and len(text) <= _WINDOW
+        for waiting in self._anchors.found_in(text):
             pattern = waiting.pattern
             if pattern.level and event.level not in pattern.level:
                 continue
-            match = self._search_own(waiting, event) if pattern.own else search(pattern, event)
+            if pattern.own:
+                match = self._search_own(waiting, event)
+            else:
+                match = compiled(pattern.regex).search(text) if simple else search(pattern, event)
             if match is None:
                 continue
             if pattern.frames and not compiled(pattern.frames).search(event.frames):

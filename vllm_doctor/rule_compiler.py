@@ -26,7 +26,7 @@ from vllm_doctor.rules import Action, Marker, Rule, Stall, pattern_of, rule_of, 
 
 def cached(folder: Path) -> bytes:
     """The index of a folder of rules: from the cache, else made and put there. Raises RuleError."""
-    place = _cache() / f"rules-{_stamp(folder)}.jsonl"
+    place = _cache() / f"rules-{_short(str(folder))}-{_stamp(folder)}.jsonl"
     with contextlib.suppress(OSError):
         if _private(place.parent):
             return place.read_bytes()
@@ -115,12 +115,16 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.yaml"))
 
 
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def _stamp(folder: Path) -> str:
-    digest = hashlib.sha256(f"{vllm_doctor.__version__} {folder}".encode())
+    told = [vllm_doctor.__version__]
     for path in (*_files(folder), *sorted(Path(__file__).parent.glob("*.py"))):  # what is read, and what reads it
         status = path.stat()
-        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
+        told.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+    return _short("\n".join(told))
 
 
 def _cache() -> Path:
@@ -134,11 +138,11 @@ def _private(folder: Path) -> bool:
 
 
 def _save(path: Path, made: bytes) -> None:
-    """Write beside and rename, so that no other process reads half a file; drop the caches of older rules."""
+    """Write beside and rename, so that no other process reads half a file; drop what the folder held before."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
         file.write(made)
     os.replace(file.name, path)
-    for old in path.parent.glob("rules-*.json*"):
+    for old in path.parent.glob(f"{path.name.rpartition('-')[0]}-*"):
         if old != path:
             old.unlink(missing_ok=True)

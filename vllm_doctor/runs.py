@@ -11,6 +11,7 @@ from vllm_doctor.load import Load
 from vllm_doctor.match import Hits
 from vllm_doctor.phases import ORDER
 from vllm_doctor.releases import Releases
+from vllm_doctor.samples import Samples
 
 _BLOCK_LINES = 60
 _BLOCK_REACH = 200  # lines within which the kept traceback goes on
@@ -20,8 +21,9 @@ _OMISSIONS = 5
 class Run:
     """What was read of one start. `serving_line` is where it began to serve; `block` is its first traceback."""
 
-    def __init__(self, number: int, facts: FactStore, releases: Releases) -> None:
+    def __init__(self, number: int, samples: Samples, facts: FactStore, releases: Releases) -> None:
         self.number = number
+        self.samples = samples
         self.facts = facts
         self.releases = releases
         self.hits: dict[str, Hits] = {}
@@ -36,6 +38,7 @@ class Run:
         self.block_process = ""
         self.block_open = False
         self.prefixes: set[str] = set()  # the releases that each kind of prefix seen belongs to
+        self.wordings: set[str] = set()  # the releases that each wording of a fact seen belongs to
         self.begun = False  # the beginning of the start is in the log
         self.omissions: list[int] = []  # the first lines that stand for lines left out
         self.crashed = False  # an exception ended a traceback and the start went no further since

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 _LEAST = 5  # characters of a window, where the literal has as many
@@ -37,6 +38,12 @@ def _starts(literal: str) -> dict[str, str]:
     """The possible windows of a literal by their first character."""
     last = max(len(literal) - _LEAST, 0)
     return {literal[at]: literal[at:at + _MOST] for at in range(last, -1, -1)}
+
+
+@lru_cache(maxsize=16)
+def any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    """An expression that finds something in every text that holds one of the words, and in few others."""
+    return re.compile(Trie(windows(words).values()).any())
 
 
 class Trie:

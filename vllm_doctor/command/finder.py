@@ -14,6 +14,7 @@ from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start
 from vllm_doctor.command.words import split
 from vllm_doctor.patterns import lazy
+from vllm_doctor.windows import any_of
 
 if TYPE_CHECKING:
     from vllm_doctor.command.flags import Lookup
@@ -44,7 +45,7 @@ _NOT_USERS = lazy(r"(?:site|dist)-packages|/vllm/(?:entrypoints|engine|v1|execut
 _DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)")
 WORDS = (
     "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
-    "environment:", "env:", "vLLM API server version", "LLM engine",
+    "environment:", "env:", 'File "', "vLLM API server version", "LLM engine",
 )  # fmt: skip
 """Literals without which a line neither begins a command nor tells that the server starts."""
 _YAML_LINE = lazy(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
@@ -100,6 +101,8 @@ class CommandFinder:
 
     def feed(self, number: int, text: str) -> None:
         """Read one line; `number` is its line number."""
+        if self.at_rest and not any_of(WORDS).search(text) and not _is_continued(text):
+            return
         if len(text) > _MAX_CHARACTERS:
             self.finish()
             return
