@@ -20,8 +20,8 @@ from vllm_doctor.match import Matcher
 from vllm_doctor.report.to_json import render
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.samples import Samples
-from vllm_doctor.scan import Scanner
-from vllm_doctor.skim import Passed, Skimmer, scanner
+from vllm_doctor.scan import FastScanner, Scanner
+from vllm_doctor.skim import Passed, Skimmer, scanner, words
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -85,11 +85,31 @@ def test_only_lines_that_tell_something_are_read() -> None:
 
 
 @pytest.mark.parametrize("told", [
-    b"\x1b[31mERR\x1b[0mOR no\n", b"docker run \\\n", "V R A M\n".replace(" ", "\u00a0").encode(), "AB".encode("utf-16-le") + b"\0\n",
+    b"\x1b[31mERR\x1b[0mOR no\n", b"docker run \\\n", "V R A M\n".replace(" ", "\u00a0").encode(),
 ])
 def test_what_may_hide_a_literal_is_read(told: bytes) -> None:
     block = b"\n" + ANSWERED + told + ANSWERED
     assert scanner(builtin(), serving=True).telling(block, 1, len(block)) == 1 + len(ANSWERED)
+
+
+@pytest.mark.parametrize("serving", [True, False])
+def test_the_engines_find_the_same_lines(serving: bool) -> None:
+    """Over all logs, with a server's traffic and noise between the lines."""
+    pytest.importorskip("hyperscan", reason="the extra `fast` is not installed")
+    chance = random.Random(5)
+    plain = Scanner(*words(builtin(), serving=serving))
+    fast = FastScanner(*words(builtin(), serving=serving))
+    for log in LOGS:
+        lines = log.read_bytes().splitlines(keepends=True)
+        noise = [chance.randbytes(chance.randrange(300)).replace(b"\n", b"") + b"\n" for _ in range(20)]
+        mixed = [line for own in lines for line in (own, chance.choice(TRAFFIC), chance.choice(noise))]
+        block = b"\n" + b"".join(mixed) + b"\n"
+        at, found = 1, 0
+        while at < len(block):
+            where = plain.telling(block, at, len(block))
+            assert fast.telling(block, at, len(block)) == where
+            at, found = block.find(b"\n", where) + 1 or len(block), found + 1
+        assert found > len(lines) / 9
 
 
 @given(st.lists(st.sampled_from([ANSWERED, b"tell\n", b"\n", b"x" * 70_000, b"nothing\n"]), max_size=12), st.lists(st.integers(1, 90_000)))

@@ -13,7 +13,9 @@ from typing import IO, Any
 
 from vllm_doctor.case import Case
 from vllm_doctor.command import Command, CommandFinder
+from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.errors import InputError
+from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.events import Event, EventReader
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
@@ -29,7 +31,9 @@ from vllm_doctor.runs import Run
 from vllm_doctor.samples import Samples
 from vllm_doctor.skim import Find, Passed, Skimmer, scanner
 from vllm_doctor.spells import Moment
+from vllm_doctor.windows import any_of
 
+_STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
 _OMISSION_WIDTH = 60
 _CHUNK = 1 << 18
@@ -57,6 +61,7 @@ class Diagnosis:
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self.run_count = 1
         self._finished = False
+        self._next_alone = False  # whether the next line is no part of what came before
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -101,32 +106,38 @@ class Diagnosis:
 
     def _read(self, data: bytes) -> None:
         run = self.runs[-1]
-        number = self._lines.line_count + self._skipped_lines + 1
-        if run.phase == "runtime" and self._at_rest(run, number) and run.samples.take(data, number, run.load):
-            run.news += 1
-            self._lines.skip(1, len(data))
-            return
+        alone, self._next_alone = self._next_alone, False
+        if alone and run.phase == "runtime":
+            number = self._lines.line_count + self._skipped_lines + 1
+            if run.samples.take(data, number, run.load):
+                run.news += 1
+                self._lines.skip(1, len(data))
+                return
         for line in self._lines.feed(data):
-            self._line(line)
+            self._line(line, alone=alone)
 
     def _find(self) -> Find | None:
         """What finds the next line to be read. Lines that say nothing may be passed over where no line is awaited."""
+        if not self._lines.at_rest:
+            return None
         run = self.runs[-1]
         serving = run.phase == "runtime" and not run.crashed
-        if self._at_rest(run, self._lines.line_count + self._skipped_lines + 1):
+        number = self._lines.line_count + self._skipped_lines + 1
+        self._next_alone = (self._finder.at_rest and not self._run_begins
+                            and self._events.at_rest(number) and run.at_rest(number))
+        if self._next_alone:
             return scanner(self.base, serving=serving).telling
-        return scanner(self.base, serving=True).unhealthy if serving and self._lines.at_rest else None
+        return scanner(self.base, serving=True).unhealthy if serving else None
 
-    def _at_rest(self, run: Run, number: int) -> bool:
-        """Whether line `number`, the next one, stands alone."""
-        return (self._lines.at_rest and self._finder.at_rest and not self._run_begins
-                and self._events.at_rest(number) and run.at_rest(number))
-
-    def _line(self, line: Line) -> None:
+    def _line(self, line: Line, *, alone: bool = False) -> None:
+        """Read one line; one that stands `alone` begins nothing that goes on unless it holds certain words."""
         if self._skipped_lines:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
         if self._healthy(line.text):
             self.runs[-1].advance("runtime", "", line.number)
+            return
+        if alone and not any_of(_STRUCTURE).search(line.text):
+            self._event(self.runs[-1], self._events.alone(line), line.text)
             return
         self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:

@@ -94,6 +94,7 @@ class EventReader:
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
         self._open: dict[str, int] = {}  # the last line of the streams amid a traceback or a message
         self._ranks: dict[str, int] = {}
+        self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
         self._runs = RunCounter()
 
     @property
@@ -131,10 +132,11 @@ class EventReader:
         return event
 
     def alone(self, line: Line) -> Event:
-        """What a line says that is known to stand by itself, outside the order of the log."""
+        """What a line says that stands by itself and holds none of WORDS."""
         process, rank, rest = self._process(line.text, line.source)
-        level, message, _ = _record(rest)
-        return Event(line.number, message, level, process or line.source, rank, self.run)
+        level, message, style = _record(rest)
+        releases = _released(process) or style if process else style
+        return Event(line.number, message, level, process or line.source, rank, self.run, releases=releases)
 
     def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
         """The event with what its process has open: a traceback, the message of an exception."""
@@ -152,6 +154,8 @@ class EventReader:
             message = message[stream.indent:]
         if stream.inside:
             return self._inside(stream, event._replace(text=message, releases=""))
+        if stream.detail and logged and not stream.shown and _begins_message(message):
+            stream.detail = 0  # another exception, told in a record of its own
         if stream.detail and not message.startswith(_CHAIN) and (level == "ERROR" or not logged):
             stream.detail -= 1
             context = "\n".join(stream.message)
@@ -201,6 +205,9 @@ class EventReader:
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
         """Split off `(EngineCore_DP0 pid=12) ` prefixes: the process as printed, its rank, what follows."""
+        first = text[:text.find(") ") + 2] if text.startswith("(") else ""
+        if first and not source and first in self._processes and not text.startswith("(", len(first)):
+            return *self._processes[first], text[len(first):]
         process, rank, start = "", None, 0
         while match := _PROCESS.match(text, start):
             process = match[0].strip()[1:-1]
@@ -212,6 +219,8 @@ class EventReader:
                 rank = int(named[1])
             elif "RayWorker" in source:
                 rank = self._ranks.setdefault(source, len(self._ranks) + 1)
+        if start == len(first) and not source and len(self._processes) < _MAX_STREAMS:
+            self._processes[first] = process, rank
         return process, rank, text[start:] if start else text
 
     def _rank(self, name: str, pid: str) -> int | None:

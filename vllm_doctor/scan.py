@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import html
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from vllm_doctor.windows import Trie, windows
 
-# Escapes may change what a JSON string or an HTML page shows of these.
-_ESCAPED = re.compile(r"[\"\\<>&\x00-\x1f\x7f-\U0010ffff]")
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
-# that do not break, UTF-16; and a shell's line that goes on. As Latin-1.
-_ODD = ("\x1b[", "\x1b(", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
-_UTF_16 = r"\x00[ -~]\x00"
+# that do not break; and a shell's line that goes on. As Latin-1.
+_ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", " ^\n", " `\n")
+_CONTROLS = bytes(code for code in (*range(1, 32), 127) if code not in b"\t\n\r\x1b")
 
 
 class Scanner:
     """Finds the lines worth reading. `healthy` is an expression for whole lines that are never worth it."""
 
     def __init__(self, literals: Iterable[str], healthy: str = "") -> None:
-        plain = {max(_ESCAPED.split(literal), key=len) for literal in literals} - {""}
-        words = Trie((*_ODD, *windows(plain).values()))
-        self._telling = re.compile(f"{words.any()}|{_UTF_16}".encode("latin-1"))
+        forms = {form for literal in literals for form in _forms(literal)}
+        words = Trie([*windows(forms).values(), *_ODD])
+        self._words = [word.encode("latin-1") for word in words.words]
+        self._telling = re.compile(words.any().encode("latin-1"))
+        self._healthy = re.compile(rf"(?:{healthy})\n".encode("latin-1")) if healthy else None
         self._unhealthy = re.compile(rf"\n(?!(?:{healthy})\n)([^\n]*)".encode("latin-1")) if healthy else None
 
     def unhealthy(self, block: bytes, start: int, end: int) -> int:
@@ -38,10 +42,66 @@ class Scanner:
         """Where the first line worth reading begins, in the same way."""
         search = self._telling.search
         if self._unhealthy is None:
-            found = search(block, start, end)
-            return block.rfind(b"\n", 0, found.start()) + 1 if found else end
+
+            def find(at: int) -> int:
+                found = search(block, at, end)
+                return found.start() if found else -1
+
+            return self._first_line(block, start, end, find)
         for line in self._unhealthy.finditer(block, start - 1, end):
             begin, stop = line.span(1)
-            if begin < end and search(block, begin, stop + 1):
+            if begin < end and search(block, begin, stop + 1) and not _is_binary(block[begin:stop]):
                 return begin
         return end
+
+    def _first_line(self, block: bytes, start: int, end: int, find: Callable[[int], int]) -> int:
+        """Where the first line begins that counts and holds what `find` finds at or behind a place (-1: nothing)."""
+        while start < end and (found := find(start)) >= 0:
+            begin, start = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found) + 1
+            known = self._healthy is not None and self._healthy.match(block, begin, start)
+            if not known and not _is_binary(block[begin:start]):
+                return begin
+        return end
+
+
+class FastScanner(Scanner):
+    """The same with a multi-pattern engine (the extra `fast`). Raises ImportError where that is not installed."""
+
+    def __init__(self, literals: Iterable[str], healthy: str = "") -> None:
+        import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
+
+        super().__init__(literals, healthy)
+        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        self._ended = hyperscan.ScanTerminated
+        count = len(self._words)
+        self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
+                               literal=True)
+
+    def telling(self, block: bytes, start: int, end: int) -> int:
+        """Where the first line worth reading begins at or behind `start`; `end` when there is none."""
+        view: Any = memoryview(block)
+        ends: list[int] = []
+
+        def note(_id: int, _begin: int, stop: int, _flags: int, _context: object) -> bool:
+            ends.append(stop)
+            return True  # the first is enough
+
+        def find(at: int) -> int:
+            ends.clear()
+            with contextlib.suppress(self._ended):
+                self._database.scan(view[at:end], match_event_handler=note)
+            return at + ends[0] - 1 if ends else -1
+
+        return self._first_line(block, start, end, find)
+
+
+def _forms(literal: str) -> set[str]:
+    """A literal as it stands in a line, in a JSON string and in an HTML page, its bytes as Latin-1."""
+    quoted = json.dumps(literal)[1:-1]
+    safe = re.sub(r"[<>&]", lambda found: f"\\u{ord(found[0]):04x}", quoted)  # as Go writes JSON
+    return {form.encode().decode("latin-1") for form in (literal, quoted, safe, html.escape(literal))}
+
+
+def _is_binary(line: bytes) -> bool:
+    """Whether it is no text: more than a twentieth are control characters (zeros aside, which pad files)."""
+    return (len(line) - len(line.translate(None, _CONTROLS))) * 20 > len(line)

@@ -7,17 +7,21 @@ made into text. What is passed over depends on the lines alone, not on how the b
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
-from vllm_doctor.events import WORDS
+from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.notes import OMISSION_WORDS
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.scan import Scanner
+from vllm_doctor.scan import FastScanner, Scanner
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
+ENGINE = "VLLM_DOCTOR_ENGINE"
+"""Environment variable: `re` does without the extra `fast` where it is installed."""
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
@@ -103,9 +107,17 @@ class Skimmer:
 @lru_cache(maxsize=4)
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
-    words = [*WORDS, *OMISSION_WORDS, *COMMAND_WORDS, *PART_WORDS]
-    words += [marker.pattern.anchor for marker in base.markers
-              if marker.status or marker.phase != "runtime" or not serving]
-    words += [pattern.anchor for pattern in base.facts]
-    words += [wording.pattern.anchor for wording in base.wordings]
-    return Scanner(words, base.healthy if serving else "")
+    if os.environ.get(ENGINE) != "re":
+        with contextlib.suppress(ImportError):
+            return FastScanner(*words(base, serving=serving))
+    return Scanner(*words(base, serving=serving))
+
+
+def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str]:
+    """Literals of which every line worth reading holds one, and the expression for healthy lines."""
+    readers = (*EVENT_WORDS, *OMISSION_WORDS, *COMMAND_WORDS, *PART_WORDS)
+    markers = (marker.pattern.anchor for marker in base.markers
+               if marker.status or marker.phase != "runtime" or not serving)
+    facts = (pattern.anchor for pattern in base.facts)
+    rules = (wording.pattern.anchor for wording in base.wordings)
+    return [*readers, *markers, *facts, *rules], base.healthy if serving else ""
