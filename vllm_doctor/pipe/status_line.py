@@ -30,10 +30,15 @@ class StatusWords:
 
     def show(self, text: str) -> None:
         """Have it drawn as soon as no log passes; later words take its place, "" wipes it off."""
-        if self.fd >= 0:
-            with suppress(OSError):  # the pipe is full or the other end has gone: there is no status line
-                os.write(self.fd, f"{text}\n".encode(errors="replace"))
-                self._sent = (self._sent + 1) % 256
+        if self.fd < 0:
+            return
+        try:
+            os.write(self.fd, f"{text}\n".encode(errors="replace"))
+            self._sent = (self._sent + 1) % 256
+        except BlockingIOError:  # full: the other end has had no time for it
+            pass
+        except OSError:  # the other end has gone, and the line with it
+            self.fd, self._heard = -1, None
 
     def hush(self) -> None:
         """Have the line wiped off, and wait until it is: the caller writes to the terminal next."""
