@@ -118,8 +118,10 @@ def soak(minutes: float, per_second: int, every: float = 5.0) -> dict[str, Any]:
 
         collector = threading.Thread(target=collect, args=(watch.stdout.fileno(),))
         collector.start()
-        time.sleep(0.7)  # for the fork
-        children = Path(f"/proc/{watch.pid}/task/{watch.pid}/children").read_text().split()
+        children: list[str] = []
+        while not children and watch.poll() is None:
+            time.sleep(0.05)
+            children = Path(f"/proc/{watch.pid}/task/{watch.pid}/children").read_text().split()
         processes = {"pump": Process(watch.pid), "analyser": Process(int(children[0]))}
         written, size, count, log = hashlib.sha256(), 0, 0, serving_log(per_second)
         began = now = time.monotonic()

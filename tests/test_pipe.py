@@ -257,7 +257,12 @@ def test_analyser_killed_from_outside_while_bytes_flow(start):
 def test_an_early_verdict_stands_and_the_log_goes_on(start):
     data = random.Random(6).randbytes(2_000_000)
     doctor = start("early")
-    thread = feed(doctor, data, 1000, 0.2)
+    ended = threading.Event()
+    thread = feed(doctor, data, 1000, ended)
+    analyser = Path(f"/proc/{doctor.note('.pid')['pid']}")
+    while analyser.exists():
+        time.sleep(0.01)
+    ended.set()
     assert sha(doctor.process.stdout.read()) == sha(data)
     thread.join()
     result = doctor.note()

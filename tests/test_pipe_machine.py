@@ -102,6 +102,7 @@ class Pipe(RuleBasedStateMachine):
                 return True
         return False
 
+    @precondition(lambda self: not self.reader_gone and not self.terminated)  # else the pump may have ended
     @rule()
     def ctrl_c(self) -> None:
         self._signal(signal.SIGINT)

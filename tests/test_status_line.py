@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from terminal import Terminal
 from vllm_doctor.cli.voice import Voice
 from vllm_doctor.options import Options
 from vllm_doctor.phases import PHASES
+from vllm_doctor.pipe.status_line import StatusWords
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.start_progress import StartProgress
 
@@ -227,3 +229,15 @@ def test_every_phase_of_a_start_has_its_words(phase) -> None:
     progress.see(b"", 1, phase, 0.0)
     assert progress.line(3.0).count(" · ") == 2
     assert len(progress.line(3.0)) < 80
+
+
+def test_words_without_a_listener_wait_for_nobody() -> None:
+    read_end, write_end = os.pipe()
+    words = StatusWords(write_end, mmap.mmap(-1, 1))
+    words.show("said")
+    os.close(read_end)
+    began = time.monotonic()
+    words.show("lost")
+    words.hush()
+    assert time.monotonic() - began < 0.3
+    os.close(write_end)

@@ -97,6 +97,18 @@ def test_a_full_cache_is_told_once_then_that_it_is_over_then_all_at_the_end(caps
 
 
 @pytest.mark.usefixtures("eager")
+def test_days_into_a_log_a_full_cache_is_told_all_the_same(capsys) -> None:
+    served = b'(APIServer pid=7) INFO:     10.0.0.1:4242 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 40
+    lines = [statistics(number * 10, 7 if 700 <= number < 720 else 0, 97.5 if 700 <= number < 720 else 50.0) + served for number in range(800)]
+    listen([*SERVES, *lines])
+    first, over = capsys.readouterr().err.split("vllm-doctor: over for now: ")
+    assert first.count(MARK) == 1
+    assert "Of 703 lines of statistics 3 have a queue" in first
+    assert "3 minutes from 11-20 15:56 to 15:59, while up to 7 requests waited" in over.partition("\n")[0]
+    assert over.count(MARK) == 1
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_queue_behind_max_num_seqs_is_told_too(capsys) -> None:
     settings = b"(APIServer pid=7) INFO 11-20 08:00:00 [utils.py:253] non-default args: {'model': '/models/base', 'max_num_seqs': 8}\n"
     listen([SERVES[0], settings, SERVES[1], *[statistics(number * 10, 5, 12.0, running=8) for number in range(60)]])

@@ -41,7 +41,7 @@ class Voice:
         self._cause: str | None = None  # of a failure, as said
         self._troubles: dict[str, str] = {}  # what limited the server, as said: id -> kind of spell
         self._trouble = ""  # the one of them that goes on
-        self._weighed: tuple[int, str, int] = (0, "", 0)
+        self._weighed = (0, "", "", 0)  # the news when the rules were last weighed
         self._next = 0.0
         self._shown = ("", 0.0)  # the status line's words, and when they were said
 
@@ -118,7 +118,7 @@ class Voice:
     def _weigh(self, diagnosis: Diagnosis) -> None:
         """Look whether the rules now say more: after news only, and not all the time."""
         run, now = diagnosis.runs[-1], time.monotonic()
-        news = (run.number, run.status, run.news)
+        news = (run.number, run.phase, run.status, run.news)
         if news == self._weighed or now < self._next:
             return
         self._weighed = news

@@ -30,10 +30,15 @@ class StatusWords:
 
     def show(self, text: str) -> None:
         """Have it drawn as soon as no log passes; later words take its place, "" wipes it off."""
-        if self.fd >= 0:
-            with suppress(OSError):  # the pipe is full or the other end has gone: there is no status line
-                os.write(self.fd, f"{text}\n".encode(errors="replace"))
-                self._sent = (self._sent + 1) % 256
+        if self.fd < 0:
+            return
+        try:
+            os.write(self.fd, f"{text}\n".encode(errors="replace"))
+            self._sent = (self._sent + 1) % 256
+        except BlockingIOError:  # full: the other end has had no time for it
+            pass
+        except OSError:  # the other end has gone, and the line with it
+            self.fd, self._heard = -1, None
 
     def hush(self) -> None:
         """Have the line wiped off, and wait until it is: the caller writes to the terminal next."""
@@ -101,21 +106,23 @@ class StatusLine:
         if not said:  # the analyser has gone
             self.close()
             return
-        words = said.split(b"\n")[-2]
+        words = said.removesuffix(b"\n").rpartition(b"\n")[2]
         if not words:
             self.make_way()
-        elif not self._open_lines and time.monotonic() - self._last >= QUIET:
-            if words != self._drawn:
-                self._write(_WIPE + words + b"\r")
+        elif self._free() and words != self._drawn and self._write(_WIPE + words + b"\r"):
             self._drawn = words
         if self._heard is not None:
             self._heard[0] = (self._heard[0] + said.count(b"\n")) % 256
 
-    def _write(self, data: bytes) -> None:
+    def _free(self) -> bool:
+        return not self._open_lines and time.monotonic() - self._last >= QUIET
+
+    def _write(self, data: bytes) -> bool:
         """Write to the terminal, if it takes it now and this is its foreground job: others are not to be disturbed."""
-        with suppress(OSError):
-            if os.tcgetpgrp(self._terminal) == os.getpgrp():
-                os.write(self._terminal, data)
+        try:
+            return os.tcgetpgrp(self._terminal) == os.getpgrp() and os.write(self._terminal, data) > 0
+        except OSError:
+            return False
 
 
 def may_be_shown(fd: int) -> bool:
