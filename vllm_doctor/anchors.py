@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from vllm_doctor.patterns import lazy
 from vllm_doctor.windows import Trie, windows
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")
-_DIGITS = re.compile(r"\d+")
+_DIGITS = lazy(r"\d+")
 _KEPT = 4096  # texts remembered, their digits aside
 _LONG = 1024  # characters of a text that is not remembered
 

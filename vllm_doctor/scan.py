@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from vllm_doctor.patterns import lazy
 from vllm_doctor.windows import Trie, windows
 
 # Escapes may change what a JSON string or an HTML page shows of these.
-_ESCAPED = re.compile(r"[\"\\<>&\x00-\x1f\x7f-\U0010ffff]")
+_ESCAPED = lazy(r"[\"\\<>&\x00-\x1f\x7f-\U0010ffff]")
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break, UTF-16; and a shell's line that goes on. As Latin-1.
 _ODD = ("\x1b[", "\x1b(", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
