@@ -109,7 +109,7 @@ class Matcher:
         simple = not event.context and len(text) <= _WINDOW
         for waiting in self._anchors.found_in(text):
             pattern = waiting.pattern
-            if pattern.level and event.level not in pattern.level:
+            if (pattern.level and event.level not in pattern.level) or (pattern.frames and not event.frames):
                 continue
             if pattern.own:
                 match = self._search_own(waiting, event)
