@@ -229,7 +229,7 @@ class _Reader:
         text = "".join(pieces)
         if "b" in prefix:
             return text.encode("latin-1", "replace")
-        return _SURROGATES.sub(_join_surrogates, text)
+        return text if text.isascii() else _SURROGATES.sub(_join_surrogates, text)
 
     def _escape(self, *, raw: bool, code_points: bool) -> str:
         char = self.text[self.pos + 1]
