@@ -9,7 +9,7 @@ A name the log does not show is UNKNOWN, and UNKNOWN spreads: arithmetic with it
 three-valued logic. Division by zero and a filter that answers None are UNKNOWN too: "cannot be computed".
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import inspect
 import operator

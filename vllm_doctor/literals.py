@@ -5,7 +5,7 @@ configuration objects, enums, functions and JSON stand side by side. A log line 
 reader here returns what was there, says whether it was whole, never raises, and takes linear time.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from typing import Generic, NamedTuple, TypeVar

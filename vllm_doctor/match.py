@@ -4,7 +4,7 @@ Only patterns whose anchor stands in the message are tried. A rule keeps its fir
 not grow with the log.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ Memory does not grow with the log: beside the spell that goes on only the first,
 the totals of all. Times are the log's own; it prints no year and, in some set-ups, no time at all.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from datetime import datetime
 from typing import NamedTuple
@@ -25,12 +25,12 @@ class Moment(NamedTuple):
     stamp: str = ""
 
     @classmethod
-    def of(cls, line: int, text: str) -> Moment:
+    def of(cls, line: int, text: str) -> "Moment":
         """The moment of a line, from its text with vLLM's prefix."""
         found = _STAMP.search(text, 0, _STAMP_REACH)
         return cls(line, found[1] if found else "")
 
-    def seconds_until(self, later: Moment) -> float | None:
+    def seconds_until(self, later: "Moment") -> float | None:
         """The seconds from here to a later line, which may be in the next year; None where a time is not known."""
         try:  # a leap year, so that 02-29 is a day
             begin, end = (datetime.strptime(f"2000-{at.stamp}", "%Y-%m-%d %H:%M:%S") for at in (self, later))  # noqa: DTZ007 - the log names no zone
@@ -64,7 +64,7 @@ class Spells(NamedTuple):
     last: Spell | None = None
     longest: Spell | None = None
 
-    def with_one_more(self, spell: Spell) -> Spells:
+    def with_one_more(self, spell: Spell) -> "Spells":
         """These and another one, which came later."""
         longest = self.longest if self.longest and _length(self.longest) >= _length(spell) else spell
         return Spells(self.number + 1, self.seconds + spell.seconds, max(self.waiting, spell.waiting),
