@@ -34,6 +34,7 @@ def test_a_good_rule(tmp_path: Path) -> None:
     ("anchor: something is wrong", "anchor: wrong", "the anchor is shorter than 6 characters"),
     ("anchor: something is wrong", "anchor: ' 200 OK'", "stands in too many healthy lines"),
     ("pattern: something is wrong", "pattern: something is wrong\n      vllm: '>=99.0'", "no release is >=99.0"),
+    ("pattern: something is wrong", "pattern: something is wrong\n      frames: '(?s)(?=.*a)(?=.*b)'", "begin with `^`"),
     ("action: upgrade-vllm", "action: upgrad-vllm", "no action is called `upgrad-vllm`; did you mean `upgrade-vllm`?"),
     ("action: upgrade-vllm", "set: {--max-seq-number: 1}", "no release of vLLM has the flag --max-seq-number"),
     ("action: upgrade-vllm", "set: {--max-model-len: max_model_length}", "nothing is called `max_model_length`"),

@@ -40,7 +40,7 @@ def test_the_time_between(begin: str, end: str, seconds: float | None) -> None:
 
 def test_two_lines_are_a_short_peak() -> None:
     keeper = _keeper((_at(0), True, 9), (_at(1), True, 9), *[(_at(m), False, 0) for m in (2, 3, 4)])
-    assert (keeper.lasts, keeper.spells.count, keeper.spells.words()) == (None, 0, "")
+    assert (keeper.lasts, keeper.spells.number, keeper.spells.words()) == (None, 0, "")
 
 
 def test_three_lines_last_and_a_dip_does_not_end_them() -> None:
@@ -59,7 +59,7 @@ def test_the_end_is_the_last_line_that_had_it() -> None:
 def test_several_spells_are_told_together() -> None:
     states = [(_at(m), m in {*range(2, 22), *range(60, 65), *range(144, 160)}, m) for m in range(170)]
     spells = _keeper(*states).spells
-    assert spells.count == 3
+    assert spells.number == 3
     assert spells.longest is not None
     assert spells.longest.first == _at(2)
     assert spells.words() == ("38 minutes in 3 spells between 11-20 14:02 and 16:39, the longest of 19 minutes, "
@@ -71,7 +71,7 @@ def test_engines_that_have_it_together_are_one_spell() -> None:
     for minute in range(30):
         for engine in range(8):
             keeper.add(engine, engine == 3 or minute < 2, _at(minute), 4)
-    assert keeper.spells.count == 1
+    assert keeper.spells.number == 1
     assert keeper.lasts is not None
     assert keeper.lasts.lines == 30
 
@@ -88,19 +88,19 @@ def test_an_idle_engine_ends_it_at_once_and_so_does_a_long_silence() -> None:
     keeper.add(0, False, _at(4), 0, idle=True)
     assert keeper.lasts is None
     keeper = _keeper(*[(_at(m), True, 1) for m in (0, 1, 2, 50, 51, 52)])
-    assert (keeper.spells.count, keeper.spells.seconds) == (2, 240.0)
+    assert (keeper.spells.number, keeper.spells.seconds) == (2, 240.0)
 
 
 def test_without_times_it_is_counted_but_not_told() -> None:
     keeper = _keeper(*[(Moment(n), True, 5) for n in range(9)])
-    assert (keeper.spells.count, keeper.spells.words()) == (1, "")
+    assert (keeper.spells.number, keeper.spells.words()) == (1, "")
 
 
 def test_a_year_of_spells_takes_no_memory() -> None:
     keeper = SpellKeeper()
     for number in range(30_000):
         keeper.add(0, number % 10 < 5, Moment(number, "11-20 14:00:00"), 5)
-    assert keeper.spells.count == 3000
+    assert keeper.spells.number == 3000
     assert keeper._engines == {}
 
 
@@ -110,7 +110,7 @@ def test_a_spell_has_at_least_three_lines_and_lies_within_the_log(lines: list[tu
     for number, (holds, engine) in enumerate(lines):
         keeper.add(engine, holds, Moment(number), 1)
     spells = keeper.spells
-    assert spells.count <= sum(holds for holds, _ in lines) // 3
+    assert spells.number <= sum(holds for holds, _ in lines) // 3
     for spell in (spells.first, spells.last, spells.longest):
         if spell is not None:
             assert spell.lines >= 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,14 @@ import pytest
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from vllm_doctor import diagnose, words
+from vllm_doctor import diagnose, filters, words
 from vllm_doctor.expressions import ExpressionError
-from vllm_doctor.filters import FILTERS
 from vllm_doctor.language import read_words
 
 LOGS = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "logs").glob("*.log"))
 JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
-JINJA.filters = dict(FILTERS)
+JINJA.filters = {name: filters.find(name) for more in filters._MORE
+                 for name in (*filters._NAMES, *importlib.import_module(f"vllm_doctor.{more}").__all__)}
 
 
 def by_jinja(source: str, known: Mapping[str, Any]) -> str | None:

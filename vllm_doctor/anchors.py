@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from vllm_doctor.patterns import lazy
 from vllm_doctor.windows import Trie, windows
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")
-_DIGITS = re.compile(r"\d+")
+_DIGITS = lazy(r"\d+")
+_HEAD = 4  # characters of an anchor by which it is looked up
 _KEPT = 4096  # texts remembered, their digits aside
 _LONG = 1024  # characters of a text that is not remembered
 
@@ -29,6 +31,8 @@ class Anchors:
         self._looked = 0
         self._keys: dict[str, list[Any]] = {}
         self._scan: re.Pattern[str] | None = None
+        self._by_head: dict[str, list[str]] = {}
+        self._short: list[str] = []
         self._by_window: dict[str, list[str]] = {}
         self._always: list[str] = []
         self._order: dict[str, int] = {}
@@ -38,7 +42,11 @@ class Anchors:
         """Let `key` wait for `anchor`. Raises ValueError for an empty anchor."""
         if not anchor:
             raise ValueError("an anchor must not be empty")
-        self._keys.setdefault(anchor, []).append(key)
+        if anchor not in self._keys:
+            self._order[anchor] = len(self._order)
+            self._keys[anchor] = []
+            (self._short if len(anchor) < _HEAD else self._by_head.setdefault(anchor[:_HEAD], [])).append(anchor)
+        self._keys[anchor].append(key)
         self._scan = None
 
     def found_in(self, text: str) -> list[Any]:
@@ -46,7 +54,7 @@ class Anchors:
         if self._scan is None:
             self._looked += 1
             if self._looked <= self.patience:
-                return [key for anchor, keys in self._keys.items() if anchor in text for key in keys]
+                return self._plainly(text)
             self._prepare()
         shape = text.translate(_NO_DIGITS) if len(text) < _LONG else ""
         anchors = self._remembered.get(shape) if shape else None
@@ -57,6 +65,13 @@ class Anchors:
                     self._remembered.clear()
                 self._remembered[shape] = anchors
         return [key for anchor in anchors if anchor in text for key in self._keys[anchor]]
+
+    def _plainly(self, text: str) -> list[Any]:
+        """As `found_in`: of the anchors whose first characters stand in the text, those that do."""
+        heads = {text[at : at + _HEAD] for at in range(len(text) - _HEAD + 1)}
+        found = [anchor for head in heads & self._by_head.keys() for anchor in self._by_head[head] if anchor in text]
+        found += [anchor for anchor in self._short if anchor in text]
+        return [key for anchor in sorted(found, key=self._order.__getitem__) for key in self._keys[anchor]]
 
     def _candidates(self, text: str) -> tuple[str, ...]:
         """The anchors that may stand in `text`, whatever its digits are."""
@@ -76,6 +91,5 @@ class Anchors:
                 window = chosen[piece]
                 self._by_window[next(window[:size] for size in range(1, len(window) + 1)
                                      if window[:size] in self._by_window)].append(anchor)
-        self._order = {anchor: index for index, anchor in enumerate(self._keys)}
         self._remembered = {}
         self._scan = re.compile(trie.every())

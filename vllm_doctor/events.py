@@ -5,7 +5,7 @@ vLLM's log prefix by release: `INFO 10-08 20:33:48 llm_engine.py:72] message` up
 with several lines carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be told apart.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from collections import OrderedDict
@@ -108,7 +108,7 @@ class EventReader:
             self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
         return not self._open
 
-    def read(self, line: Line) -> Event | None:
+    def read(self, line: "Line") -> Event | None:
         """What one line says; None for a blank line."""
         text = line.text
         if not text or text.isspace():
@@ -131,7 +131,7 @@ class EventReader:
             self._open.pop(key, None)
         return event
 
-    def alone(self, line: Line) -> Event:
+    def alone(self, line: "Line") -> Event:
         """What a line says that stands by itself and holds none of WORDS."""
         process, rank, rest = self._process(line.text, line.source)
         level, message, style = _record(rest)

@@ -9,7 +9,7 @@ A name the log does not show is UNKNOWN, and UNKNOWN spreads: arithmetic with it
 three-valued logic. Division by zero and a filter that answers None are UNKNOWN too: "cannot be computed".
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import inspect
 import operator
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from vllm_doctor.filters import FILTERS
+from vllm_doctor.filters import find
 
 Tree = list[Any]
 """A kind and its parts, of values JSON knows: `["mul", ["name", "max_model_len"], ["const", 0.5]]`."""
@@ -177,7 +177,15 @@ def _compare(first: Tree, operands: Tree, facts: Mapping[str, Any]) -> Any:
 @lru_cache(maxsize=256)
 def signature(name: str) -> Mapping[str, inspect.Parameter]:
     """The parameters of a filter, the value before the bar first."""
-    return inspect.signature(FILTERS[name]).parameters
+    return inspect.signature(function(name)).parameters
+
+
+def function(name: str) -> Callable[..., Any]:
+    """What a filter calls. Raises ExpressionError when there is none of that name."""
+    found = find(name)
+    if found is None:
+        raise ExpressionError(f"unknown filter `{name}`")
+    return found
 
 
 def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapping[str, Any]) -> Any:
@@ -191,7 +199,7 @@ def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapp
                 return UNKNOWN
             named[key] = None
     try:
-        result = FILTERS[name](**named)
+        result = function(name)(**named)
     except (ZeroDivisionError, OverflowError, TypeError, ValueError):
         return UNKNOWN
     return UNKNOWN if result is None else result

@@ -5,7 +5,7 @@ Lines that print many settings at once (`args: Namespace(…)`, `non-default arg
 `literals`, and `names.yaml` says which setting is which fact.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from collections.abc import Mapping, Sequence

@@ -7,11 +7,13 @@ means "cannot be computed".
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from vllm_doctor import flag_advice, flag_values, model_families, phases, solver
+from vllm_doctor import phases
 from vllm_doctor.releases import Releases
 
 
@@ -175,10 +177,17 @@ _OWN: tuple[Callable[..., Any], ...] = (
     plural,
 )
 
-FILTERS: dict[str, Callable[..., Any]] = {
-    **{function.__name__: function for function in _OWN},
-    **{name: getattr(solver, name) for name in solver.__all__},
-    **{name: getattr(flag_advice, name) for name in flag_advice.__all__},
-    **{name: getattr(flag_values, name) for name in flag_values.__all__},
-    **{name: getattr(model_families, name) for name in model_families.__all__},
-}
+_NAMES = {function.__name__: function for function in _OWN}
+_MORE = ("solver", "flag_values", "flag_advice", "model_families")  # modules all of whose public names are filters
+
+
+@lru_cache(maxsize=256)
+def find(name: str) -> Callable[..., Any] | None:
+    """The filter of that name, or None. Modules are loaded in turn until one has it: a start needs few of them."""
+    if name in _NAMES:
+        return _NAMES[name]
+    for module in (importlib.import_module(f"vllm_doctor.{more}") for more in _MORE):
+        if name in module.__all__:
+            found: Callable[..., Any] = getattr(module, name)
+            return found
+    return None

@@ -3,7 +3,7 @@
 Which flag and successor exist in which release is `flags`' knowledge; here it is put together for one log.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import json
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 flags.json is made from vLLM's sources by tools/build_flags.py. Use it through flags.py.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import json
 import os
@@ -53,8 +53,8 @@ class Replacement(NamedTuple):
     """
 
     since: str
-    set: Mapping[str, str]
-    values: Mapping[str, Mapping[str, str]]
+    set: "Mapping[str, str]"
+    values: "Mapping[str, Mapping[str, str]]"
     note: str
 
     @property
@@ -146,7 +146,7 @@ class Flag(NamedTuple):
         index = position(version)
         return any(first <= index <= last for first, last in self.life)
 
-    def exists_in_all(self, versions: Iterable[str | None]) -> bool:
+    def exists_in_all(self, versions: "Iterable[str | None]") -> bool:
         """Whether every one of the releases has the flag."""
         return all(self.exists(version) for version in versions)
 

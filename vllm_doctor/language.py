@@ -12,7 +12,6 @@ from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
 from vllm_doctor.expressions import ARITHMETIC, ExpressionError, Tree, signature
-from vllm_doctor.filters import FILTERS
 
 _MAX_LENGTH = 500
 _ARITHMETIC: dict[type[nodes.Node], str] = {getattr(nodes, kind): name for kind, name in zip(
@@ -101,8 +100,6 @@ def _tree(node: nodes.Node) -> Tree:
 
 
 def _filter(node: nodes.Filter) -> Tree:
-    if node.name not in FILTERS:
-        raise ExpressionError(f"unknown filter `{node.name}`")
     if node.node is None or node.dyn_args is not None or node.dyn_kwargs is not None:
         raise ExpressionError(f"`{node.name}` is not applied to a value")
     parameters = signature(node.name)

@@ -6,7 +6,7 @@ and wrappers taken off (wrappers/). Its memory does not grow with the input: a l
 for evidence is bounded.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import codecs
 from typing import NamedTuple

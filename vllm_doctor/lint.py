@@ -27,6 +27,7 @@ DERIVED = frozenset({
 })
 SITUATION = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
+_UNBOUND_LOOK = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
 _COMMON = ("INFO ", "throughput", "HTTP/1.1", "GET /", "POST /", " 200 OK", "it/s]", "Running:", "requests")
 
 
@@ -114,6 +115,8 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
         yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
     if _UNBOUNDED_HEAD.search(pattern.regex):
         yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
+    if any(_UNBOUND_LOOK.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
+        yield f"`{pattern.id}`: a look-ahead over everything is tried at every place: begin with `^`", where
     if pattern.vllm:
         try:
             if not admitted(pattern.vllm):

@@ -5,7 +5,7 @@ configuration objects, enums, functions and JSON stand side by side. A log line 
 reader here returns what was there, says whether it was whole, never raises, and takes linear time.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from typing import Generic, NamedTuple, TypeVar
@@ -229,7 +229,7 @@ class _Reader:
         text = "".join(pieces)
         if "b" in prefix:
             return text.encode("latin-1", "replace")
-        return _SURROGATES.sub(_join_surrogates, text)
+        return text if text.isascii() else _SURROGATES.sub(_join_surrogates, text)
 
     def _escape(self, *, raw: bool, code_points: bool) -> str:
         char = self.text[self.pos + 1]

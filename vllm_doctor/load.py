@@ -114,6 +114,6 @@ class Load:
                  "zero_prefix_hit_lines")
         counted: dict[str, int | float | str] = {name: getattr(self, name) for name in names}
         for name, keeper in self._spells.items():
-            counted[f"{name}_spells"] = keeper.spells.count
+            counted[f"{name}_spells"] = keeper.spells.number
             counted[f"{name}_time"] = keeper.spells.words()
         return counted

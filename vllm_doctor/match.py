@@ -4,7 +4,7 @@ Only patterns whose anchor stands in the message are tried. A rule keeps its fir
 not grow with the log.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from collections.abc import Mapping
@@ -109,7 +109,7 @@ class Matcher:
         simple = not event.context and len(text) <= _WINDOW
         for waiting in self._anchors.found_in(text):
             pattern = waiting.pattern
-            if pattern.level and event.level not in pattern.level:
+            if (pattern.level and event.level not in pattern.level) or (pattern.frames and not event.frames):
                 continue
             if pattern.own:
                 match = self._search_own(waiting, event)

@@ -1,6 +1,6 @@
 """What is said about the reading itself: missing parts, several starts, the release, contradictions."""
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from collections.abc import Iterable

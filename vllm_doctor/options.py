@@ -1,6 +1,6 @@
 """What the user can say beside the log."""
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from typing import NamedTuple
 

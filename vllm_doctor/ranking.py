@@ -5,7 +5,7 @@ did; a specific rule hides the general one it refines; errors before warnings be
 but of warnings and remarks those of the service before those of the start.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -4,7 +4,7 @@ The log says its version, or it does not: then each wording that matched narrows
 with nearly every release.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import operator
 from functools import lru_cache
@@ -26,16 +26,16 @@ class Releases(NamedTuple):
     known: bool = False
 
     @classmethod
-    def every(cls) -> Releases:
+    def every(cls) -> "Releases":
         """All releases of the flag table."""
         return cls(flags.releases())
 
     @classmethod
-    def of(cls, version: str) -> Releases:
+    def of(cls, version: str) -> "Releases":
         """The one release that `version` (as vLLM prints it, dev and rc builds too) behaves as."""
         return cls((flags.resolve(version),), known=True)
 
-    def narrow(self, specifier: str) -> Releases:
+    def narrow(self, specifier: str) -> "Releases":
         """Only those that `specifier` (`>=0.7.0,<0.9`) admits; unchanged when the version is known or none is left."""
         if self.known or not specifier:
             return self

@@ -21,16 +21,16 @@ from vllm_doctor import expressions, words
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
-from vllm_doctor.rules import Action, Marker, Rule, Stall, pattern_of, rule_of, wordings
+from vllm_doctor.rules import Action, Pattern, Rule, Stall, pattern_of, rule_of, wordings
 
 
-def cached(folder: Path) -> bytes:
+def cached(folder: str) -> bytes:
     """The index of a folder of rules: from the cache, else made and put there. Raises RuleError."""
-    place = _cache() / f"rules-{_short(str(folder))}-{_stamp(folder)}.jsonl"
+    place = _cache() / f"rules-{_short(folder)}-{_stamp(Path(folder))}.jsonl"
     with contextlib.suppress(OSError):
         if _private(place.parent):
             return place.read_bytes()
-    made = make(folder)
+    made = make(Path(folder))
     with contextlib.suppress(OSError):
         _save(place, made)
     return made
@@ -56,12 +56,13 @@ def make(folder: Path) -> bytes:
                for name, entry in read_yaml(folder / "actions.yaml").items()]
     stalls = [Stall(phase, **entry) for phase, entry in read_yaml(folder / "stalls.yaml").items()]
     head = {
-        "wordings": [wording for rule in rules.values() for wording in wordings(rule)],
-        "facts": [pattern_of(entry) for path in sorted((folder / "facts").glob("*.yaml")) if path.name != "names.yaml"
-                  for entry in read_yaml(path) or ()],
+        "wordings": [(rule_id, part, _told(pattern)) for rule in rules.values()
+                     for rule_id, part, pattern in wordings(rule)],
+        "facts": [_told(pattern_of(entry)) for path in sorted((folder / "facts").glob("*.yaml"))
+                  if path.name != "names.yaml" for entry in read_yaml(path) or ()],
         "names": [_fact(name, entry) for name, entry in read_yaml(folder / "facts" / "names.yaml").items()],
         "actions": actions,
-        "markers": [Marker(pattern_of(entry), entry.get("phase", ""), entry.get("status", ""))
+        "markers": [(_told(pattern_of(entry)), entry.get("phase", ""), entry.get("status", ""))
                     for entry in read_yaml(folder / "phases.yaml")],
         "stalls": stalls,
         "trees": _trees((stall.when for stall in stalls), (step for action in actions for step in action.steps)),
@@ -69,7 +70,7 @@ def make(folder: Path) -> bytes:
     }
     lines = [_line({"rule": entries[name], "trees": _trees_of(rule)}) for name, rule in rules.items()]
     ends = list(accumulate(map(len, lines)))
-    spans = {name: (end - len(line), end) for name, line, end in zip(rules, lines, ends, strict=True)}
+    spans = {name: (end - len(line), len(line)) for name, line, end in zip(rules, lines, ends, strict=True)}
     return b"".join([_line({"rules": spans, **head}), *lines])
 
 
@@ -80,6 +81,13 @@ def _line(value: Any) -> bytes:
 def _whole(entries: Iterable[Mapping[str, Any]]) -> str:
     """One expression for whole lines, behind the prefix of a vLLM process."""
     return rf"(?:\(\w+ pid=\d+\) )?(?:{'|'.join(entry['pattern'] for entry in entries)})"
+
+
+def _told(pattern: Pattern) -> tuple[Any, ...]:
+    """A pattern's fields up to the last one that is not as it always is: a shorter index is read sooner."""
+    given = [field for field, value in zip(Pattern._fields, pattern, strict=True)
+             if value != Pattern._field_defaults.get(field, ...)]
+    return pattern[:Pattern._fields.index(given[-1]) + 1]
 
 
 def _fact(name: str, entry: Mapping[str, Any]) -> FactName:

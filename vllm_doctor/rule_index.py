@@ -6,10 +6,12 @@ read when the rule is asked for, with the trees of its expressions and words (`l
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import os
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO
 
 from vllm_doctor import expressions
 from vllm_doctor.errors import RuleError
@@ -20,18 +22,22 @@ NAME = "index.jsonl"
 
 
 class _Rules(Mapping[str, Rule]):
-    """The built-in rules by id, each read when it is asked for. `spans` are of the bytes behind the first line."""
+    """The built-in rules by id, each read when it is asked for. `spans` are where they stand behind `start`."""
 
-    def __init__(self, folder: str, lines: bytes, spans: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(self, folder: str, index: Callable[[], IO[bytes]], start: int,
+                 spans: Mapping[str, tuple[int, int]]) -> None:
         self._folder = folder
-        self._lines = lines
+        self._index = index
+        self._start = start
         self._spans = spans
         self._read: dict[str, Rule] = {}
 
     def __getitem__(self, rule_id: str) -> Rule:
         if rule_id not in self._read:
-            start, end = self._spans[rule_id]
-            record = json.loads(self._lines[start:end])
+            at, size = self._spans[rule_id]
+            with self._index() as file:
+                file.seek(self._start + at)
+                record = json.loads(file.read(size))
             expressions.known_trees.update(record["trees"])
             entry = record["rule"]
             self._read[rule_id] = rule_of(entry, os.path.join(self._folder, entry["path"]))
@@ -44,24 +50,17 @@ class _Rules(Mapping[str, Rule]):
         return len(self._spans)
 
 
-@lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=1)
 def builtin() -> RuleBase:
     """The rules that ship with vllm-doctor. Raises RuleError."""
     folder = rules_folder()
-    try:
-        with open(os.path.join(folder, NAME), "rb") as file:
-            index = file.read()
-    except FileNotFoundError:  # a checkout
-        from pathlib import Path  # noqa: PLC0415
-
-        from vllm_doctor.rule_compiler import cached  # noqa: PLC0415
-
-        index = cached(Path(folder))
-    head, _, lines = index.partition(b"\n")
+    index = _index(folder)
+    with index() as file:
+        head = file.readline()
     known = json.loads(head)
     expressions.known_trees.update(known["trees"])
     return RuleBase(
-        rules=_Rules(folder, lines, known["rules"]),
+        rules=_Rules(folder, index, len(head), known["rules"]),
         wordings=[Wording(rule, part, Pattern(*entry)) for rule, part, entry in known["wordings"]],
         facts=[Pattern(*entry) for entry in known["facts"]],
         names={entry[0]: FactName(*entry) for entry in known["names"]},
@@ -70,6 +69,17 @@ def builtin() -> RuleBase:
         stalls={entry[0]: Stall(*entry) for entry in known["stalls"]},
         healthy=known["healthy"],
     )
+
+
+def _index(folder: str) -> Callable[[], IO[bytes]]:
+    """What opens the index of the built-in rules."""
+    shipped = os.path.join(folder, NAME)
+    if os.path.exists(shipped):
+        return lambda: open(shipped, "rb")
+    from vllm_doctor.rule_compiler import cached  # noqa: PLC0415 - only in a checkout
+
+    made = cached(folder)
+    return lambda: io.BytesIO(made)
 
 
 def rules_folder() -> str:

@@ -1,6 +1,6 @@
 """Rules, facts' wordings, actions and phases: what stands in `rules/`, as small frozen values."""
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -128,7 +128,7 @@ class RuleBase:
         self.stalls = stalls
         self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
 
-    def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
+    def with_rules(self, own: Mapping[str, Rule]) -> "RuleBase":
         """These and some more; the same id overrides."""
         kept = (wording for wording in self.wordings if wording.rule not in own)
         added = (wording for rule in own.values() for wording in wordings(rule))
@@ -142,7 +142,7 @@ def wordings(rule: Rule) -> list[Wording]:
     return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
 
 
-def read_rule(path: Path) -> Rule:
+def read_rule(path: "Path") -> Rule:
     """One rule file. Raises RuleError with file:line:column."""
     text = read_text(path)
     check_text(text, str(path))

@@ -5,7 +5,7 @@ rule, fact or reader of this package learns anything. Bytes are searched in larg
 made into text. What is passed over depends on the lines alone, not on how the bytes were cut.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import contextlib
 import os

@@ -4,33 +4,33 @@ Memory does not grow with the log: beside the spell that goes on only the first,
 the totals of all. Times are the log's own; it prints no year and, in some set-ups, no time at all.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
-import re
-from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
+
+from vllm_doctor.patterns import lazy
 
 LASTING = 3
 """Statistics lines of one engine from which on it is no short peak, and without which it is over."""
 _GAP = 600.0  # seconds without such a line that end a spell: an idle server prints no statistics
-_STAMP = re.compile(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_STAMP = lazy(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
 _STAMP_REACH = 160  # characters of a line in which vLLM's prefix stands
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A line of the log and the time it prints, as `11-20 14:02:31`; empty where it prints none."""
 
     line: int = 0
     stamp: str = ""
 
     @classmethod
-    def of(cls, line: int, text: str) -> Moment:
+    def of(cls, line: int, text: str) -> "Moment":
         """The moment of a line, from its text with vLLM's prefix."""
         found = _STAMP.search(text, 0, _STAMP_REACH)
         return cls(line, found[1] if found else "")
 
-    def seconds_until(self, later: Moment) -> float | None:
+    def seconds_until(self, later: "Moment") -> float | None:
         """The seconds from here to a later line, which may be in the next year; None where a time is not known."""
         try:  # a leap year, so that 02-29 is a day
             begin, end = (datetime.strptime(f"2000-{at.stamp}", "%Y-%m-%d %H:%M:%S") for at in (self, later))  # noqa: DTZ007 - the log names no zone
@@ -40,8 +40,7 @@ class Moment:
         return seconds if seconds > -180 * 86400 else seconds + 366 * 86400
 
 
-@dataclass(frozen=True, slots=True)
-class Spell:
+class Spell(NamedTuple):
     """One stretch: its first and last line, how many lines of the engine most concerned, how many requests waited."""
 
     first: Moment
@@ -55,21 +54,20 @@ class Spell:
         return max(0.0, self.first.seconds_until(self.last) or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Spells:
+class Spells(NamedTuple):
     """All spells of one kind in one run."""
 
-    count: int = 0
+    number: int = 0
     seconds: float = 0.0
     waiting: int = 0  # the most requests that waited in any of them
     first: Spell | None = None
     last: Spell | None = None
     longest: Spell | None = None
 
-    def with_one_more(self, spell: Spell) -> Spells:
+    def with_one_more(self, spell: Spell) -> "Spells":
         """These and another one, which came later."""
         longest = self.longest if self.longest and _length(self.longest) >= _length(spell) else spell
-        return Spells(self.count + 1, self.seconds + spell.seconds, max(self.waiting, spell.waiting),
+        return Spells(self.number + 1, self.seconds + spell.seconds, max(self.waiting, spell.waiting),
                       self.first or spell, spell, longest)
 
     def words(self) -> str:
@@ -78,10 +76,10 @@ class Spells:
             return ""
         begin, end = self.first.first.stamp[:-3], self.last.last.stamp[:-3]
         end = end[6:] if end[:5] == begin[:5] else end
-        if self.count == 1:
+        if self.number == 1:
             when = f"{_duration(self.seconds)} " + (f"at {begin}" if begin.endswith(end) else f"from {begin} to {end}")
         else:
-            when = (f"{_duration(self.seconds)} in {self.count:,} spells between {begin} and {end}, "
+            when = (f"{_duration(self.seconds)} in {self.number:,} spells between {begin} and {end}, "
                     f"the longest of {_duration(self.longest.seconds)}")
         return f"{when}, while up to {self.waiting:,} request{'' if self.waiting == 1 else 's'} waited"
 
@@ -105,7 +103,7 @@ class SpellKeeper:
         if holds:
             self._engines[engine] = (lines + 1, 0)
             now = self._now or Spell(at, at, 0, 0)
-            self._now = replace(now, last=at, lines=max(now.lines, lines + 1), waiting=max(now.waiting, waiting))
+            self._now = now._replace(last=at, lines=max(now.lines, lines + 1), waiting=max(now.waiting, waiting))
         elif lines and without + 1 < LASTING and not idle:
             self._engines[engine] = (lines, without + 1)
         elif lines:

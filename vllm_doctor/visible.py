@@ -23,4 +23,6 @@ def _pattern() -> re.Pattern[str]:
 
 def safe_text(text: str) -> str:
     """`text` with what a terminal would obey (or hide) shown as `<U+001B>`; newlines and tabs stay."""
+    if text.replace("\n", "").isprintable():  # most texts: nothing to show, no pattern to compile
+        return text
     return _pattern().sub(lambda match: f"<U+{ord(match[0]):04X}>", text)

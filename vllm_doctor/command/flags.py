@@ -4,7 +4,7 @@
 `--x.key` sets one key of the mapping that `--x` takes (vLLM's FlexibleArgumentParser, 0.4.1 to 0.33.0).
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import json
 import re

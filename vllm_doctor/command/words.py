@@ -4,7 +4,7 @@ Only splitting and unquoting happen here. What a shell would compute (`$MODEL`, 
 its value is unknown.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from typing import NamedTuple
 

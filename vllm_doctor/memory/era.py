@@ -1,6 +1,6 @@
 """How a release accounts for the memory (section 1 of the memory ledger)."""
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from typing import NamedTuple
 

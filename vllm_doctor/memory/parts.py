@@ -1,6 +1,6 @@
 """The parts of a ledger."""
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from typing import Literal, NamedTuple
 

@@ -3,7 +3,7 @@
 A name that leaves it open (`my_token`) announces one only if the value looks random.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from typing import NamedTuple

@@ -3,7 +3,7 @@
 A shape that words may have too (`hf_transfer`) is a secret only if the value looks generated.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,7 @@ class _Shape(NamedTuple):
     kind: str
     cues: tuple[str, ...]  # one of them stands in the text, else the pattern is not tried
     pattern: str  # group 1 stays, group 2 is masked
-    is_secret: Callable[[str], bool] = lambda _value: True
+    is_secret: "Callable[[str], bool]" = lambda _value: True
 
 
 def _is_bearer(value: str) -> bool:

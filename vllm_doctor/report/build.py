@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vllm_doctor import capacity, fixes, memory, words
+from vllm_doctor import fixes, memory, words
 from vllm_doctor.redact import redact, redact_value, safe_text
 from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
 
@@ -44,10 +44,15 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         unexplained=_unexplained(run, clean) if status == "failed" and not explained else None,
         findings=findings,
         notes=notes,
-        capacity=() if status == "failed" or explained else capacity.sentences(
-            {**case.facts, **run.load.summary()}, derived, ledger),
+        capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),
         recognised=recognised,
     )
+
+
+def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
+    from vllm_doctor import capacity  # noqa: PLC0415 - only of a server that came up
+
+    return capacity.sentences({**case.facts, **case.run.load.summary()}, derived, ledger)
 
 
 def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:

@@ -1,6 +1,6 @@
 """The report: what every format is written from. All texts in it are redacted already."""
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -82,7 +82,7 @@ class Report(NamedTuple):
     facts: Mapping[str, Any]
     facts_at: Mapping[str, tuple[Mapping[str, Any], ...]]
     derived: Mapping[str, Any]
-    memory: Memory | None
+    memory: "Memory | None"
     primary: str | None
     unexplained: Unexplained | None
     findings: tuple[Finding, ...]

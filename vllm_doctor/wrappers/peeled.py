@@ -4,7 +4,7 @@ A form that proves nothing by itself names a key (`compose:web-1`): once a line 
 all lines with it are. A wrapper that splits long messages says which part this is.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from collections.abc import Callable
 from typing import NamedTuple

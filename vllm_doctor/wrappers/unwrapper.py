@@ -4,7 +4,7 @@ The first character of a text says which wrapper functions are asked, in order. 
 wrapper) is remembered; messages that came in parts are put together. All that is kept is bounded.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,0 +1,69 @@
+"""A plain `diagnose` loads nothing that it does not use: whatever costs a start must stay away from it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vllm_doctor
+from vllm_doctor import patterns
+from vllm_doctor.rule_compiler import make
+from vllm_doctor.rule_index import NAME
+
+ROOT = Path(__file__).resolve().parent.parent
+DEAR = {
+    "bz2", "dataclasses", "difflib", "gzip", "hashlib", "importlib.metadata", "jinja2", "lzma", "packaging", "pathlib",
+    "regex", "rich", "shutil", "tempfile", "tomllib", "urllib.parse", "yaml", "zstandard",
+    "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
+    "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.sizing", "vllm_doctor.web",
+}
+PROGRAM = """
+import sys
+before = set(sys.modules)
+from vllm_doctor import rule_index
+from vllm_doctor.cli import main
+rules = sys.argv.pop(1)
+rule_index.rules_folder = lambda: rules
+try:
+    main()
+except SystemExit as end:
+    print(end.code, *set(sys.modules) - before, file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of rules as the wheel has it."""
+    folder = tmp_path_factory.mktemp("rules")
+    (folder / NAME).write_bytes(make(ROOT / "rules"))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["fatkv-cpu-space-17", "model-lora-rank-64", "arg-misspelt-max-modle-len"])
+def test_nothing_dear_is_loaded(installed: Path, tmp_path: Path, name: str) -> None:
+    log = ROOT / "fixtures" / "logs" / f"{name}.log"
+    done = subprocess.run([sys.executable, "-c", PROGRAM, installed, "diagnose", log], capture_output=True, text=True,
+                          cwd=tmp_path, check=True)
+    status, *loaded = done.stderr.split()
+    assert status == "1"
+    assert "What to change" in done.stdout
+    spared = DEAR - {"difflib"} if "misspelt" in name else DEAR
+    assert spared.intersection(loaded) == set()
+
+
+def test_every_pattern_compiles() -> None:
+    modules = [importlib.import_module(found.name)
+               for found in pkgutil.walk_packages(vllm_doctor.__path__, "vllm_doctor.") if "__main__" not in found.name]
+    lazy = [value for module in modules for value in vars(module).values() if isinstance(value, patterns._Lazy)]
+    assert len({value.pattern for value in lazy}) > 100
+
+
+def test_a_lazy_pattern_is_used_as_any_other() -> None:
+    pattern = patterns.lazy(r"(?P<word>A)\d", 2)
+    assert pattern.sub("-", "xa1A2") == "x--"
+    assert (pattern.flags & 2, pattern.groupindex["word"], pattern.pattern) == (2, 1, r"(?P<word>A)\d")
