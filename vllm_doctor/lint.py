@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import regex
 from packaging.specifiers import InvalidSpecifier
 
 from vllm_doctor import flags, words
@@ -43,7 +44,7 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.text}"
+        return f"{self.path}:{self.line}: {' '.join(self.text.split())}"
 
 
 def lint(rule: Rule, base: RuleBase) -> list[Problem]:
@@ -97,10 +98,12 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
 def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
     """What is wrong with one wording, of a rule or a fact."""
     where = pattern.anchor
-    for name, regex in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
+    for name, source in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
         try:
-            compiled = re.compile(regex)
-        except re.error as error:
+            compiled = re.compile(source)
+            if pattern.own:
+                regex.compile(source)
+        except (re.error, regex.error, OverflowError, RecursionError) as error:
             yield f"`{pattern.id}`: {name} is no regular expression: {error}", where
             return
         if name == "pattern":
