@@ -78,6 +78,7 @@ PLAIN = "title: Something is wrong"
      "9: `message`: pattern is no regular expression: the repetition number is too large"),
     ("pattern: something is wrong", "pattern: '" + "(" * 500 + ")" * 500 + "'",
      "9: `message`: pattern is no regular expression: maximum recursion depth exceeded"),
+    ("action: upgrade-vllm", "action: upgrade-vllm, vllm: '>=0.Q'", "13: `upgrade`: `>=0.Q` is no version specifier"),
     ("explain: It is.", "explain: '{{ 9 ** 9 ** 9 }}'", "11: not a template: pow is not part of the language"),
 ])
 def test_a_rule_file_that_cannot_be_used_is_told_in_one_line(old: str, new: str, problem: str, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def lint(rule: Rule, base: RuleBase) -> list[Problem]:
 
 def unusable(rule: Rule, base: RuleBase) -> list[Problem]:
     """What would fail when the rule is used; the rest of `lint` is about how it is written."""
-    return _run((_patterns, _expressions), rule, base)
+    return _run((_patterns, _fix_releases, _expressions), rule, base)
 
 
 def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
@@ -117,12 +117,21 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
         yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
     if _UNBOUNDED_HEAD.search(pattern.regex):
         yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
-    if pattern.vllm:
-        try:
-            if not admitted(pattern.vllm):
-                yield f"`{pattern.id}`: no release is {pattern.vllm}", where
-        except InvalidSpecifier:
-            yield f"`{pattern.id}`: `{pattern.vllm}` is no version specifier", where
+    yield from _specifier(pattern.id, pattern.vllm, where)
+
+
+def _fix_releases(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    for fix in rule.fixes:
+        yield from _specifier(fix.id, fix.vllm, fix.id)
+
+
+def _specifier(name: str, vllm: str, where: str) -> Complaints:
+    try:
+        if vllm and not admitted(vllm):
+            yield f"`{name}`: no release is {vllm}", where
+    except InvalidSpecifier:
+        yield f"`{name}`: `{vllm}` is no version specifier", where
 
 
 def _expressions(rule: Rule, base: RuleBase) -> Complaints:
@@ -193,4 +202,4 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _expressions, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _fix_releases, _expressions, _fixes, _tests)

@@ -44,16 +44,17 @@ def report(data: bytes) -> None:
 def facts(data: bytes) -> None:
     """The values of a log: what is a fact can be compared and merged, what is none is left out."""
     text = data.decode("utf-8", "replace")
+    names = {(name.type, name.merge, str(name.ignore)): key for key, name in builtin().names.items()}.values()  # one of each kind
     for line in text.split("\n"):
         for kind in KINDS:
             convert(kind, line)
         store = FactStore(builtin().names)
-        for name in builtin().names:
+        for name in names:
             store.add(name, line, 1)
             store.add(name, "1", 2)
         settings = read_settings(line)
         for value in settings.values.values() if settings else ():
-            for name in builtin().names:
+            for name in names:
                 store.add(name, value, 3)
         json.dumps(store.values())
 
@@ -201,7 +202,7 @@ _CHANGES = (
     ("pattern: something is wrong", "pattern: x\n      vllm: '~=1'"), ("It is.", "'{{ ''x'' * 1000000000 }}'"),
     ("It is.", "'{{ 9 ** 9 ** 9 ** 9 }}'"), ("It is.", "'{{ " + "(" * 300 + "1" + ")" * 300 + " }}'"), ("It is.", "'{{ 1 | nope }}'"),
     ("It is.", "'{{ x }}'"), ("any:", "when: ['prime | largest_divisor(2)', '" + "(" * 200 + "']\n  any:"), ("action: upgrade-vllm", "set: {--max-model-len: 1e400}"),
-    ("action: upgrade-vllm", "set: {--max-model-len.x.y: '9 * 9', '': 1, ' ': 2, '--': 3}"), ("action: upgrade-vllm", "env: {'A B': 1, '': 2, '$(x)': 3}"),
+    ("action: upgrade-vllm", "set: {--max-model-len.x.y: '9 * 9', '': 1, ' ': 2, '--': 3}"), ("action: upgrade-vllm", "action: upgrade-vllm, vllm: '>=0.Q'"), ("action: upgrade-vllm", "env: {'A B': 1, '': 2, '$(x)': 3}"),
     ("fires: message}", "fires: message, facts: {a: {b: [c]}}, first_fix: {a: [b]}, no_fix: [c], vllm: x, command: 'vllm serve \"'}"),
 )
 HARMFUL_YAML = (*(_RULE.replace(old, new, 1) for old, new in _CHANGES), "", "[]", "x", "---\n---\n", "\ufeff" + _RULE, _RULE + "\n---\n" + _RULE,
