@@ -11,6 +11,8 @@ from test_schema import GOOD
 from vllm_doctor.cli.root import cli
 from vllm_doctor.diagnosis import diagnose
 from vllm_doctor.expressions import UNKNOWN, ExpressionError, parse
+from vllm_doctor.rule_tests import run_tests
+from vllm_doctor.rules import read_rule
 from vllm_doctor.words import sentence
 
 PRIME = 999_999_999_999_999_989
@@ -56,6 +58,12 @@ def test_a_log_with_endless_values_to_choose_from() -> None:
     value, listed = "a" * 6000, ", ".join(["'" + "ab" * 20 + "'"] * 300)
     log = f"vllm serve: error: argument --dtype: invalid choice: '{value}' (choose from {listed})\n"
     assert diagnose(log.encode()).primary == "flag-value-invalid"
+
+
+def test_a_rule_test_with_a_command_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "my-rule.yaml"
+    path.write_text(GOOD.replace("fires: message", "fires: message, command: ls -l"), encoding="utf-8")
+    assert [str(failure) for failure in run_tests(read_rule(path))] == ["my-rule: it: the command given is not one that starts vLLM"]
 
 
 PLAIN = "title: Something is wrong"
