@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 MB = 10**6
+_LOGS = Path(__file__).with_name("logs.py")
 _FOLLOW_THE_RULES = {"anchors", "near-misses"}
 
 
@@ -33,11 +35,11 @@ class Kit:
 
         `size` is in bytes, of near misses in lines.
         """
-        return [self.python, str(Path(__file__).with_name("logs.py")), kind, str(size)]
+        return [self.python, str(_LOGS), kind, str(size)]
 
     def log(self, kind: str, size: int) -> Path:
         """The file of a log, made when it is not there."""
-        path = self.cache / f"{kind}-{size}.log"
+        path = self.cache / f"{kind}-{size}-{crc32(_LOGS.read_bytes()):08x}.log"  # another generator, another log
         if not path.exists() or kind in _FOLLOW_THE_RULES:
             self.cache.mkdir(parents=True, exist_ok=True)
             begun = path.with_suffix(".part")

@@ -29,7 +29,6 @@ _END = """\
 (EngineCore pid=8696) ERROR 11-20 18:40:07 [core.py:1108]     engine_core.run_busy_loop()
 (EngineCore pid=8696) ERROR 11-20 18:40:07 [core.py:1108] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.05 GiB is free. Process 19 has 78.09 GiB memory in use. Of the allocated memory 76.20 GiB is allocated by PyTorch, and 612.01 MiB is reserved by PyTorch but unallocated.
 """
-_LEVELS = ("INFO", "INFO", "INFO", "WARNING")
 _PROMPTS = ("Summarise the following article in three sentences: ", "Translate to French: ", "Write a function that ",
             "Why does my server say 'CUDA out of memory'? ", "You are a helpful assistant. ")
 _OTHER = (
@@ -37,10 +36,10 @@ _OTHER = (
     ("[logger.py:43] Received request chatcmpl-{id}: prompt: '{prompt}', params: SamplingParams(n=1, presence_penalty=0.0, "
      "frequency_penalty=0.0, temperature=0.7, top_p=0.95, top_k=-1, seed=None, stop=[], max_tokens={number}, logprobs=None, "
      "prompt_logprobs=None), prompt_token_ids: None, lora_request: None."),
-    "[async_llm.py:348] Aborted request(s) chatcmpl-{id}.",
     "[metrics.py:486] Finished request chatcmpl-{id}, {number} tokens in 3.2 s",
 )
 _INTERESTING = (
+    "INFO {time} [async_llm.py:348] Aborted request(s) chatcmpl-{id}.",
     ("WARNING {time} [scheduler.py:1526] Sequence group chatcmpl-{id} is preempted by PreemptionMode.RECOMPUTE mode because there is "
      "not enough KV cache space. This can affect the end-to-end performance. total_num_cumulative_preemption={number}"),
     "ERROR {time} [serving_chat.py:200] Error in preprocessing prompt inputs",
@@ -79,7 +78,7 @@ def _body_line(chance: random.Random, second: int, *, access: bool) -> str:
     values = {"id": f"{chance.getrandbits(128):032x}", "number": chance.randrange(1, 9000), "time": time,
               "prompt": chance.choice(_PROMPTS) + "lorem ipsum dolor sit amet " * chance.randrange(8)}
     if kind < 0.99:
-        return f"(APIServer pid=8684) {chance.choice(_LEVELS)} {time} " + chance.choice(_OTHER).format(**values)
+        return f"(APIServer pid=8684) INFO {time} " + chance.choice(_OTHER).format(**values)
     return "(APIServer pid=8684) " + chance.choice(_INTERESTING).format(**values)
 
 
