@@ -49,13 +49,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def rows(results: str) -> dict[str, list[str]]:
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in results.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in results.partition("## Where")[0].splitlines() if line.startswith("| ")]
     return {name: rest for name, *rest in cells[2:]}
 
 
 def test_every_figure_is_in_the_table(results: str) -> None:
     taken = rows(results)
-    assert [re.sub(r"0\.2\d MB of lines", "0.2 MB of lines", name) for name in taken] == list(NAMES)
+    assert [re.sub(r"0\.2\d* MB of lines", "0.2 MB of lines", name) for name in taken] == list(NAMES)
     for measured, target, met in taken.values():
         if measured == "not measured: hyperscan is not installed":
             assert met == ""
