@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from vllm_doctor.filters import find
+from vllm_doctor.filters import REFUSALS, find
 
 Tree = list[Any]
 """A kind and its parts, of values JSON knows: `["mul", ["name", "max_model_len"], ["const", 0.5]]`."""
@@ -40,7 +40,7 @@ class ExpressionError(ValueError):
     """An expression that is not in the language, with the reason in one line."""
 
 
-_MAX_NUMBER = 1e18  # no quantity of a log is larger; bounds what multiplication can build
+MAX_NUMBER = 1e18  # no quantity of a log is larger; bounds what multiplication can build
 ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -146,7 +146,7 @@ def _arithmetic(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> 
         result = operation(left, right)
     except (ZeroDivisionError, OverflowError):
         return UNKNOWN
-    return result if abs(result) <= _MAX_NUMBER else UNKNOWN
+    return result if abs(result) <= MAX_NUMBER else UNKNOWN
 
 
 def _kleene(parts: Tree, facts: Mapping[str, Any], *, stop: bool) -> Any:
@@ -188,6 +188,13 @@ def function(name: str) -> Callable[..., Any]:
     return found
 
 
+@lru_cache(maxsize=256)
+def _numbers(name: str) -> frozenset[str]:
+    """The parameters of a filter that are numbers."""
+    return frozenset(key for key, parameter in signature(name).items()
+                     if parameter.annotation.removesuffix(" | None") in {"int", "float"})
+
+
 def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapping[str, Any]) -> Any:
     """Call a filter. An UNKNOWN argument is None where its parameter's default is None, else spreads."""
     parameters = signature(name)
@@ -198,8 +205,10 @@ def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapp
             if parameters[key].default is not None:
                 return UNKNOWN
             named[key] = None
+        elif key in _numbers(name) and not isinstance(value, (int, float)):
+            return UNKNOWN  # a text times a number would be a very long text
     try:
         result = function(name)(**named)
-    except (ZeroDivisionError, OverflowError, TypeError, ValueError):
+    except REFUSALS:
         return UNKNOWN
     return UNKNOWN if result is None else result

@@ -16,6 +16,11 @@ from typing import Any
 from vllm_doctor import phases
 from vllm_doctor.releases import Releases
 
+REFUSALS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a filter raises when a value is none for it: a text where a number belongs, a number beyond all bounds."""
+_MAX_COUNT = 2**20  # no dimension of a model and no number of ranks is larger; bounds the search for a divisor
+_MAX_DIGITS = 15
+
 
 def floor_to(value: float, step: float) -> float:
     """The largest multiple of `step` not above `value`."""
@@ -32,8 +37,8 @@ def _tidy(value: float, step: float) -> float:
 
 
 def round_to(value: float, digits: int = 2) -> float:
-    """`value` with that many decimals."""
-    return round(value, int(digits)) if digits else round(value)
+    """`value` with that many decimals, at most 15."""
+    return round(value, min(max(int(digits), 0), _MAX_DIGITS)) if digits else round(value)
 
 
 def at_least(value: float, bound: float | None = None) -> float:
@@ -52,8 +57,10 @@ def power_of_two(value: float) -> int | None:
 
 
 def largest_divisor(value: float, limit: float) -> int | None:
-    """The largest whole divisor of `value` that is not above `limit`."""
+    """The largest whole divisor of `value` that is not above `limit`. None for more than a million."""
     whole = int(value)
+    if whole > _MAX_COUNT:
+        return None
     return next((number for number in range(min(int(limit), whole), 0, -1) if whole % number == 0), None)
 
 
@@ -71,8 +78,10 @@ def aligned_parallel(shard: float, parallel: float, unit: float) -> int | None:
     """The largest number of ranks below `parallel` whose share of the split dimension is a whole number of units.
 
     `shard` is the share at `parallel` ranks; only divisors of `parallel` count, for they divide the heads as well.
-    None when none fits, not even a single rank.
+    None when none fits, not even a single rank, and for more than a million ranks.
     """
+    if parallel > _MAX_COUNT:
+        return None
     whole = int(shard) * int(parallel)
     ranks = (number for number in range(int(parallel) - 1, 0, -1) if int(parallel) % number == 0)
     return next((number for number in ranks if (whole // number) % int(unit) == 0), None)

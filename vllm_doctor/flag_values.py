@@ -30,6 +30,8 @@ __all__ = [
     "yarn_overrides",
 ]
 
+_MAX_LISTED = 200  # values that a message prints to choose from
+_MAX_VALUE = 80  # characters of one; bounds the search for the likest
 _LIKE = 0.6  # the same for a value among the allowed ones
 
 _DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -77,13 +79,16 @@ def release_with_choice(value: Any, name: str, releases: Releases) -> str | None
 
 def _listed(choices: str) -> list[str]:
     """The values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
-    return [word for word in re.findall(r"[A-Za-z0-9_][\w.+-]*", choices) if word not in {"or", "and"}]
+    words = re.findall(r"[A-Za-z0-9_][\w.+-]*", choices)
+    return [word for word in words if word not in {"or", "and"} and len(word) <= _MAX_VALUE][:_MAX_LISTED]
 
 
 def nearest_choice(value: Any, choices: str) -> str | None:
     """Which of the printed values is meant: the next larger number, another name of the data type, or the likest."""
     listed = _listed(choices)
     text = str(value).strip("'\" ")
+    if len(text) > _MAX_VALUE:
+        return None
     numbers = [int(item) for item in listed if item.isdigit()]
     if numbers and len(numbers) == len(listed):
         if not re.fullmatch(r"\d+(?:\.\d+)?", text):

@@ -7,13 +7,15 @@ made once, with their index, so that a start does without Jinja.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
-from vllm_doctor.expressions import ARITHMETIC, ExpressionError, Tree, signature
+from vllm_doctor.expressions import ARITHMETIC, MAX_NUMBER, ExpressionError, Tree, signature
 
 _MAX_LENGTH = 500
+_MAX_DEPTH = 100  # lists within lists of a tree
 _ARITHMETIC: dict[type[nodes.Node], str] = {getattr(nodes, kind): name for kind, name in zip(
     ("Add", "Sub", "Mul", "Div", "FloorDiv"), ARITHMETIC, strict=True)}
 
@@ -30,6 +32,23 @@ def _parse(source: str) -> list[nodes.Node]:
         return _parser().parse(source).body
     except TemplateSyntaxError as error:
         raise ExpressionError(str(error.message)) from error
+    except (SyntaxError, ValueError) as error:  # digits of another script, or thousands of them
+        raise ExpressionError("a number cannot be read") from error
+    except RecursionError as error:
+        raise ExpressionError("nested too deeply") from error
+
+
+def _bounded(tree: Tree) -> Tree:
+    """The tree. Raises ExpressionError when to compute it would take too deep a stack."""
+    level: list[Any] = [tree]
+    depth = 0
+    while level:
+        if depth > _MAX_DEPTH:
+            raise ExpressionError("nested too deeply")
+        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)
+                 if isinstance(part, (list, dict))]
+        depth += 1
+    return tree
 
 
 def read_expression(source: str) -> Tree:
@@ -42,7 +61,7 @@ def read_expression(source: str) -> Tree:
     node = body[0].nodes[0]
     if isinstance(node, nodes.TemplateData):
         raise ExpressionError("empty")
-    return _tree(node)
+    return _bounded(_tree(node))
 
 
 def read_words(source: str) -> Tree:
@@ -50,7 +69,7 @@ def read_words(source: str) -> Tree:
 
     `["words", part …]`; a part is `["text", …]`, `["if", test, words, other words]` or an expression.
     """
-    return _words(_parse(source))
+    return _bounded(_words(_parse(source)))
 
 
 def _words(body: list[nodes.Node]) -> Tree:
@@ -77,6 +96,8 @@ def _tree(node: nodes.Node) -> Tree:
     if isinstance(node, nodes.Const):
         if not isinstance(node.value, (int, float, str, bool)):
             raise ExpressionError(f"the constant {node.value!r} is not a number or a text")
+        if not isinstance(node.value, str) and node.value > MAX_NUMBER:
+            raise ExpressionError(f"a number is larger than {MAX_NUMBER:g}")
         return ["const", node.value]
     if isinstance(node, nodes.Name):
         return ["name", node.name]

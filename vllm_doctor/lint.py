@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import regex
 from packaging.specifiers import InvalidSpecifier
 
 from vllm_doctor import flags, words
@@ -44,7 +45,7 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.text}"
+        return f"{self.path}:{self.line}: {' '.join(self.text.split())}"
 
 
 def lint(rule: Rule, base: RuleBase) -> list[Problem]:
@@ -54,7 +55,7 @@ def lint(rule: Rule, base: RuleBase) -> list[Problem]:
 
 def unusable(rule: Rule, base: RuleBase) -> list[Problem]:
     """What would fail when the rule is used; the rest of `lint` is about how it is written."""
-    return _run((_patterns, _expressions), rule, base)
+    return _run((_patterns, _fix_releases, _expressions), rule, base)
 
 
 def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
@@ -98,10 +99,12 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
 def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
     """What is wrong with one wording, of a rule or a fact."""
     where = pattern.anchor
-    for name, regex in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
+    for name, source in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
         try:
-            compiled = re.compile(regex)
-        except re.error as error:
+            compiled = re.compile(source)
+            if pattern.own:
+                regex.compile(source)
+        except (re.error, regex.error, OverflowError, RecursionError) as error:
             yield f"`{pattern.id}`: {name} is no regular expression: {error}", where
             return
         if name == "pattern":
@@ -117,12 +120,21 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
         yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
     if any(_UNBOUND_LOOK.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
         yield f"`{pattern.id}`: a look-ahead over everything is tried at every place: begin with `^`", where
-    if pattern.vllm:
-        try:
-            if not admitted(pattern.vllm):
-                yield f"`{pattern.id}`: no release is {pattern.vllm}", where
-        except InvalidSpecifier:
-            yield f"`{pattern.id}`: `{pattern.vllm}` is no version specifier", where
+    yield from _specifier(pattern.id, pattern.vllm, where)
+
+
+def _fix_releases(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    for fix in rule.fixes:
+        yield from _specifier(fix.id, fix.vllm, fix.id)
+
+
+def _specifier(name: str, vllm: str, where: str) -> Complaints:
+    try:
+        if vllm and not admitted(vllm):
+            yield f"`{name}`: no release is {vllm}", where
+    except InvalidSpecifier:
+        yield f"`{name}`: `{vllm}` is no version specifier", where
 
 
 def _expressions(rule: Rule, base: RuleBase) -> Complaints:
@@ -193,4 +205,4 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _expressions, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _fix_releases, _expressions, _fixes, _tests)

@@ -34,6 +34,7 @@ def read_yaml(path: Path) -> Any:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         return yaml.load(read_text(path), Loader=loader)  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        check_text(read_text(path), str(path))
-        raise RuleError(f"{path}:1:1: {error}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or date that is none
+        from vllm_doctor.schema import said  # noqa: PLC0415 - see above
+
+        raise RuleError(f"{path}{said(error)}") from error

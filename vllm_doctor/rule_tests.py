@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
 from vllm_doctor.report.model import Finding, Fix
 from vllm_doctor.rules import Rule
@@ -33,7 +34,10 @@ def run_tests(rule: Rule, folders: tuple[str, ...] = ()) -> list[Failure]:
 
 def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> list[str]:
     options = Options(rules=folders, command=test.get("command", ""), vllm_version=str(test.get("vllm", "")))
-    diagnosis = Diagnosis(options)
+    try:
+        diagnosis = Diagnosis(options)
+    except InputError as error:
+        return [str(error)]
     diagnosis.feed(str(test["log"]).encode())
     report = diagnosis.finish()
     finding = next((item for item in report.findings if item.id == rule.id), None)

@@ -119,45 +119,66 @@ _NAMES = {
     "number": "a number",
     "boolean": "true or false",
     "null": "null",
+    "date": "a date (in quotes it is a text)",
+    "tagged": "a tagged value",
 }
 _TAGS = {
+    "tag:yaml.org,2002:map": "object",
+    "tag:yaml.org,2002:seq": "array",
     "tag:yaml.org,2002:str": "string",
     "tag:yaml.org,2002:int": "number",
     "tag:yaml.org,2002:float": "number",
     "tag:yaml.org,2002:bool": "boolean",
     "tag:yaml.org,2002:null": "null",
-    "tag:yaml.org,2002:timestamp": "string",
+    "tag:yaml.org,2002:timestamp": "date",
 }
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses aliases: a short file with them can stand for an endless one."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The node that comes next."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
+        return super().compose_node(parent, index)
+
+
+def said(error: Exception) -> str:
+    """What a YAML error says, in one line, with `:line:column: ` before it."""
+    mark = getattr(error, "problem_mark", None)
+    where = f":{mark.line + 1}:{mark.column + 1}" if mark else ":1:1"
+    return f"{where}: not YAML: {' '.join(str(getattr(error, 'problem', None) or error).split())}"
 
 
 def check(text: str, path: str, schema: dict[str, Any] = RULE_SCHEMA) -> None:
     """Raise RuleError naming `path:line:column` for the first thing in the YAML that the schema does not allow."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise RuleError(f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+        raise RuleError(f"{path}{said(error)}") from error
+    except RecursionError as error:
+        raise RuleError(f"{path}:1:1: nested too deeply") from error
     if root is None:
         raise RuleError(f"{path}:1:1: the file is empty")
     _check(root, schema, path, "the rule")
 
 
 def _fail(path: str, node: yaml.Node, problem: str) -> None:
-    raise RuleError(f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}: {problem}")
+    raise RuleError(f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}: "
+                    f"{' '.join(problem.split())}")
 
 
 def _kind(node: yaml.Node) -> str:
-    if isinstance(node, yaml.MappingNode):
-        return "object"
-    return "array" if isinstance(node, yaml.SequenceNode) else _TAGS.get(node.tag, "string")
+    return _TAGS.get(node.tag, "tagged")
 
 
 def _check(node: yaml.Node, schema: dict[str, Any], path: str, what: str) -> None:
     kind = _kind(node)
     wanted = schema.get("type")
     allowed = [wanted] if isinstance(wanted, str) else wanted
-    if "enum" in schema and kind in {"array", "object"}:
+    if kind == "tagged" or ("enum" in schema and kind in {"array", "object", "date"}):
         _fail(path, node, f"{what} cannot be {_NAMES[kind]}")
     if allowed and kind not in allowed:
         _fail(path, node, f"{what} must be {' or '.join(_NAMES[name] for name in allowed)}, not {_NAMES[kind]}")
@@ -188,7 +209,9 @@ def _check_mapping(node: yaml.MappingNode, schema: dict[str, Any], path: str, wh
     extra = schema.get("additionalProperties", True)
     seen: set[str] = set()
     for key, value in node.value:
-        name = str(key.value)
+        if _kind(key) != "string":
+            _fail(path, key, f"a key of {what} must be a text, not {_NAMES[_kind(key)]}")
+        name = key.value
         if name in seen:
             _fail(path, key, f"`{name}` stands twice")
         seen.add(name)

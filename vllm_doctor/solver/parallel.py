@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from vllm_doctor.solver.rounding import HALF_UNIT
 
+_MAX_SIZE = 1024  # GPUs
+
 
 def tensor_parallel_for(
     model_weights_gib: float, gpu_total_gib: float, tensor_parallel_size: int | None = None,
@@ -16,7 +18,7 @@ def tensor_parallel_for(
     present one where those are unknown; at most the GPUs visible, else 8.
     """
     now = tensor_parallel_size or 1
-    most = num_gpus_visible or max(8, now)
+    most = min(num_gpus_visible or max(8, now), _MAX_SIZE)
     if num_attention_heads:
         sizes = [size for size in range(now + 1, most + 1) if num_attention_heads % size == 0]
     else:

@@ -1,0 +1,54 @@
+"""What every figure needs: the program, the logs, how much and how often."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+MB = 10**6
+_LOGS = Path(__file__).with_name("logs.py")
+_FOLLOW_THE_RULES = {"anchors", "near-misses"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """`program` is the command of an installation, `cache` a folder for logs, `scale` 1 for the sizes of the targets."""
+
+    program: Path
+    cache: Path
+    scale: float
+    rounds: int
+
+    @property
+    def python(self) -> str:
+        """The interpreter of the installation."""
+        return str(self.program.parent / "python")
+
+    def scaled(self, number: float) -> int:
+        """A number of bytes or lines at this scale."""
+        return int(number * self.scale)
+
+    def generator(self, kind: str, size: int) -> list[str]:
+        """The command that writes a log to stdout, in a process of its own: this one's memory must stay small.
+
+        `size` is in bytes, of near misses in lines.
+        """
+        return [self.python, str(_LOGS), kind, str(size)]
+
+    def log(self, kind: str, size: int) -> Path:
+        """The file of a log, made when it is not there."""
+        path = self.cache / f"{kind}-{size}-{crc32(_LOGS.read_bytes()):08x}.log"  # another generator, another log
+        if not path.exists() or kind in _FOLLOW_THE_RULES:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            begun = path.with_suffix(".part")
+            with open(begun, "wb") as file:
+                subprocess.run(self.generator(kind, size), stdout=file, check=True)
+            begun.replace(path)
+        return path
+
+
+def in_words(size: float) -> str:
+    """A size in bytes as people say it."""
+    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Writes the logs that are measured, the same ones each time.
+
+usage: logs.py KIND SIZE
+
+A log is a real start (a fixture), a body of serving and the end of a server that failed. By lines the body is 90 %
+access lines, 3 % statistics, 6 % requests and the like, 1 % what a rule may look at. It repeats after `_BLOCK` bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from vllm_doctor.own_rules import load
+from vllm_doctor.rules import Pattern
+
+MB = 10**6
+_BLOCK = 32 * MB
+_START = Path(__file__).resolve().parent.parent / "fixtures" / "logs" / "healthy" / "tiny-load.log"
+_END = """\
+(EngineCore pid=8696) ERROR 11-20 18:40:07 [core.py:1108] EngineCore encountered a fatal error.
+(EngineCore pid=8696) ERROR 11-20 18:40:07 [core.py:1108] Traceback (most recent call last):
+(EngineCore pid=8696) ERROR 11-20 18:40:07 [core.py:1108]   File "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/core.py", line 1099, in run_engine_core
+(EngineCore pid=8696) ERROR 11-20 18:40:07 [core.py:1108]     engine_core.run_busy_loop()
+(EngineCore pid=8696) ERROR 11-20 18:40:07 [core.py:1108] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.05 GiB is free. Process 19 has 78.09 GiB memory in use. Of the allocated memory 76.20 GiB is allocated by PyTorch, and 612.01 MiB is reserved by PyTorch but unallocated.
+"""
+_PROMPTS = ("Summarise the following article in three sentences: ", "Translate to French: ", "Write a function that ",
+            "Why does my server say 'CUDA out of memory'? ", "You are a helpful assistant. ")
+_OTHER = (
+    "[async_llm.py:261] Added request chatcmpl-{id}.",
+    ("[logger.py:43] Received request chatcmpl-{id}: prompt: '{prompt}', params: SamplingParams(n=1, presence_penalty=0.0, "
+     "frequency_penalty=0.0, temperature=0.7, top_p=0.95, top_k=-1, seed=None, stop=[], max_tokens={number}, logprobs=None, "
+     "prompt_logprobs=None), prompt_token_ids: None, lora_request: None."),
+    "[metrics.py:486] Finished request chatcmpl-{id}, {number} tokens in 3.2 s",
+)
+_INTERESTING = (
+    "INFO {time} [async_llm.py:348] Aborted request(s) chatcmpl-{id}.",
+    ("WARNING {time} [scheduler.py:1526] Sequence group chatcmpl-{id} is preempted by PreemptionMode.RECOMPUTE mode because there is "
+     "not enough KV cache space. This can affect the end-to-end performance. total_num_cumulative_preemption={number}"),
+    "ERROR {time} [serving_chat.py:200] Error in preprocessing prompt inputs",
+    "ERROR {time} [serving_chat.py:201] ValueError: This model's maximum context length is 8192 tokens. However, you requested {number} tokens.",
+    "ERROR:    Exception in ASGI application",
+    "Traceback (most recent call last):",
+    '  File "/opt/venv/lib/python3.11/site-packages/starlette/middleware/errors.py", line 165, in __call__',
+    "    await self.app(scope, receive, _send)",
+    "WARNING {time} [protocol.py:71] The following fields were present in the request but ignored: {{'store'}}",
+    "WARNING {time} [api_server.py:967] CUDA graphs were captured for {number} sizes only",
+)
+
+
+def anchors() -> list[str]:
+    """All literals that the rules and facts wait for."""
+    return list(dict.fromkeys(pattern.anchor for pattern in _patterns()))
+
+
+def _patterns() -> list[Pattern]:
+    base = load()
+    of_rules = [pattern for rule in base.rules.values() for pattern in (*rule.any, *rule.also, *rule.absent)]
+    return [*(marker.pattern for marker in base.markers), *base.facts, *of_rules]
+
+
+def _body_line(chance: random.Random, second: int, *, access: bool) -> str:
+    time = f"11-20 {second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}"
+    kind = chance.random() if access else 0.9 + chance.random() / 10
+    if kind < 0.9:
+        path = chance.choice(("/v1/chat/completions", "/v1/chat/completions", "/v1/completions", "/health", "/metrics"))
+        return (f'(APIServer pid=8684) INFO:     10.0.{chance.randrange(256)}.{chance.randrange(256)}:{chance.randrange(1024, 65536)} '
+                f'- "{"GET" if path in {"/health", "/metrics"} else "POST"} {path} HTTP/1.1" 200 OK')
+    if kind < 0.93:
+        return (f"(APIServer pid=8684) INFO {time} [loggers.py:280] Engine 000: Avg prompt throughput: {chance.uniform(0, 9000):.1f} tokens/s, "
+                f"Avg generation throughput: {chance.uniform(0, 4000):.1f} tokens/s, Running: {chance.randrange(64)} reqs, "
+                f"Waiting: 0 reqs, GPU KV cache usage: {chance.uniform(0, 80):.1f}%, Prefix cache hit rate: {chance.uniform(0, 60):.1f}%")
+    values = {"id": f"{chance.getrandbits(128):032x}", "number": chance.randrange(1, 9000), "time": time,
+              "prompt": chance.choice(_PROMPTS) + "lorem ipsum dolor sit amet " * chance.randrange(8)}
+    if kind < 0.99:
+        return f"(APIServer pid=8684) INFO {time} " + chance.choice(_OTHER).format(**values)
+    return "(APIServer pid=8684) " + chance.choice(_INTERESTING).format(**values)
+
+
+def _lines(size: int, *, access: bool) -> Iterator[str]:
+    """Lines of about `size` bytes in all."""
+    chance = random.Random(8100)  # noqa: S311 - the same log each time
+    number = 0
+    while size > 0:
+        line = _body_line(chance, number // 400, access=access)
+        yield line
+        size -= len(line) + 1
+        number += 1
+
+
+Wrap = Callable[[str], str]
+
+
+def _plain(line: str) -> str:
+    return line
+
+
+def _docker(line: str) -> str:
+    return json.dumps({"log": line + "\n", "stream": "stdout", "time": "2025-11-20T11:42:48.123456789Z"}, separators=(",", ":"))
+
+
+def _kubectl(line: str) -> str:
+    return f"2025-11-20T11:42:48.123456789Z {line}"
+
+
+def _wrapped(lines: Iterable[str], wrap: Wrap) -> bytes:
+    return "".join(wrap(line) + "\n" for line in lines).encode()
+
+
+def log(size: int, *, wrap: Wrap = _plain, access: bool = True) -> Iterator[bytes]:
+    """A log of `size` bytes or a little more, in pieces."""
+    start = _wrapped(_START.read_text(encoding="utf-8").partition("Application startup complete.")[0].splitlines(), wrap)
+    start += _wrapped(["(APIServer pid=8684) INFO:     Application startup complete."], wrap)
+    end = _wrapped(_END.splitlines(), wrap)
+    size -= len(start) + len(end)
+    yield start
+    block = _wrapped(_lines(min(size, _BLOCK), access=access), wrap) if size > 0 else b""
+    while size > 0:
+        piece = block if size >= len(block) else block[:block.index(b"\n", size - 1) + 1]
+        yield piece
+        size -= len(piece)
+    yield end
+
+
+def one_line(size: int) -> Iterator[bytes]:
+    """A line without an end."""
+    words = b"a quick brown fox jumps over the lazy dog 123456789 " * (MB // 50)
+    for begin in range(0, size, MB):
+        yield words[:min(MB, size - begin)]
+
+
+def noise(size: int) -> Iterator[bytes]:
+    """Random bytes."""
+    chance = random.Random(8101)  # noqa: S311 - the same bytes each time
+    for begin in range(0, size, MB):
+        yield chance.randbytes(min(MB, size - begin))
+
+
+def near_misses(count: int) -> Iterator[bytes]:
+    """So many lines that hold an anchor and match no pattern."""
+    patterns = _patterns()
+    messages = [f"{anchor}, and nothing of what is expected" for anchor in anchors()]
+    lines = [f"(EngineCore pid=8696) INFO 11-20 11:42:48 [core.py:1] {text}" for text in messages
+             if not any(pattern.anchor in text and re.search(pattern.regex, text) for pattern in patterns)]
+    all_once = "".join(line + "\n" for line in lines).encode()
+    for _ in range(count // len(lines)):
+        yield all_once
+    yield "".join(line + "\n" for line in lines[:count % len(lines)]).encode()
+
+
+_MAKERS: dict[str, Callable[[int], Iterator[bytes]]] = {
+    "plain": log,
+    "docker": lambda size: log(size, wrap=_docker),
+    "kubectl": lambda size: log(size, wrap=_kubectl),
+    "no-access": lambda size: log(size, access=False),
+    "one-line": one_line,
+    "noise": noise,
+    "near-misses": near_misses,
+    "anchors": lambda _: iter(["".join(anchor + "\n" for anchor in anchors()).encode()]),
+}
+
+
+if __name__ == "__main__":
+    for piece in _MAKERS[sys.argv[1]](int(sys.argv[2])):
+        sys.stdout.buffer.write(piece)
