@@ -20,6 +20,7 @@ _INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)\s*$")
 _HUMAN = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 _VERSION = lazy(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
+_MAX = 1e18  # no quantity of a log is larger
 _KEEP = 8  # observations kept at either end of a fact's list
 
 
@@ -58,6 +59,8 @@ def convert(kind: str, text: Any) -> Any:
     if text is None:
         return None
     if isinstance(text, (int, float)) and not isinstance(text, bool) and kind in {"gib", "float", "int"}:
+        if not abs(text) <= _MAX:
+            return None
         return int(text) if kind == "int" else float(text)
     if kind == "bool":
         return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
@@ -92,9 +95,10 @@ def convert(kind: str, text: Any) -> Any:
 
 def _number(text: str, factor: float) -> float | None:
     try:
-        return float(text.replace(",", "").replace("_", "")) * factor
+        value = float(text.replace(",", "").replace("_", "")) * factor
     except ValueError:
         return None
+    return value if abs(value) <= _MAX else None
 
 
 class _Seen:
@@ -198,7 +202,8 @@ def read_settings(text: str) -> Settings | None:
         if match:
             read = read_value(text, match.end())
             values = read.value.as_dict() if isinstance(read.value, Repr) else read.value
-            return Settings(kind, dict(values) if isinstance(values, Mapping) else {}, read.complete)
+            named = values.items() if isinstance(values, Mapping) else ()
+            return Settings(kind, {key: value for key, value in named if isinstance(key, str)}, read.complete)
     match = _CONFIG.search(text)
     if match:
         pairs = read_pairs(text, match.end())

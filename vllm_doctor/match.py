@@ -111,29 +111,16 @@ class Matcher:
             pattern = waiting.pattern
             if (pattern.level and event.level not in pattern.level) or (pattern.frames and not event.frames):
                 continue
-            if pattern.own:
-                match = self._search_own(waiting, event)
-            else:
-                match = compiled(pattern.regex).search(text) if simple else search(pattern, event)
-            if match is None:
+            name = f"{waiting.rule}: {pattern.id}" if pattern.own else ""
+            if name in self.slow:
                 continue
-            if pattern.frames and not compiled(pattern.frames).search(event.frames):
-                continue
-            if pattern.not_frames and compiled(pattern.not_frames).search(event.frames):
-                continue
-            found.append((waiting, match))
+            try:
+                match = search(pattern, event) if pattern.own or not simple else compiled(pattern.regex).search(text)
+                if match is not None and _has_frames(pattern, event.frames):
+                    found.append((waiting, match))
+            except TimeoutError:
+                self.slow[name] = None
         return found
-
-    def _search_own(self, waiting: Waiting, event: Event) -> re.Match[str] | None:
-        """Search a user's pattern, unless it was too slow before."""
-        name = f"{waiting.rule}: {waiting.pattern.id}"
-        if name in self.slow:
-            return None
-        try:
-            return search(waiting.pattern, event)
-        except TimeoutError:
-            self.slow[name] = None
-            return None
 
 
 def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
@@ -146,22 +133,29 @@ def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
     if len(text) > _WINDOW:
         begin = max(0, text.find(pattern.anchor) - _WINDOW // 2)
         text = text[begin:begin + _WINDOW]
-    match = _search(pattern, text)
+    match = _search(pattern.regex, text, own=pattern.own)
     if match is None and event.context:
         before = len(event.context)
-        match = _search(pattern, f"{event.context}\n{text}")
+        match = _search(pattern.regex, f"{event.context}\n{text}", own=pattern.own)
         if match is not None and match.end() <= before:
             return None
     return match
 
 
-def _search(pattern: Pattern, text: str) -> re.Match[str] | None:
+def _has_frames(pattern: Pattern, frames: str) -> bool:
+    """Whether the traceback's calls are those the pattern asks for."""
+    if pattern.frames and not _search(pattern.frames, frames, own=pattern.own):
+        return False
+    return not (pattern.not_frames and _search(pattern.not_frames, frames, own=pattern.own))
+
+
+def _search(source: str, text: str, *, own: bool) -> re.Match[str] | None:
     """Our own patterns are linted and tested; a user's runs in an engine that can be stopped. Raises TimeoutError."""
-    if not pattern.own:
-        return compiled(pattern.regex).search(text)
+    if not own:
+        return compiled(source).search(text)
     import regex  # noqa: PLC0415 - only for rules of one's own
 
-    found: Any = regex.compile(pattern.regex).search(text, timeout=TIME_LIMIT)
+    found: Any = regex.compile(source).search(text, timeout=TIME_LIMIT)
     match: re.Match[str] | None = found
     return match
 

@@ -167,8 +167,9 @@ HARMFUL_EXPRESSIONS = (
     "{% include '/etc/passwd' %}", "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "}} {{", "7.0\u07c3", "9" * 5000, "1 ~ 2", "1 | nope", "1 is nope",
 )
 HARMFUL_VALUES = (
-    "nan", "inf", "0x" + "f" * 5000, "1" * 400 + " GiB", "args: Namespace(d=[[]], e={}, f=X(a=Y()))", "args: Namespace(" + "a=[" * 300,
-    "non-default args: {'a': " + "{'a': " * 300, "torch.", "0.0.0.0.0", "v" * 400,
+    "9" * 400, "1e999", "-1e999", "nan", "inf", "9" * 5000, "0x" + "f" * 5000, "1" * 400 + " GiB", "9" * 400 + "k",
+    "args: Namespace(a=" + "9" * 400 + ", b=1e999, c=-1e999, d=[[]], e={}, f=X(a=Y()))",
+    "non-default args: {1: 'x', None: 'y', (): 'z'}", "args: Namespace(" + "a=[" * 300, "non-default args: {'a': " + "{'a': " * 300, "torch.", "0.0.0.0.0", "v" * 400,
     "Initializing a V1 LLM engine (v0.8.5) with config: " + "a=A(" * 300,
 )
 _RULE = """\
