@@ -23,6 +23,6 @@ EVENTS: dict[str, Callable[[Server], None]] = {
     "over-long-request": _too_long,
     "kill-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGKILL),
     "kill-worker": lambda server: server.signal("VLLM::Worker", signal.SIGKILL),
-    "terminate": lambda server: server.signal("vllm serve", signal.SIGTERM),
-    "interrupt": lambda server: server.signal("vllm serve", signal.SIGINT),
+    "terminate": Server.terminate,
+    "interrupt": Server.interrupt,
 }

@@ -14,11 +14,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 STEP = 0.3  # seconds between two looks at a server
 START = 300  # seconds a start may take on a busy machine
 STOP = 60  # seconds between the end of the server and the end of the report
+
+
+class Process(NamedTuple):
+    """A running process: its number, its parent's, its command line."""
+
+    pid: int
+    parent: int
+    title: str
 
 
 class Server:
@@ -62,37 +70,47 @@ class Server:
             self._process.wait(seconds)
         return self.status is not None
 
-    def processes(self) -> Iterator[tuple[int, str]]:
-        """Its processes by number and title."""
+    def processes(self) -> Iterator[Process]:
+        """What runs in its session."""
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
-                    stat = (entry / "stat").read_text()
-                    if int(stat.rpartition(")")[2].split()[3]) == self._process.pid:
-                        yield int(entry.name), (entry / "cmdline").read_text().replace("\0", " ").strip()
+                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                    if int(stat[3]) == self._process.pid:
+                        title = (entry / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
+                        yield Process(int(entry.name), int(stat[1]), title)
 
     def signal(self, title: str, number: int) -> None:
         """Send a signal to its process of that title."""
-        for pid, own in list(self.processes()):
-            if title in own:
-                os.kill(pid, number)
+        running = list(self.processes())
+        for process in running:
+            if title in process.title:
+                os.kill(process.pid, number)
                 return
-        raise LookupError(f"no {title} among {[own[:60] for _, own in self.processes()]}")
+        raise LookupError(f"no {title} among {[process.title[:60] for process in running]}")
+
+    def terminate(self) -> None:
+        """What `kill PID` does to the command before the pipe."""
+        for process in self.processes():
+            if process.parent == self._process.pid and "vllm-doctor" not in process.title:
+                os.kill(process.pid, signal.SIGTERM)
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does: every process of the foreground gets SIGINT."""
+        os.killpg(self._process.pid, signal.SIGINT)
 
     def stop(self) -> None:
-        """End the server as `kill` does, so that the report is written; what stays is killed."""
-        for pid, own in list(self.processes()):
-            if self.status is None and "vllm serve" in own and "bash" not in own:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM)
+        """End the server so that the report is written; what stays is killed."""
+        if self.status is None:
+            self.terminate()
         self.wait_for_end(STOP)
         self.kill()
 
     def kill(self) -> None:
         """End every process of the session at once."""
-        for pid, _ in list(self.processes()):
+        for process in list(self.processes()):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)
         self._process.wait()
 
     def _until(self, met: Any, seconds: float) -> bool:

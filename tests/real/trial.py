@@ -21,6 +21,7 @@ from launches import Launch, Release
 from server import Server, complete, free_port
 
 DOCTOR = Path(sys.executable).parent  # vllm-doctor is installed where these tests run
+_CLEARED = ("VLLM_", "HF_", "PYTHON", "VIRTUAL_ENV")
 TAIL = 40  # lines of a log that a failed test shows
 
 
@@ -54,13 +55,12 @@ class Trial:
         self.models = folder / "models"
         self.before = launch.before
         self.holder: socket.socket | None = None
-        self.environment = shell_environment(release, environment, launch)
+        self.environment = self._exported(release, environment)
         self._servers = 0
 
     def run(self) -> Outcome:
         """Fail, be read, be cured. Raises DisprovedError."""
         began = time.monotonic()
-        self._lay_out()
         try:
             report = self._fail()
             fix, cured = self._cure(report)
@@ -83,12 +83,21 @@ class Trial:
         if self.holder:
             self.holder.close()
 
-    def _lay_out(self) -> None:
+    def start(self) -> Server:
+        """The launch, with its models and files."""
         self.models.mkdir(parents=True)
         models.lay_out(self.sound, models.named_in(self.launch.command), self.models)
         self.write(self.launch.files)
         if self.launch.occupied:
             self.holder = socket.create_server(("", self.port))
+        return self._start(self.put(self.launch.command))
+
+    def _exported(self, release: Release, environment: Environment) -> dict[str, str]:
+        """What the shell has exported: nothing of vLLM's but what the release and the launch say."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_CLEARED)}
+        path = [str(environment.bin), str(DOCTOR), os.environ["PATH"]]
+        wanted = {"PATH": os.pathsep.join(path), **release.environment, **self.launch.environment}
+        return kept | {name: self.put(value) for name, value in wanted.items() if value is not None}
 
     def _start(self, command: str) -> Server:
         self._servers += 1
@@ -98,7 +107,7 @@ class Trial:
 
     def _fail(self) -> dict[str, Any]:
         launch = self.launch
-        server = self._start(self.put(launch.command))
+        server = self.start()
         try:
             if launch.when:
                 came = server.wait_for_health() if launch.when == "serving" else server.wait_for_text(launch.when)
@@ -162,15 +171,6 @@ class Trial:
     def neutral(self, text: str) -> str:
         """A text without this machine's folders."""
         return text.replace(str(self.models), "/models").replace(str(self.folder), "/srv").replace(str(self.port), "8000")
-
-
-def shell_environment(release: Release, environment: Environment, launch: Launch) -> dict[str, str]:
-    """What the shell of a launch has exported: nothing of vLLM's but what the release and the launch say."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HF_", "PYTHON", "VIRTUAL"))}
-    path = [str(environment.bin), str(DOCTOR), *os.environ["PATH"].split(os.pathsep)]
-    wanted: dict[str, str | None] = {"PATH": os.pathsep.join(path), **release.environment, **launch.environment}
-    own |= {name: str(value) for name, value in wanted.items() if value is not None}
-    return {name: value for name, value in own.items() if wanted.get(name, "") is not None}
 
 
 def as_typed(launch: Launch, command: str) -> str:
