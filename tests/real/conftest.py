@@ -19,20 +19,26 @@ def real() -> Real:
 
 
 class Real:
-    """The environments and sound models of this run, each made when it is first asked for."""
+    """The environments and sound models of this run, each looked for once. A test skips where there is none."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[environments.Environment, Path]] = {}
+        self._found: dict[str, tuple[environments.Environment, Path] | environments.Unavailable] = {}
 
     def of(self, release: Release) -> tuple[environments.Environment, Path]:
-        if release.version not in self._made:
-            try:
-                found = environments.find(release)
-                sound = models.build(found, environments.home() / f"models-{release.version}")
-            except environments.Unavailable as reason:
-                pytest.skip(f"no vLLM {release.version} here: {reason}")
-            self._made[release.version] = found, sound
-        return self._made[release.version]
+        if release.version not in self._found:
+            self._found[release.version] = _look_for(release)
+        found = self._found[release.version]
+        if isinstance(found, environments.Unavailable):
+            pytest.skip(f"no vLLM {release.version} here: {found}")
+        return found
+
+
+def _look_for(release: Release) -> tuple[environments.Environment, Path] | environments.Unavailable:
+    try:
+        environment = environments.find(release)
+        return environment, models.build(environment, environments.home() / f"models-{release.version}")
+    except environments.Unavailable as reason:
+        return reason
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
