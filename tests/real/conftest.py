@@ -11,6 +11,7 @@ from launches import Release
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-proof", action="store_true", help="rewrite docs/proof.md from this run")
+    parser.addoption("--write-logs", action="store_true", help="add the logs of causes that fixtures/logs has not for that release")
 
 
 @pytest.fixture(scope="session")

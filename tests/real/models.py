@@ -107,6 +107,7 @@ def _no_template(folder: Path) -> None:
 
 
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
+    "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
     "tiny-truncated": ("tiny", _truncated),
     "tiny-no-weights": ("tiny", _without("*.safetensors")),

@@ -42,6 +42,8 @@ class Outcome:
     fix: str
     cured: bool | None  # None: nothing can be carried out here
     seconds: float
+    fixes: list[dict[str, Any]]
+    log: Path
 
 
 class Trial:
@@ -49,6 +51,7 @@ class Trial:
 
     def __init__(self, release: Release, environment: Environment, sound: Path, launch: Launch, folder: Path) -> None:
         self.launch = launch
+        self.prefix = environment.bin.parent
         self.folder = folder
         self.sound = sound
         self.port = free_port()
@@ -66,7 +69,7 @@ class Trial:
             fix, cured = self._cure(report)
         finally:
             self.free_the_port()
-        return Outcome(self.launch, report["primary"], fix, cured, time.monotonic() - began)
+        return Outcome(self.launch, report["primary"], fix, cured, time.monotonic() - began, _fixes(report), self.folder / "start-1" / "server.log")
 
     def put(self, text: str) -> str:
         """A text of the launches file with this trial's folders and port in it."""
