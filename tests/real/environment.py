@@ -39,6 +39,7 @@ for line in requires(sys.argv[1]):
         print(need)
 """
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
+_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where it is out of reach, the CUDA build of PyPI serves too: 4 GB more
 _ALWAYS_LEFT_OUT = ("torch", "setuptools")  # installed in the versions that the release names
 
 
@@ -82,7 +83,7 @@ def install(release: Release, folder: Path) -> None:
     _run(sys.executable, "-m", "venv", str(folder))
     pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
     try:
-        _run(*pip, f"{wanted.torch}+cpu")
+        _run(*pip, f"{wanted.torch}+cpu", "--extra-index-url", _CPU_INDEX)
     except Unavailable:
         _run(*pip, wanted.torch)
     _run(*pip, "packaging", *wanted.extra)
