@@ -106,12 +106,21 @@ def _no_template(folder: Path) -> None:
     path.write_text(json.dumps(settings))
 
 
+def _tokenizer_class(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": name}))
+
+    return spoil
+
+
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
     "tiny-truncated": ("tiny", _truncated),
     "tiny-no-weights": ("tiny", _without("*.safetensors")),
     "tiny-no-tokenizer": ("tiny", _without("tokenizer*", "special_tokens_map.json", "chat_template.jinja")),
+    "tiny-newer-tokenizer": ("tiny", _tokenizer_class("TokenizersBackend")),
     "tiny-no-template": ("tiny", _no_template),
     "tiny-half-config": ("tiny", _half_written_config),
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
