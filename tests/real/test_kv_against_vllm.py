@@ -1,7 +1,4 @@
-"""The KV arithmetic against vLLM's own functions, on the models vLLM itself builds. Run: pytest -m real tests/real.
-
-VLLM_PYTHON names the python of a vLLM environment (0.29 to 0.32; the CPU build will do). Written for 0.32.0.
-"""
+"""The KV arithmetic against vLLM's own functions, on the models vLLM itself builds. Written for 0.32.0."""
 
 from __future__ import annotations
 
@@ -9,16 +6,16 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from launches import releases
+from server import free_port
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from model_configs import CONFIGS
@@ -35,11 +32,9 @@ SKIPPED = {("falcon-7b", 2), ("falcon-7b", 4)}
 MODELS = sorted(set(CONFIGS) - {"deepseek-v3.2"})
 
 
-def vllm_python() -> str:
-    found = os.environ.get("VLLM_PYTHON") or ""
-    if not found or shutil.which(found) is None:
-        pytest.skip("VLLM_PYTHON names no python of a vLLM environment")
-    return found
+@pytest.fixture(scope="module")
+def vllm_python(real: Any) -> str:
+    return str(real.of(releases()[0])[0].python)
 
 
 def cases() -> list[dict[str, Any]]:
@@ -57,13 +52,13 @@ def cases() -> list[dict[str, Any]]:
     return made
 
 
-@lru_cache(maxsize=1)
-def answers() -> tuple[tuple[dict[str, Any], dict[str, Any]], ...]:
+@pytest.fixture(scope="module")
+def answers(vllm_python: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     asked = cases()
-    result = subprocess.run([vllm_python(), str(ORACLE)], input=json.dumps(asked), capture_output=True, text=True,
+    result = subprocess.run([vllm_python, str(ORACLE)], input=json.dumps(asked), capture_output=True, text=True,
                             check=False, timeout=1800)
     assert result.returncode == 0, result.stderr[-2000:]
-    return tuple(zip(asked, json.loads(result.stdout), strict=True))
+    return list(zip(asked, json.loads(result.stdout), strict=True))
 
 
 def layout(case: dict[str, Any], answer: dict[str, Any]) -> KvLayout:
@@ -74,9 +69,9 @@ def layout(case: dict[str, Any], answer: dict[str, Any]) -> KvLayout:
     return dataclasses.replace(own, tokens_in_flight=answer["in_flight"])
 
 
-def test_equal_to_the_byte_and_the_token(capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_to_the_byte_and_the_token(answers: Any, capsys: pytest.CaptureFixture[str]) -> None:
     rows, wrong = [], []
-    for case, answer in answers():
+    for case, answer in answers:
         label = f"{case['name']} TP{case['tp']} PP{case['pp']} {case['kv_cache_dtype']} {case.get('device', 'cuda')}"
         assert "error" not in answer, f"{label}: {answer}"
         own, length = layout(case, answer), case["max_model_len"]
@@ -96,8 +91,8 @@ def test_equal_to_the_byte_and_the_token(capsys: pytest.CaptureFixture[str]) -> 
     assert len(MODELS) >= 20
 
 
-def test_the_derived_length_is_vllms() -> None:
-    for case, answer in answers():
+def test_the_derived_length_is_vllms(answers: Any) -> None:
+    for case, answer in answers:
         if (case["tp"], case["pp"], case["kv_cache_dtype"], case.get("device")) == (1, 1, "auto", None):
             assert model_of(case["config"]).max_model_len == answer["derived"], case["name"]
 
@@ -106,15 +101,14 @@ PRINTED = re.compile(r"KV cache size: ([\d,]+) tokens")
 
 
 @pytest.mark.parametrize(("name", "space", "length"), [("TINY", 2, 32768), ("FAT", 3, 16384), ("GEMMA_2", 1, 65536)])
-def test_the_tokens_that_a_server_prints(tmp_path: Path, name: str, space: int, length: int) -> None:
+def test_the_tokens_that_a_server_prints(vllm_python: str, tmp_path: Path, name: str, space: int, length: int) -> None:
     """A launch with VLLM_CPU_KVCACHE_SPACE, ended with all it started once it has said how many tokens it holds."""
     import test_size
 
-    python = Path(vllm_python())
     config = getattr(test_size, name)
     test_size.folder(tmp_path, config)
     predicted = layout_of(model_of(config), KvSettings(device="cpu"), (0, 32, 0), 2048).tokens(space << 30, length)
-    command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(tmp_path), "--port", "8392",
+    command = [vllm_python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(tmp_path), "--port", str(free_port()),
                "--max-model-len", str(length), "--load-format", "dummy", "--skip-tokenizer-init", "--enforce-eager"]
     environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": str(space), "HF_HUB_OFFLINE": "1"}
     log = tmp_path / "server.log"

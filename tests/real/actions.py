@@ -1,0 +1,56 @@
+"""What a test does for the action of a fix, which no command can do: the id of `rules/actions.yaml` -> the deed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import models
+
+if TYPE_CHECKING:
+    from trial import Trial
+
+
+def _whole_files(trial: Trial) -> None:
+    models.mend(trial.sound, trial.models)
+
+
+def _right_files(trial: Trial) -> None:
+    trial.write(trial.launch.right_files)
+
+
+def _lift_the_limit(trial: Trial) -> None:
+    trial.before = ""
+
+
+def _free_the_port(trial: Trial) -> None:
+    trial.free_the_port()
+
+
+def _put_the_model_there(trial: Trial) -> None:
+    for name in models.named_in(trial.launch.command):
+        models.lay_out(trial.sound, {name if (trial.sound / name).exists() else "tiny"}, trial.models)
+        if not (trial.models / name).exists():
+            (trial.models / "tiny").rename(trial.models / name)
+
+
+def _nothing(trial: Trial) -> None:
+    """The advice asks a person to look; what ended the server does not come again."""
+
+
+ACTIONS: dict[str, Callable[[Trial], None]] = {
+    "redownload-weights": _whole_files,
+    "install-git-lfs": _whole_files,
+    "add-tokenizer-files": _whole_files,
+    "edit-tokenizer-config": _whole_files,
+    "resave-checkpoint": _whole_files,
+    "complete-rope-settings": _whole_files,
+    "use-other-checkpoint": _whole_files,
+    "name-whole-class": _whole_files,
+    "fix-yaml-config": _right_files,
+    "add-host-ram": _lift_the_limit,
+    "raise-ulimit-nofile": _lift_the_limit,
+    "free-port": _free_the_port,
+    "check-model-path": _put_the_model_there,
+    "check-kernel-log": _nothing,
+}

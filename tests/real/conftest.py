@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import environment as environments
+import models
+import pytest
+import table
+from launches import Release
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-proof", action="store_true", help="rewrite docs/proof.md from this run")
+    parser.addoption("--write-logs", action="store_true", help="add the logs of causes that fixtures/logs has not for that release")
+
+
+@pytest.fixture(scope="session")
+def real() -> Real:
+    return Real()
+
+
+class Real:
+    """The environments and sound models of this run, each looked for once. A test skips where there is none."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[environments.Environment, Path] | environments.Unavailable] = {}
+
+    def of(self, release: Release) -> tuple[environments.Environment, Path]:
+        if release.version not in self._found:
+            self._found[release.version] = _look_for(release)
+        found = self._found[release.version]
+        if isinstance(found, environments.Unavailable):
+            pytest.skip(f"no vLLM {release.version} here: {found}")
+        return found
+
+
+def _look_for(release: Release) -> tuple[environments.Environment, Path] | environments.Unavailable:
+    try:
+        environment = environments.find(release)
+        return environment, models.build(environment, environments.home() / f"models-{release.version}")
+    except environments.Unavailable as reason:
+        return reason
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for version, outcomes in table.OUTCOMES.items():
+        terminalreporter.section(f"vLLM {version}")
+        terminalreporter.write_line(table.text(outcomes))
+        if config.getoption("--write-proof", default=False):
+            table.write(version, outcomes)

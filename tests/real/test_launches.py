@@ -1,0 +1,26 @@
+"""The offered command works: each launch fails on a real vLLM, is read live, is mended as offered, and serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import captured
+import pytest
+from launches import Launch, Release, releases
+from table import OUTCOMES
+from trial import Trial
+
+pytestmark = pytest.mark.real
+LAUNCHES = [pytest.param(release, launch, id=f"{release.version}-{launch.id}")
+            for release in releases() for launch in release.launches]
+
+
+@pytest.mark.parametrize(("release", "launch"), LAUNCHES)
+def test_it_is_diagnosed_and_cured(real: Any, request: Any, tmp_path: Path, release: Release, launch: Launch) -> None:
+    trial = Trial(release, *real.of(release), launch, tmp_path)
+    outcome = trial.run()
+    OUTCOMES.setdefault(release.version, []).append(outcome)
+    if request.config.getoption("--write-logs", False) and captured.wanted(release, launch.cause):
+        captured.write(release, trial, outcome)
+    assert outcome.cured or launch.not_cured or not launch.fix
