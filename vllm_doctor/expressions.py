@@ -192,7 +192,8 @@ def function(name: str) -> Callable[..., Any]:
 def _numbers(name: str) -> frozenset[str]:
     """The parameters of a filter that are numbers."""
     return frozenset(key for key, parameter in signature(name).items()
-                     if parameter.annotation.removesuffix(" | None") in {"int", "float"})
+                     if inspect.formatannotation(parameter.annotation).strip("'").removesuffix(" | None")
+                     in {"int", "float"})
 
 
 def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapping[str, Any]) -> Any:

@@ -138,6 +138,11 @@ def listed(text: Any) -> int:
     return sum(1 for item in str(text).split(",") if item.strip())
 
 
+def spaced(text: str) -> str:
+    """A list with a blank behind each comma: `a, b` for `a,b`."""
+    return ", ".join(item.strip() for item in text.split(","))
+
+
 def gib(value: float) -> str:
     """A quantity of memory in words: `4.5 GiB`, `512 MiB`."""
     if abs(value) < 0.1 and value:
@@ -178,6 +183,7 @@ _OWN: tuple[Callable[..., Any], ...] = (
     contains,
     starts_with,
     is_local_path,
+    spaced,
     count,
     listed,
     gib,
