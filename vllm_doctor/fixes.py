@@ -124,13 +124,13 @@ def _named(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, st
 
 
 def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, ...]:
-    """Flags as they stand, variables in capitals; any other name is a fact that holds one or more flags."""
+    """Flags as they stand, variables in capitals; any other name is a fact that holds one or more of them."""
     made: list[str] = []
     for name in names:
         if name.startswith("-") or name[:1].isupper():
             made.append(name)
         elif name in known:
-            made.extend(word.partition("=")[0] for word in str(known[name]).split() if word.startswith("-"))
+            made.extend(word.partition("=")[0] for word in str(known[name]).split() if word.startswith("-") or word.isupper())
     return tuple(dict.fromkeys(made))
 
 
