@@ -30,7 +30,8 @@ def test_a_launch_names_what_exists(launch: Launch) -> None:
         offered = {fix.id: fix for fix in rules[launch.cause].fixes}
         assert {launch.fix, *launch.passed_over} <= set(offered)
         action = offered[launch.fix].action
-        assert action is None or offered[launch.fix].set or offered[launch.fix].env or action in ACTIONS or launch.not_cured
+        cured_by_command = offered[launch.fix].set or offered[launch.fix].env or offered[launch.fix].unset
+        assert action is None or cured_by_command or action in ACTIONS or launch.not_cured
     assert not launch.do or launch.do in EVENTS
     assert bool(launch.right_files) <= bool(launch.files)
     assert "{port}" in launch.command or "--port" in launch.command

@@ -69,6 +69,8 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         return None
     wanted = {name: value for name, value in wanted.items() if not _has(name, value, situation)}
     drop = tuple(name for name in _flag_names(entry.unset, known) if _may_drop(name, situation))
+    if wanted and not drop and not all(name.startswith("-") for name in entry.unset):
+        return None  # the word to be replaced does not stand in the command, so it would go on failing
     lacking = [name for name, value in wanted.items() if not _exists(name, value, releases)]
     lacking += [name for name in env if not all(flags.env_exists(name, release) for release in releases.candidates)]
     maybe = not releases.known and not any(_never(name, releases) for name in lacking)

@@ -98,27 +98,17 @@ def _remote_code(folder: Path) -> None:
     (folder / "configuration_tiny.py").write_text(REMOTE)
 
 
-def _no_template(folder: Path) -> None:
-    _without("chat_template.jinja")(folder)
-    path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text())
-    settings.pop("chat_template", None)
-    path.write_text(json.dumps(settings))
-
-
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
     "tiny-truncated": ("tiny", _truncated),
     "tiny-no-weights": ("tiny", _without("*.safetensors")),
     "tiny-no-tokenizer": ("tiny", _without("tokenizer*", "special_tokens_map.json", "chat_template.jinja")),
-    "tiny-no-template": ("tiny", _no_template),
     "tiny-half-config": ("tiny", _half_written_config),
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
     "tiny-unknown-type": ("tiny", _config(model_type="tinynew")),
     "tiny-remote-code": ("tiny", _remote_code),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-6-layers": ("tiny", _config(num_hidden_layers=6)),
-    "tiny-wide": ("tiny", _config(intermediate_size=1024)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }
