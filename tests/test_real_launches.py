@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vllm_doctor.rules import builtin
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "real"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "real"))
 from actions import ACTIONS
 from events import EVENTS
 from launches import Launch, Release, releases
 from models import VARIANTS, named_in
 
+from vllm_doctor.rules import builtin
+
+ROOT = Path(__file__).resolve().parent.parent
 RELEASES = releases()
 LAUNCHES = [pytest.param(launch, id=f"{release.version}-{launch.id}") for release in RELEASES for launch in release.launches]
 
