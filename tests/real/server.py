@@ -41,7 +41,7 @@ class Server:
         watch = f"vllm-doctor watch --format json --output {self.report_file} >{self.log} 2>{self.said}"
         script = "\n".join(filter(None, (before, f"{command} 2>&1 | {watch}")))
         self._process = subprocess.Popen(["bash", "-o", "pipefail", "-c", script], env=environment, cwd=folder,
-                                         stdin=subprocess.DEVNULL, start_new_session=True)
+                                         stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_heed_ctrl_c)  # noqa: PLW1509 - before any thread
 
     @property
     def status(self) -> int | None:
@@ -122,6 +122,11 @@ class Server:
                 return bool(met())
             time.sleep(STEP)
         return False
+
+
+def _heed_ctrl_c() -> None:
+    """Programs in the background of a script ignore SIGINT, and hand that on; a terminal's do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def port_of(command: str) -> int:
