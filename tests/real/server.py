@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 STEP = 0.3  # seconds between two looks at a server
-START = 300  # seconds a start may take on a busy machine
+START = 600  # seconds a start may take on a busy machine
 STOP = 60  # seconds between the end of the server and the end of the report
 
 
@@ -147,7 +147,7 @@ def get(port: int, path: str) -> tuple[int, Any]:
     return _ask(urllib.request.Request(f"http://127.0.0.1:{port}{path}"), 5)
 
 
-def post(port: int, path: str, body: dict[str, Any], seconds: float = 120) -> tuple[int, Any]:
+def post(port: int, path: str, body: dict[str, Any], seconds: float = START) -> tuple[int, Any]:
     """Status and body of a request; 0 when nobody answers."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
