@@ -132,7 +132,8 @@ def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, 
         if name.startswith("-") or name[:1].isupper():
             made.append(name)
         elif name in known:
-            made.extend(word.partition("=")[0] for word in str(known[name]).split() if word.startswith("-") or word.isupper())
+            held = [word.partition("=")[0] for word in str(known[name]).split()]
+            made.extend(word for word in held if word.startswith("-") or word.isupper())
     return tuple(dict.fromkeys(made))
 
 

@@ -162,13 +162,13 @@ def as_json(value: Any) -> str | None:
         return None
 
 
-def _missing_end(tokens: list[str]) -> list[str]:
+def _missing_end(made: list[str]) -> list[str]:
     """The brackets that are still open, closed."""
     closers: list[str] = []
-    for token in tokens:
-        if token in {"{", "["}:
-            closers.append("}" if token == "{" else "]")
-        elif closers and token == closers[-1]:
+    for mark in made:
+        if mark in {"{", "["}:
+            closers.append("}" if mark == "{" else "]")
+        elif closers and mark == closers[-1]:
             closers.pop()
     return closers[::-1]
 
