@@ -6,6 +6,7 @@ A launch gets copies of its own, so that what mends one does not touch another.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -31,12 +32,15 @@ WEIGHTS = "model.safetensors"
 def build(environment: Environment, folder: Path) -> Path:
     """The folder of the sound models, made with the environment's libraries when it is not there. Raises Unavailable."""
     if not folder.exists():
-        made = folder.with_name(folder.name + ".part")
+        made = folder.with_name(f"{folder.name}.{os.getpid()}")  # two runs may build at once
         script = Path(__file__).resolve().parent / "build_models.py"
         done = subprocess.run([str(environment.python), str(script), str(made)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise Unavailable(f"no models: {done.stderr[-500:]}")
-        made.rename(folder)
+        if folder.exists():
+            shutil.rmtree(made)
+        else:
+            made.rename(folder)
     return folder
 
 
@@ -127,7 +131,5 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-unknown-type": ("tiny", _config(model_type="tinynew")),
     "tiny-remote-code": ("tiny", _remote_code),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
-    "tiny-6-layers": ("tiny", _config(num_hidden_layers=6)),
-    "tiny-wide": ("tiny", _config(intermediate_size=1024)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }
