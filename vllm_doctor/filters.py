@@ -196,6 +196,12 @@ _NAMES = {function.__name__: function for function in _OWN}
 _MORE = ("solver", "flag_values", "flag_advice", "model_families")  # modules all of whose public names are filters
 
 
+def names() -> list[str]:
+    """The names of all filters, in order."""
+    modules = [importlib.import_module(f"vllm_doctor.{more}") for more in _MORE]
+    return sorted({*_NAMES, *(name for module in modules for name in module.__all__)})
+
+
 @lru_cache(maxsize=256)
 def find(name: str) -> Callable[..., Any] | None:
     """The filter of that name, or None. Modules are loaded in turn until one has it: a start needs few of them."""

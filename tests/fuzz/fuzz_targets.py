@@ -15,7 +15,7 @@ from vllm_doctor.diagnosis import diagnose
 from vllm_doctor.errors import DoctorError, RuleError
 from vllm_doctor.expressions import UNKNOWN, ExpressionError, parse, signature
 from vllm_doctor.facts import FactStore, convert, read_settings
-from vllm_doctor.filters import FILTERS
+from vllm_doctor.filters import names as filter_names
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load, read_folder
 from vllm_doctor.releases import Releases
@@ -117,7 +117,7 @@ def template(data: bytes) -> None:
 
 def filters(data: bytes) -> None:
     """A filter with hostile values, which the bytes choose: an answer, or UNKNOWN."""
-    names, values = sorted(FILTERS), sorted(KNOWN)
+    names, values = filter_names(), sorted(KNOWN)
     for at in range(0, len(data), 8):
         chosen, *arguments = data[at:at + 8]
         name = names[chosen % len(names)]
@@ -136,7 +136,7 @@ def seeds(target: str) -> list[bytes]:
     if target == "rule":
         return [*rules[::24], *(text.encode() for text in HARMFUL_YAML)]
     if target == "filters":
-        return [bytes((number, *range(start, start + 7))) for number in range(len(FILTERS)) for start in range(len(KNOWN))]
+        return [bytes((number, *range(start, start + 7))) for number in range(len(filter_names())) for start in range(len(KNOWN))]
     if target == "report":
         return [path.read_bytes()[-6000:] for path in sorted((ROOT / "fixtures" / "logs").rglob("*.log"))[::8]]
     if target == "facts":
