@@ -157,6 +157,16 @@ def test_a_traceback_that_the_start_went_past_is_no_failure() -> None:
     assert diagnose(log.encode()).status == "starting"
 
 
+def test_an_api_server_that_fails_ends_its_engine_and_was_not_told_to_stop() -> None:
+    log = (START + "(EngineCore pid=81) INFO 11-20 15:07:28 [core.py:1454] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+           "Traceback (most recent call last):\n"
+           '  File "/srv/site-packages/uvicorn/config.py", line 131, in create_ssl_context\n'
+           "    ctx.load_cert_chain(certfile, keyfile, get_password)\n"
+           "FileNotFoundError: [Errno 2] No such file or directory\n")
+    report = diagnose(log.encode())
+    assert (report.status, report.primary) == ("failed", "tls-files-unusable")
+
+
 def test_a_catastrophic_pattern_of_a_user_is_stopped_and_named(tmp_path: Path) -> None:
     from test_schema import GOOD
 

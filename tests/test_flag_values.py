@@ -64,12 +64,13 @@ def test_share_meant(value: str, wanted: float | None) -> None:
     ("{model:s3://b/m}", {"model": "s3://b/m"}),
     ("{'a': True, 'b': None, 'c': [1, 2.5]}", {"a": True, "b": None, "c": [1, 2.5]}),
     ("'{\"a\": {\"b\": 1}}'", {"a": {"b": 1}}),
+    ('{"a": [1, {"b": 2', {"a": [1, {"b": 2}]}),
 ])
 def test_json_meant(value: str, wanted: dict[str, object]) -> None:
     assert json.loads(as_json(value) or "") == wanted
 
 
-@pytest.mark.parametrize("value", ['{"a": 1', "plain", "", "{'a': }"])
+@pytest.mark.parametrize("value", ['{"a": 1...', '{"a": ', '{"a": 1]', "plain", "", "{'a': }"])
 def test_what_cannot_be_mended(value: str) -> None:
     assert as_json(value) is None
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vllm_doctor.rules import builtin
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "real"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "real"))
 from actions import ACTIONS
 from events import EVENTS
 from launches import Launch, Release, releases
 from models import VARIANTS, named_in
 
+from vllm_doctor.rules import builtin
+
+ROOT = Path(__file__).resolve().parent.parent
 RELEASES = releases()
 LAUNCHES = [pytest.param(launch, id=f"{release.version}-{launch.id}") for release in RELEASES for launch in release.launches]
 
@@ -30,7 +30,8 @@ def test_a_launch_names_what_exists(launch: Launch) -> None:
         offered = {fix.id: fix for fix in rules[launch.cause].fixes}
         assert {launch.fix, *launch.passed_over} <= set(offered)
         action = offered[launch.fix].action
-        assert action is None or offered[launch.fix].set or offered[launch.fix].env or action in ACTIONS or launch.not_cured
+        cured_by_command = offered[launch.fix].set or offered[launch.fix].env or offered[launch.fix].unset
+        assert action is None or cured_by_command or action in ACTIONS or launch.not_cured
     assert not launch.do or launch.do in EVENTS
     assert bool(launch.right_files) <= bool(launch.files)
     assert "{port}" in launch.command or "--port" in launch.command

@@ -68,6 +68,8 @@ def _fix(entry: "FixRule", rule: "Rule", situation: Situation) -> Fix | None:
         return None
     wanted = {name: value for name, value in wanted.items() if not _has(name, value, situation)}
     drop = tuple(name for name in _flag_names(entry.unset, known) if _may_drop(name, situation))
+    if wanted and not drop and not all(name.startswith("-") for name in entry.unset):
+        return None  # the word to be replaced does not stand in the command, so it would go on failing
     lacking = [name for name, value in wanted.items() if not _exists(name, value, releases)]
     lacking += [name for name in env if not all(flags.env_exists(name, release) for release in releases.candidates)]
     maybe = not releases.known and not any(_never(name, releases) for name in lacking)
@@ -123,13 +125,14 @@ def _named(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, st
 
 
 def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, ...]:
-    """Flags as they stand, variables in capitals; any other name is a fact that holds one or more flags."""
+    """Flags as they stand, variables in capitals; any other name is a fact that holds one or more of them."""
     made: list[str] = []
     for name in names:
         if name.startswith("-") or name[:1].isupper():
             made.append(name)
         elif name in known:
-            made.extend(word.partition("=")[0] for word in str(known[name]).split() if word.startswith("-"))
+            held = [word.partition("=")[0] for word in str(known[name]).split()]
+            made.extend(word for word in held if word.startswith("-") or word.isupper())
     return tuple(dict.fromkeys(made))
 
 

@@ -139,7 +139,7 @@ def share_meant(value: Any) -> float | None:
 
 
 def as_json(value: Any) -> str | None:
-    """A value as the JSON that was meant: a Python dict, JSON whose quotes the shell ate, `image=4,audio=1`."""
+    """A value as the JSON that was meant: a Python dict, `image=4,audio=1`, JSON without its quotes or its end."""
     text = str(value).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
@@ -161,10 +161,23 @@ def as_json(value: Any) -> str | None:
         else:
             made.append(double or mark or "")
         position = match.end()
+    if "..." not in text:  # what is only shortened in the message cannot be completed
+        made += _missing_end(made)
     try:
         return json.dumps(json.loads("".join(made)))
     except ValueError:
         return None
+
+
+def _missing_end(made: list[str]) -> list[str]:
+    """The brackets that are still open, closed."""
+    closers: list[str] = []
+    for mark in made:
+        if mark in {"{", "["}:
+            closers.append("}" if mark == "{" else "]")
+        elif closers and mark == closers[-1]:
+            closers.pop()
+    return closers[::-1]
 
 
 def as_pairs(value: Any) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import models
@@ -34,6 +36,20 @@ def _put_the_model_there(trial: Trial) -> None:
             (trial.models / "tiny").rename(trial.models / name)
 
 
+def _fill_the_hub_cache(trial: Trial) -> None:
+    name = trial.launch.command.split()[2]
+    folder = Path(trial.environment["HF_HOME"]) / "hub" / f"models--{name.replace('/', '--')}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("0" * 40)
+    shutil.copytree(trial.sound / name.partition("/")[2], folder / "snapshots" / ("0" * 40))
+
+
+def _put_the_adapter_there(trial: Trial) -> None:
+    for name in models.named_in(trial.launch.command):
+        if not (trial.models / name).exists():
+            shutil.copytree(trial.sound / "adapter", trial.models / name)
+
+
 def _nothing(trial: Trial) -> None:
     """The advice asks a person to look; what ended the server does not come again."""
 
@@ -52,5 +68,7 @@ ACTIONS: dict[str, Callable[[Trial], None]] = {
     "raise-ulimit-nofile": _lift_the_limit,
     "free-port": _free_the_port,
     "check-model-path": _put_the_model_there,
+    "download-model-first": _fill_the_hub_cache,
+    "fix-adapter-path": _put_the_adapter_there,
     "check-kernel-log": _nothing,
 }

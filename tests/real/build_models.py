@@ -2,7 +2,6 @@
 
 tiny        Llama, 4 layers, 4 heads, 2 KV heads of 64: 2 KiB of KV cache per token, context 131,072
 fatkv       Llama, 16 layers, 16 KV heads of 128: 128 KiB of KV cache per token, so 16 GiB for its context of 131,072
-draft       tiny with one layer and another vocabulary, as no draft of tiny may be
 adapter     a LoRA adapter of rank 64 for tiny
 """
 
@@ -23,7 +22,6 @@ SHAPES = {
     "tiny": TINY,
     "fatkv": TINY | {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 16, "num_attention_heads": 16,
                      "num_key_value_heads": 16, "head_dim": 128},
-    "draft": TINY | {"num_hidden_layers": 1, "vocab_size": 256},
 }
 RANK = 64
 

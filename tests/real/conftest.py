@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import environment as environments
@@ -16,6 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def real() -> Real:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that `timeout` leaves no server behind
     return Real()
 
 

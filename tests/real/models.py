@@ -6,6 +6,7 @@ A launch gets copies of its own, so that what mends one does not touch another.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -31,12 +32,15 @@ WEIGHTS = "model.safetensors"
 def build(environment: Environment, folder: Path) -> Path:
     """The folder of the sound models, made with the environment's libraries when it is not there. Raises Unavailable."""
     if not folder.exists():
-        made = folder.with_name(folder.name + ".part")
+        made = folder.with_name(f"{folder.name}.{os.getpid()}")  # two runs may build at once
         script = Path(__file__).resolve().parent / "build_models.py"
         done = subprocess.run([str(environment.python), str(script), str(made)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise Unavailable(f"no models: {done.stderr[-500:]}")
-        made.rename(folder)
+        if folder.exists():
+            shutil.rmtree(made)
+        else:
+            made.rename(folder)
     return folder
 
 
@@ -98,20 +102,9 @@ def _remote_code(folder: Path) -> None:
     (folder / "configuration_tiny.py").write_text(REMOTE)
 
 
-def _no_template(folder: Path) -> None:
-    _without("chat_template.jinja")(folder)
+def _newer_tokenizer(folder: Path) -> None:
     path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text())
-    settings.pop("chat_template", None)
-    path.write_text(json.dumps(settings))
-
-
-def _tokenizer_class(name: str) -> Callable[[Path], None]:
-    def spoil(folder: Path) -> None:
-        path = folder / "tokenizer_config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": name}))
-
-    return spoil
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "TokenizersBackend"}))
 
 
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
@@ -120,14 +113,11 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-truncated": ("tiny", _truncated),
     "tiny-no-weights": ("tiny", _without("*.safetensors")),
     "tiny-no-tokenizer": ("tiny", _without("tokenizer*", "special_tokens_map.json", "chat_template.jinja")),
-    "tiny-newer-tokenizer": ("tiny", _tokenizer_class("TokenizersBackend")),
-    "tiny-no-template": ("tiny", _no_template),
+    "tiny-newer-tokenizer": ("tiny", _newer_tokenizer),
     "tiny-half-config": ("tiny", _half_written_config),
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
     "tiny-unknown-type": ("tiny", _config(model_type="tinynew")),
     "tiny-remote-code": ("tiny", _remote_code),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
-    "tiny-6-layers": ("tiny", _config(num_hidden_layers=6)),
-    "tiny-wide": ("tiny", _config(intermediate_size=1024)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 STEP = 0.3  # seconds between two looks at a server
-START = 300  # seconds a start may take on a busy machine
+START = 600  # seconds a start may take on a busy machine
 STOP = 60  # seconds between the end of the server and the end of the report
 
 
@@ -41,7 +41,7 @@ class Server:
         watch = f"vllm-doctor watch --format json --output {self.report_file} >{self.log} 2>{self.said}"
         script = "\n".join(filter(None, (before, f"{command} 2>&1 | {watch}")))
         self._process = subprocess.Popen(["bash", "-o", "pipefail", "-c", script], env=environment, cwd=folder,
-                                         stdin=subprocess.DEVNULL, start_new_session=True)
+                                         stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_heed_ctrl_c)  # noqa: PLW1509 - before any thread
 
     @property
     def status(self) -> int | None:
@@ -124,6 +124,11 @@ class Server:
         return False
 
 
+def _heed_ctrl_c() -> None:
+    """Programs in the background of a script ignore SIGINT, and hand that on; a terminal's do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def port_of(command: str) -> int:
     """The port that a command names, else vLLM's own."""
     found = re.search(r"--port[= ](\d+)", command)
@@ -142,7 +147,7 @@ def get(port: int, path: str) -> tuple[int, Any]:
     return _ask(urllib.request.Request(f"http://127.0.0.1:{port}{path}"), 5)
 
 
-def post(port: int, path: str, body: dict[str, Any], seconds: float = 120) -> tuple[int, Any]:
+def post(port: int, path: str, body: dict[str, Any], seconds: float = START) -> tuple[int, Any]:
     """Status and body of a request; 0 when nobody answers."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})

@@ -15,7 +15,7 @@ from typing import Any
 
 import models
 from actions import ACTIONS
-from environment import Environment
+from environment import Environment, home
 from events import EVENTS
 from launches import Launch, Release
 from server import Server, complete, free_port
@@ -99,7 +99,8 @@ class Trial:
         """What the shell has exported: nothing of vLLM's but what the release and the launch say."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_CLEARED)}
         path = [str(environment.bin), str(DOCTOR), os.environ["PATH"]]
-        wanted = {"PATH": os.pathsep.join(path), **release.environment, **self.launch.environment}
+        wanted = {"PATH": os.pathsep.join(path), "VLLM_CACHE_ROOT": str(home() / f"cache-{release.version}"),
+                  **release.environment, **self.launch.environment}
         return kept | {name: self.put(value) for name, value in wanted.items() if value is not None}
 
     def _start(self, command: str) -> Server:
