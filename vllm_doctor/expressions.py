@@ -188,12 +188,14 @@ def function(name: str) -> Callable[..., Any]:
     return found
 
 
+# Some modules keep their annotations as texts, others as values.
+_NUMBERS = {"int", "float", "int | None", "float | None", int, float, int | None, float | None}
+
+
 @lru_cache(maxsize=256)
 def _numbers(name: str) -> frozenset[str]:
     """The parameters of a filter that are numbers."""
-    return frozenset(key for key, parameter in signature(name).items()
-                     if inspect.formatannotation(parameter.annotation).strip("'").removesuffix(" | None")
-                     in {"int", "float"})
+    return frozenset(key for key, parameter in signature(name).items() if parameter.annotation in _NUMBERS)
 
 
 def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapping[str, Any]) -> Any:

@@ -102,20 +102,9 @@ def _remote_code(folder: Path) -> None:
     (folder / "configuration_tiny.py").write_text(REMOTE)
 
 
-def _no_template(folder: Path) -> None:
-    _without("chat_template.jinja")(folder)
+def _newer_tokenizer(folder: Path) -> None:
     path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text())
-    settings.pop("chat_template", None)
-    path.write_text(json.dumps(settings))
-
-
-def _tokenizer_class(name: str) -> Callable[[Path], None]:
-    def spoil(folder: Path) -> None:
-        path = folder / "tokenizer_config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": name}))
-
-    return spoil
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "TokenizersBackend"}))
 
 
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
@@ -124,8 +113,7 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-truncated": ("tiny", _truncated),
     "tiny-no-weights": ("tiny", _without("*.safetensors")),
     "tiny-no-tokenizer": ("tiny", _without("tokenizer*", "special_tokens_map.json", "chat_template.jinja")),
-    "tiny-newer-tokenizer": ("tiny", _tokenizer_class("TokenizersBackend")),
-    "tiny-no-template": ("tiny", _no_template),
+    "tiny-newer-tokenizer": ("tiny", _newer_tokenizer),
     "tiny-half-config": ("tiny", _half_written_config),
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
     "tiny-unknown-type": ("tiny", _config(model_type="tinynew")),
