@@ -218,7 +218,9 @@ class Diagnosis:
         pattern = waiting.pattern
         if not waiting.rule or (pattern.phase and phase not in pattern.phase):
             return
-        hits = run.hits.setdefault(waiting.rule, Hits())
+        hits = run.hits.get(waiting.rule)
+        if hits is None:
+            hits = run.hits[waiting.rule] = Hits()
         if waiting.part == "also":
             hits.also.add(pattern.id)
         elif waiting.part == "absent":

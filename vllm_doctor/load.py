@@ -72,7 +72,8 @@ class Load:
         index, engine = self._engine(int(values.get("engine_index", 0)))
         kind = "" if not waiting else "saturation" if usage >= SATURATED_PERCENT else "queue" if running else "stall"
         for name, keeper in self._spells.items():
-            keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
+            if name == kind or keeper.open:
+                keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
         if running > engine.peak_running:
             engine.peak_running, engine.pinned_lines = running, 0
         engine.pinned_lines += bool(waiting and running == engine.peak_running and running and usage < ROOMY_PERCENT)

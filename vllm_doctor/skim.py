@@ -97,7 +97,8 @@ class Skimmer:
                 self._lines += passed.lines
                 yield passed
                 at = found
-                continue
+                if at == end:
+                    return
             line_end = block.index(b"\n", at) + 1
             self._lines += 1
             yield block[at:line_end]

@@ -92,6 +92,11 @@ class SpellKeeper:
         self._now: Spell | None = None
         self._engines: dict[int, tuple[int, int]] = {}  # engine -> lines in this spell, lines without since
 
+    @property
+    def open(self) -> bool:
+        """Whether any engine is in a spell, be it ever so short."""
+        return bool(self._engines)
+
     def add(self, engine: int, holds: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
         """Note one line of an engine.
 

@@ -21,15 +21,21 @@ _COST = {character: (len(_COMMON) - rank) ** 2 for rank, character in enumerate(
 def windows(literals: Iterable[str]) -> dict[str, str]:
     """A window of each literal."""
     options = {literal: _starts(literal) for literal in literals}
+    waiting: dict[str, list[str]] = {}  # the literals by what their windows begin with
+    for literal, starts in options.items():
+        for character in starts:
+            waiting.setdefault(character, []).append(literal)
+    counts = {character: len(those) for character, those in waiting.items()}
     first: set[str] = set()
-    left = list(options.values())
-    while left:
-        gain: dict[str, float] = {}
-        for starts in left:
-            for character in starts:
-                gain[character] = gain.get(character, 0) + 1 / (1 + _COST.get(character, 0))
-        first.add(max(gain, key=lambda character: (gain[character], character)))
-        left = [starts for starts in left if not starts.keys() & first]
+    covered: set[str] = set()
+    while len(covered) < len(options):
+        best = max(counts, key=lambda character: (counts[character] / (1 + _COST.get(character, 0)), character))
+        first.add(best)
+        for literal in waiting[best]:
+            if literal not in covered:
+                covered.add(literal)
+                for character in options[literal]:
+                    counts[character] -= 1
     return {literal: starts[min(starts.keys() & first, key=lambda character: (_COST.get(character, 0), character))]
             for literal, starts in options.items()}
 
