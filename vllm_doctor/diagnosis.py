@@ -61,7 +61,7 @@ class Diagnosis:
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self.run_count = 1
         self._finished = False
-        self._next_alone = False  # whether the next line is no part of what came before
+        self._quiet: Find | None = None  # what `_find` answers as long as no line is awaited
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -81,6 +81,7 @@ class Diagnosis:
     def skip(self, lines: int) -> None:
         """Note that so many lines were not fed, so that line numbers stay right."""
         self._skipped_lines += lines
+        self._quiet = None
 
     def finish(self) -> Report:
         """The report on everything fed. Nothing can be fed afterwards."""
@@ -104,40 +105,50 @@ class Diagnosis:
             run.facts.add("vllm_version", version, 0)
         return run
 
-    def _read(self, data: bytes) -> None:
-        run = self.runs[-1]
-        alone, self._next_alone = self._next_alone, False
-        if alone and run.phase == "runtime":
-            number = self._lines.line_count + self._skipped_lines + 1
-            if run.samples.take(data, number, run.load):
-                run.news += 1
-                self._lines.skip(1, len(data))
-                return
-        for line in self._lines.feed(data):
-            self._line(line, alone=alone)
-
     def _find(self) -> Find | None:
         """What finds the next line to be read. Lines that say nothing may be passed over where no line is awaited."""
+        if self._quiet is not None:
+            return self._quiet
         if not self._lines.at_rest:
             return None
         run = self.runs[-1]
-        serving = run.phase == "runtime" and not run.crashed
         number = self._lines.line_count + self._skipped_lines + 1
-        self._next_alone = (self._finder.at_rest and not self._run_begins
-                            and self._events.at_rest(number) and run.at_rest(number))
-        if self._next_alone:
-            return scanner(self.base, serving=serving).telling
-        return scanner(self.base, serving=True).unhealthy if serving else None
+        alone = (self._finder.at_rest and not self._run_begins
+                 and self._events.at_rest(number) and run.at_rest(number))
+        if not run.serves:
+            return scanner(self.base, serving=False).telling if alone else None
+        if alone:
+            self._quiet = scanner(self.base, serving=True).telling
+            return self._quiet
+        return scanner(self.base, serving=True).unhealthy
 
-    def _line(self, line: Line, *, alone: bool = False) -> None:
-        """Read one line; one that stands `alone` begins nothing that goes on unless it holds certain words."""
+    def _read(self, data: bytes) -> None:
+        quiet, self._quiet = self._quiet, None
+        if quiet is not None and self._read_alone(data):
+            self._quiet = quiet if self.runs[-1].serves else None
+            return
+        for line in self._lines.feed(data):
+            self._line(line)
+
+    def _read_alone(self, data: bytes) -> bool:
+        """Read a line of a server that serves, where none is awaited; False where it may begin more than itself."""
+        run = self.runs[-1]
+        number = self._lines.line_count + self._skipped_lines + 1
+        if run.samples.take(data, number, run.load):
+            run.news += 1
+        else:
+            text = self._lines.plain_line(data)
+            if text is None or any_of(_STRUCTURE).search(text):
+                return False
+            self._event(run, self._events.alone(Line(number, text)), text)
+        self._lines.skip(1, len(data))
+        return True
+
+    def _line(self, line: Line) -> None:
         if self._skipped_lines:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
         if self._healthy(line.text):
             self.runs[-1].advance("runtime", "", line.number)
-            return
-        if alone and not any_of(_STRUCTURE).search(line.text):
-            self._event(self.runs[-1], self._events.alone(line), line.text)
             return
         self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:

@@ -104,15 +104,16 @@ class LineReader:
         self.line_count += lines
         self.byte_count += size
 
+    def plain_line(self, data: bytes) -> str | None:
+        """The text of one whole line that is as the server wrote it; None where it must be fed. Only at rest."""
+        if not 0 < len(data) < _SHORT or data.find(b"\n") != len(data) - 1 or not _is_plain(data):
+            return None
+        text = data.decode()
+        return text.rstrip() if BARE.match(text) else None
+
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; get the lines that are complete and certain."""
         self.byte_count += len(data)
-        if 0 < len(data) < _SHORT and self.at_rest and data.find(b"\n") == len(data) - 1 and _is_plain(data):
-            text = data[:-1].decode()
-            if BARE.match(text):
-                self.line_count += 1
-                self._source = ""
-                return [Line(self.line_count, text.rstrip())]
         for start in range(0, len(data), _SLICE):
             self._input(data[start : start + _SLICE])
         return self._take()

@@ -64,6 +64,11 @@ class Run:
         if len(self.omissions) < _OMISSIONS:
             self.omissions.append(line)
 
+    @property
+    def serves(self) -> bool:
+        """Whether the server answers requests, as far as is known."""
+        return self.phase == "runtime" and not self.crashed
+
     def at_rest(self, number: int) -> bool:
         """Whether line `number` is no part of the traceback being kept."""
         return not self.block_open or number - self.block[-1][0] > _BLOCK_REACH

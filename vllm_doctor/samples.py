@@ -17,6 +17,7 @@ from vllm_doctor.spells import Moment
 
 WORDING = "stats-v1"
 """The wording of a fact (`rules/facts/runtime.yaml`) whose lines are meant."""
+_HINT = b": Avg prompt throughput: "
 _FIRST = 16
 _LAST = 8
 _MOST_STATES = 4096
@@ -58,7 +59,7 @@ class Samples:
 
     def take(self, raw: bytes, number: int, load: Load) -> bool:
         """Count a statistics line in the load and keep it back; False for a line to be read in full at once."""
-        match = _whole(self._base).fullmatch(raw)
+        match = _whole(self._base).fullmatch(raw) if _HINT in raw else None
         if match is None or match["preemptions"]:
             return False
         running, waiting = int(match["running_requests"]), int(match["waiting_requests"])
