@@ -15,9 +15,9 @@ Each launch below was started on a real vLLM (CPU build), read live by `vllm-doc
 started again: *cured* means that `/health` and a completion then answered 200. `pytest -m real tests/real --write-proof` writes this page.
 """
 
-TABLE = "| launch | cause | what was done | cured | seconds |\n| --- | --- | --- | --- | --- |\n"
+TABLE = "| launch | command | cause | what was done | cured | seconds |\n| --- | --- | --- | --- | --- | --- |\n"
 _SECTION = re.compile(r"^## vLLM (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_ROW = re.compile(r"^\| (`.+?`) \| (.+)$", re.MULTILINE)
+_ROW = re.compile(r"^\| (?!launch|---)(\S+) \| (.+)$", re.MULTILINE)
 
 
 def text(outcomes: list[Outcome]) -> str:
@@ -41,10 +41,13 @@ def write(version: str, outcomes: list[Outcome]) -> None:
 
 
 def _row(one: Outcome) -> tuple[str, str]:
-    """The first cell, and the others."""
-    command = as_typed(one.launch, one.launch.command.replace("{models}", "/models").replace("{port}", "8000"))
+    """The launch's name, and the other cells."""
+    launch = one.launch
+    command = "; ".join(filter(None, (launch.before, as_typed(launch, launch.command))))
+    command = command.replace("{models}", "/models").replace("{port}", "8000").replace("{folder}", "/srv")
+    then = f", then {launch.do}" if launch.do else ", with the port taken" if launch.occupied else ""
     cause = f"[{one.cause}](rules/{one.cause}.md)" if one.cause else "none"
-    return f"`{_cell(command)}`", f"{cause} | {_cell(one.fix)} | {_cured(one)} | {one.seconds:.0f} |"
+    return launch.id, f"`{_cell(command)}`{then} | {cause} | {_cell(one.fix)} | {_cured(one)} | {one.seconds:.0f} |"
 
 
 def _cell(value: str) -> str:
