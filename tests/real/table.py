@@ -15,6 +15,10 @@ Each launch below was started on a real vLLM (CPU build), read live by `vllm-doc
 started again: *cured* means that `/health` and a completion then answered 200. `pytest -m real tests/real --write-proof` writes this page.
 """
 
+TABLE = "| launch | command | cause | what was done | cured | seconds |\n| --- | --- | --- | --- | --- | --- |\n"
+_SECTION = re.compile(r"^## vLLM (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\| (?!launch|---)(\S+) \| (.+)$", re.MULTILINE)
+
 
 def text(outcomes: list[Outcome]) -> str:
     """Aligned columns."""
@@ -26,22 +30,24 @@ def text(outcomes: list[Outcome]) -> str:
 
 
 def write(version: str, outcomes: list[Outcome]) -> None:
-    """Replace the release's section of the page."""
+    """Put these launches into the release's section of the page; rows of launches that were not run stay."""
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else HEAD
-    sections = dict(re.findall(r"^## vLLM (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
-    sections[version] = _section(outcomes)
+    sections = {name: dict(_ROW.findall(rows)) for name, rows in _SECTION.findall(page)}
+    sections.setdefault(version, {}).update(_row(one) for one in outcomes)
     order = sorted(sections, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
-    body = "".join(f"\n## vLLM {name}\n{sections[name].rstrip()}\n" for name in order)
+    body = "".join(f"\n## vLLM {name}\n\n{TABLE}" + "".join(f"| {key} | {rest}\n" for key, rest in sections[name].items())
+                   for name in order)
     PAGE.write_text(HEAD + body, encoding="utf-8")
 
 
-def _section(outcomes: list[Outcome]) -> str:
-    rows = ["", "| launch | cause | what was done | cured | seconds |", "| --- | --- | --- | --- | --- |"]
-    for one in outcomes:
-        command = as_typed(one.launch, one.launch.command.replace("{models}", "/models").replace("{port}", "8000"))
-        cause = f"[{one.cause}](rules/{one.cause}.md)" if one.cause else "none"
-        rows.append(f"| `{_cell(command)}` | {cause} | {_cell(one.fix)} | {_cured(one)} | {one.seconds:.0f} |")
-    return "\n".join(rows)
+def _row(one: Outcome) -> tuple[str, str]:
+    """The launch's name, and the other cells."""
+    launch = one.launch
+    command = "; ".join(filter(None, (launch.before, as_typed(launch, launch.command))))
+    command = command.replace("{models}", "/models").replace("{port}", "8000").replace("{folder}", "/srv")
+    then = f", then {launch.do}" if launch.do else ", with the port taken" if launch.occupied else ""
+    cause = f"[{one.cause}](rules/{one.cause}.md)" if one.cause else "none"
+    return launch.id, f"`{_cell(command)}`{then} | {cause} | {_cell(one.fix)} | {_cured(one)} | {one.seconds:.0f} |"
 
 
 def _cell(value: str) -> str:
