@@ -63,6 +63,7 @@ ACTIONS: dict[str, Callable[[Trial], None]] = {
     "complete-rope-settings": _whole_files,
     "use-other-checkpoint": _whole_files,
     "name-whole-class": _whole_files,
+    "read-client-response-body": _whole_files,  # it says that the checkpoint has no chat template
     "fix-yaml-config": _right_files,
     "add-host-ram": _lift_the_limit,
     "raise-ulimit-nofile": _lift_the_limit,

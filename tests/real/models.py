@@ -102,6 +102,14 @@ def _remote_code(folder: Path) -> None:
     (folder / "configuration_tiny.py").write_text(REMOTE)
 
 
+def _no_template(folder: Path) -> None:
+    _without("chat_template.jinja")(folder)
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    settings.pop("chat_template", None)
+    path.write_text(json.dumps(settings))
+
+
 def _newer_tokenizer(folder: Path) -> None:
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "TokenizersBackend"}))
@@ -114,6 +122,7 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-no-weights": ("tiny", _without("*.safetensors")),
     "tiny-no-tokenizer": ("tiny", _without("tokenizer*", "special_tokens_map.json", "chat_template.jinja")),
     "tiny-newer-tokenizer": ("tiny", _newer_tokenizer),
+    "tiny-no-template": ("tiny", _no_template),
     "tiny-half-config": ("tiny", _half_written_config),
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
     "tiny-unknown-type": ("tiny", _config(model_type="tinynew")),
