@@ -10,8 +10,8 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from vllm_doctor import words
-from vllm_doctor.diagnosis import diagnose
+from vllm_doctor import skim, words
+from vllm_doctor.diagnosis import Diagnosis, diagnose
 from vllm_doctor.errors import DoctorError, RuleError
 from vllm_doctor.expressions import UNKNOWN, ExpressionError, parse, signature
 from vllm_doctor.facts import FactStore, convert, read_settings
@@ -31,6 +31,10 @@ KNOWN: Mapping[str, object] = {
     "minus": -0.5, "share": 0.9, "yes": True, "word": "eager", "text": "a, b=c {}()[]'\"\\ " * 1000,
     "list": ("a", "b"), "releases": Releases.every(), "phase": "weights", "model": "org/model-7b", "version": "0.8.5",
 }
+_STATISTICS = (b"(APIServer pid=7) INFO 11-05 10:00:%02d [loggers.py:122] Engine 000: Avg prompt throughput: 3.1 tokens/s, Avg generation "
+               b"throughput: 24.0 tokens/s, Running: %d reqs, Waiting: %d reqs, GPU KV cache usage: %d.5%%, Prefix cache hit rate: 12.3%%\n")
+BUSY = (b'(APIServer pid=7) INFO:     127.0.0.1:51414 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 3 + b"x" * 300 + b"\n"
+        + b"".join(_STATISTICS % (at, at % 3, at % 2, at * 4) for at in range(24)))
 WORDS_LIMIT = 10**6  # characters a rule's words may grow to
 
 
@@ -39,6 +43,23 @@ def report(data: bytes) -> None:
     made = diagnose(data)
     SCHEMA.validate(to_json.document(made))
     assert "\x1b" not in to_text.render(made)
+
+
+def skimmed(data: bytes) -> None:
+    """A busy server's log, of which only what is worth reading is read: the same report wherever the bytes are cut."""
+    log = BUSY + data + BUSY
+    whole, cut = Diagnosis(), Diagnosis()
+    before, skim.READ_WHOLE = skim.READ_WHOLE, 2
+    try:
+        whole.feed(log)
+        size = 1 + len(data) % 97
+        for at in range(0, len(log), size):
+            cut.feed(log[at:at + size])
+        made = to_json.render(whole.finish())
+        assert made == to_json.render(cut.finish())
+    finally:
+        skim.READ_WHOLE = before
+    assert json.loads(made)["source"]["bytes"] == len(log)
 
 
 def facts(data: bytes) -> None:
@@ -126,7 +147,7 @@ def filters(data: bytes) -> None:
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    function.__name__: function for function in (report, facts, rule, expression, template, filters)
+    function.__name__: function for function in (report, skimmed, facts, rule, expression, template, filters)
 }
 
 
@@ -137,7 +158,7 @@ def seeds(target: str) -> list[bytes]:
         return [*rules[::24], *(text.encode() for text in HARMFUL_YAML)]
     if target == "filters":
         return [bytes((number, *range(start, start + 7))) for number in range(len(filter_names())) for start in range(len(KNOWN))]
-    if target == "report":
+    if target in {"report", "skimmed"}:
         return [path.read_bytes()[-6000:] for path in sorted((ROOT / "fixtures" / "logs").rglob("*.log"))[::8]]
     if target == "facts":
         lines = [line for path in sorted((ROOT / "fixtures" / "logs").rglob("*.log"))[::8]
