@@ -12,7 +12,17 @@ from launches import Release
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-proof", action="store_true", help="rewrite docs/proof.md from this run")
+    parser.addoption("--every-launch", action="store_true", help="also those that are much like others: an hour and more")
     parser.addoption("--write-logs", action="store_true", help="add the logs of causes that fixtures/logs has not for that release")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--every-launch", default=False):
+        return
+    seldom = [item for item in items if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+              and getattr(item.callspec.params.get("launch"), "seldom", False) and item.get_closest_marker("real")]
+    config.hook.pytest_deselected(items=seldom)
+    items[:] = [item for item in items if item not in seldom]
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ A launch may also have:
     serves: true                           the server starts and goes on serving; it is ended after `do`
     passed_over: {upgrade-vllm: "no newer one here"}    fixes before `fix` that this machine cannot carry out
     not_cured: why                         nothing can be carried out here
+    seldom: true                           too much like others for every run: only with --every-launch
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Launch:
     serves: bool = False
     passed_over: dict[str, str] = field(default_factory=dict)
     not_cured: str = ""
+    seldom: bool = False
 
 
 @dataclass(frozen=True)
