@@ -35,6 +35,8 @@ from vllm_doctor.windows import any_of
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
+_KEEP_LINES = 4096
+_SHORT = 512  # bytes of a line that is kept
 _OMISSION_WIDTH = 60
 _CHUNK = 1 << 18
 
@@ -61,6 +63,7 @@ class Diagnosis:
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self.run_count = 1
         self._finished = False
+        self._told_nothing: set[bytes] = set()  # lines that stood alone; in a storm of messages they come again
         self._quiet: Find | None = None  # what `_find` answers as long as no line is awaited
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
@@ -115,32 +118,36 @@ class Diagnosis:
         number = self._lines.line_count + self._skipped_lines + 1
         alone = (self._finder.at_rest and not self._run_begins
                  and self._events.at_rest(number) and run.at_rest(number))
-        if not run.serves:
-            return scanner(self.base, serving=False).telling if alone else None
         if alone:
-            self._quiet = scanner(self.base, serving=True).telling
+            self._quiet = scanner(self.base, serving=run.serves).telling
             return self._quiet
-        return scanner(self.base, serving=True).unhealthy
+        return scanner(self.base, serving=True).unhealthy if run.serves else None
 
     def _read(self, data: bytes) -> None:
         quiet, self._quiet = self._quiet, None
+        serves = self.runs[-1].serves
         if quiet is not None and self._read_alone(data):
-            self._quiet = quiet if self.runs[-1].serves else None
+            self._quiet = quiet if self.runs[-1].serves == serves else None
             return
         for line in self._lines.feed(data):
             self._line(line)
 
     def _read_alone(self, data: bytes) -> bool:
-        """Read a line of a server that serves, where none is awaited; False where it may begin more than itself."""
+        """Read a line where none is awaited; False for one that may begin more than itself, which is not read."""
         run = self.runs[-1]
         number = self._lines.line_count + self._skipped_lines + 1
-        if run.samples.take(data, number, run.load):
+        if run.serves and run.samples.take(data, number, run.load):
             run.news += 1
-        else:
+        elif data not in self._told_nothing:
             text = self._lines.plain_line(data)
-            if text is None or any_of(_STRUCTURE).search(text):
+            if text is None or any_of(_STRUCTURE).search(text) or (not run.serves and self._healthy(text)):
                 return False
-            self._event(run, self._events.alone(Line(number, text)), text)
+            news, event = run.news, self._events.alone(Line(number, text))
+            self._event(run, event, text)
+            if run.news == news and event.level and len(data) < _SHORT:
+                if len(self._told_nothing) >= _KEEP_LINES:
+                    self._told_nothing.clear()
+                self._told_nothing.add(data)
         self._lines.skip(1, len(data))
         return True
 
