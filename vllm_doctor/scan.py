@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -97,6 +96,8 @@ class FastScanner(Scanner):
 
 def _forms(literal: str) -> set[str]:
     """A literal as it stands in a line, in a JSON string and in an HTML page, its bytes as Latin-1."""
+    import html  # noqa: PLC0415 - its table of all entities costs 1 ms, and only long logs come here
+
     quoted = json.dumps(literal)[1:-1]
     safe = re.sub(r"[<>&]", lambda found: f"\\u{ord(found[0]):04x}", quoted)  # as Go writes JSON
     return {form.encode().decode("latin-1") for form in (literal, quoted, safe, html.escape(literal))}
