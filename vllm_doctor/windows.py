@@ -13,6 +13,7 @@ from typing import Any
 
 _LEAST = 5  # characters of a window, where the literal has as many
 _MOST = 24  # more make nothing rarer
+_PATIENCE = 1500  # texts that are searched word by word: an expression costs as much to make
 # The characters of a serving log, the commonest first; what is missing here is rare.
 _COMMON = " 0123456789:-.,et\nosraniplcd/TOhmgu_v[]IFNqPAf()Sk=xwCEbLM\"'yRUzGVjDWKBHX"
 _COST = {character: (len(_COMMON) - rank) ** 2 for rank, character in enumerate(_COMMON)}
@@ -46,10 +47,28 @@ def _starts(literal: str) -> dict[str, str]:
     return {literal[at]: literal[at:at + _MOST] for at in range(last, -1, -1)}
 
 
+class _Words:
+    """Finds any of some words: in the first texts one by one, for most logs are short, then by an expression."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._words = words
+        self._patience = _PATIENCE
+        self._expression: re.Pattern[str] | None = None
+
+    def search(self, text: str) -> bool:
+        """Whether the text may hold one of the words: certain where it is False."""
+        if self._expression is not None:
+            return self._expression.search(text) is not None
+        self._patience -= 1
+        if not self._patience:
+            self._expression = re.compile(Trie(windows(self._words).values()).any())
+        return any(word in text for word in self._words)
+
+
 @lru_cache(maxsize=16)
-def any_of(words: tuple[str, ...]) -> re.Pattern[str]:
-    """An expression that finds something in every text that holds one of the words, and in few others."""
-    return re.compile(Trie(windows(words).values()).any())
+def any_of(words: tuple[str, ...]) -> _Words:
+    """What finds texts that hold one of the words; it may find others too, but few."""
+    return _Words(words)
 
 
 class Trie:
