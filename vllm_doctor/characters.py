@@ -52,9 +52,7 @@ def printable(text: str) -> str:
         text = _ESCAPE.sub(_plain, text)
     if "m" in text and any(reset in text for reset in RESETS):
         text = _SPELLED.sub("", text)
-    if ODD.search(text):
-        text = text.translate(_VISIBLE)
-    return text
+    return text if text.isprintable() else text.translate(_VISIBLE)
 
 
 def _plain(m: re.Match[str]) -> str:

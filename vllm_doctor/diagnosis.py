@@ -20,7 +20,7 @@ from vllm_doctor.events import Event, EventReader
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
-from vllm_doctor.notes import OMISSION, Reading, notes, recognised
+from vllm_doctor.notes import Reading, is_omission, notes, recognised
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
 from vllm_doctor.releases import Releases
@@ -37,7 +37,6 @@ _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
 _KEEP_LINES = 4096
 _SHORT = 512  # bytes of a line that is kept
-_OMISSION_WIDTH = 60
 _CHUNK = 1 << 18
 
 
@@ -196,7 +195,7 @@ class Diagnosis:
         run.remember_block(event)
         if event.is_code:
             return
-        if not event.level and len(event.text) < _OMISSION_WIDTH and OMISSION.fullmatch(event.text):
+        if not event.level and is_omission(event.text):
             run.omit(event.line)
         if "args: " in event.text or "with config: " in event.text:
             self._settings(run, event)

@@ -246,7 +246,7 @@ class LineReader:
             self._record(self.line_count, segments or [""], follows=flushed)
 
     def _is_record(self, raw: bytes | bytearray) -> bool:
-        return not self._opened and _RECORD.match(raw) is not None
+        return not self._opened and b" std" in raw and _RECORD.match(raw) is not None
 
     def _segment(self, raw: bytes) -> None:
         """What stands between two carriage returns of the physical line being read."""

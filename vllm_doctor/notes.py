@@ -11,12 +11,21 @@ from vllm_doctor.patterns import lazy
 from vllm_doctor.runs import Run
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
-OMISSION = lazy(
+_OMISSION = lazy(
     r"\s*[\[(<.…*-]*\s*"
     r"(?:\.{3,}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
     r"\s*[\])>.…*-]*\s*", re.IGNORECASE)
+_OMISSION_WIDTH = 60
 OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut")
 """Literals of which every such line holds one."""
+
+
+def is_omission(text: str) -> bool:
+    """Whether a line stands for lines that were left out."""
+    if len(text) >= _OMISSION_WIDTH:
+        return False
+    small = text.lower()
+    return any(word in small for word in OMISSION_WORDS) and _OMISSION.fullmatch(text) is not None
 
 
 class Reading(NamedTuple):

@@ -19,7 +19,7 @@ _BUILDKITE = lazy(r"_bk;t=\d{13}[\x07\u2407]?")
 
 def gh_run_view(text: str) -> Peeled | None:
     """`gh run view --log`: job TAB step TAB time stamp message."""
-    m = _GH_VIEW.match(text)
+    m = _GH_VIEW.match(text) if "\t" in text else None
     return Peeled("github-actions", text[m.end() :], m["job"]) if m else None
 
 
@@ -31,15 +31,15 @@ def actions_mark(text: str) -> Peeled | None:
 
 def gitlab(text: str) -> Peeled | None:
     """GitLab's section markers and stream letters."""
-    if m := _SECTION.match(text):
+    if "section_" in text and (m := _SECTION.match(text)):
         return Peeled("gitlab", text[m.end() :], drop=m.end() == len(text))
-    m = _GITLAB_BARE.match(text)
+    m = _GITLAB_BARE.match(text) if text[2:3] in {"O", "E"} else None
     return Peeled("gitlab", text[m.end() :], key="gitlab", sure=False) if m else None
 
 
 def jenkins(text: str) -> Peeled | None:
     """`[2024-05-06T10:00:01.123Z] msg` and `[Pipeline] sh`."""
-    if m := _JENKINS.match(text):
+    if text[5:6] == "-" and (m := _JENKINS.match(text)):
         return Peeled("jenkins", text[m.end() :])
     return Peeled("jenkins", text[11:]) if text.startswith("[Pipeline] ") else None
 

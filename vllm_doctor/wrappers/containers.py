@@ -19,7 +19,7 @@ _SUPERVISOR = lazy(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 
 def compose(text: str) -> Peeled | None:
     """`web-1  | msg`, swarm `stack_web.1.k3x0q@host    | msg`, foreman `10:00:01 web.1  | msg`."""
-    m = _COMPOSE.match(text)
+    m = _COMPOSE.match(text) if " |" in text else None
     if m is None or REPLICA.match(m["name"]):  # a pod's name in front of an exception group's bar
         return None
     name, rest = m["name"], text[m.end() :]
@@ -30,6 +30,8 @@ def compose(text: str) -> Peeled | None:
 
 def process_manager(text: str) -> Peeled | None:
     """pm2 `0|vllm  | msg` and supervisord's stdout plug-in `vllm stderr | msg`."""
+    if "| " not in text:
+        return None
     if m := _PM2.match(text):
         return Peeled("pm2", text[m.end() :], m["name"])
     if m := _SUPERVISOR.match(text):

@@ -28,18 +28,19 @@ _LOKI_NAME = lazy(r"\b(?:pod|container|instance|app)=\"([^\"]*)\"")
 
 def kubectl_prefix(text: str) -> Peeled | None:
     """`[pod/name/container] msg` of kubectl logs --prefix; `[name-hash container] msg` of kubetail."""
-    if m := _POD_PREFIX.match(text):
+    if text.startswith("[pod/") and (m := _POD_PREFIX.match(text)):
         return Peeled("kubectl", text[m.end() :], m["name"])
-    if m := _KUBETAIL.match(text):
+    if not text[1:2].isupper() and (m := _KUBETAIL.match(text)):
         return Peeled("kubectl", text[m.end() :], m["name"].replace(" ", "/"), f"kubetail:{m['name']}", False, True)
     return None
 
 
 def pod(text: str) -> Peeled | None:
     """What stern writes, `pod container msg`; a bare `pod msg`; `group/stream msg` of cloud log viewers."""
-    m = _POD.match(text)
+    first = text.partition(" ")[0]
+    m = _POD.match(text) if "-" in first else None
     if m is None:
-        m = _STREAM.match(text)
+        m = _STREAM.match(text) if "/" in first else None
         return Peeled("log-stream", text[m.end() :], m["name"], f"stream:{m['name']}", False) if m else None
     name, rest = m["pod"], text[m.end() :]
     c = None if LOG_HEAD.match(rest) else _CONTAINER.match(rest)
@@ -59,7 +60,7 @@ def pod_only(text: str) -> Peeled | None:
 
 def google_viewer(text: str) -> Peeled | None:
     """Google Cloud's log viewer: `ERROR 2025-…Z [resource.labels.containerName: vllm] msg`."""
-    m = _GKE.match(text)
+    m = _GKE.match(text) if text[:4].isupper() else None
     if m is None:
         return None
     rest = text[m.end() :]

@@ -38,7 +38,7 @@ def ray(text: str) -> Peeled | None:
 
 def torchrun(text: str) -> Peeled | None:
     """`[rank0]: msg` (torch, one space its own), `[default0]:msg` (torchrun --tee, none)."""
-    m = _TORCH_RANK.match(text)
+    m = _TORCH_RANK.match(text) if "]:" in text else None
     if m is None:
         return None
     if m["rank"]:
@@ -49,7 +49,7 @@ def torchrun(text: str) -> Peeled | None:
 
 def mpirun(text: str) -> Peeled | None:
     """`[1,0]<stderr>:msg` of mpirun --tag-output; Open MPI 5 names the job and adds a space."""
-    m = _MPI.match(text)
+    m = _MPI.match(text) if "]<std" in text else None
     if m is None:
         return None
     end = m.end() if "@" in m[0] else m.start("v5")
@@ -64,5 +64,5 @@ def srun(text: str) -> Peeled | None:
 
 def djl(text: str) -> Peeled | None:
     """DJL serving (SageMaker LMI): `INFO  PyProcess W-93-model-stdout: msg`."""
-    m = _DJL.match(text)
+    m = _DJL.match(text) if "PyProcess" in text else None
     return Peeled("djl", text[m.end() :], m["name"]) if m else None

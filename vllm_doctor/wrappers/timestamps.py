@@ -6,6 +6,8 @@ Timestamper, Kaggle's seconds) is one only before a log line.
 
 from __future__ import annotations
 
+import re
+
 from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers.peeled import Peeled
 
@@ -50,11 +52,17 @@ _CAUGHT = lazy(
 _HF_ENDPOINT = lazy(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
 
 
+def _clock(text: str) -> re.Match[str] | None:
+    return _CLOCK.match(text) if text[:2].lstrip("[")[:1].isdigit() else None
+
+
 def clock(text: str) -> Peeled | None:
     """`2024-10-27 22:58:11 msg`, `[10:00:01] msg`, Kaggle's `12.3s 5 msg`: only with a log line behind."""
-    if m := _CAUGHT.match(text) or _HF_ENDPOINT.match(text):
+    if "| std" in text and (m := _CAUGHT.match(text)):
         return Peeled("timestamp", text[m.end() :])
-    m = _CLOCK.match(text)
+    if " ~ " in text and (m := _HF_ENDPOINT.match(text)):
+        return Peeled("timestamp", text[m.end() :])
+    m = _clock(text)
     if m is None or _OWN_FORMAT.match(text, m.end()):
         return None
     return Peeled("timestamp", text[m.end() + 1 :], key="clock", sure=False)
@@ -62,7 +70,7 @@ def clock(text: str) -> Peeled | None:
 
 def clock_wide(text: str) -> Peeled | None:
     """Jenkins' Timestamper puts two spaces: `10:00:01  msg`."""
-    m = _CLOCK.match(text)
+    m = _clock(text)
     if m is None or not text.startswith("  ", m.end()):
         return None
     return Peeled("timestamp", text[m.end() + 2 :], key="clock-wide", sure=False)
