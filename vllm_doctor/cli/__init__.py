@@ -12,4 +12,7 @@ def main() -> None:
     gc.set_threshold(_COLLECT_AFTER)
     from vllm_doctor.cli.root import cli  # noqa: PLC0415 - click costs 40 ms; importing the package must not
 
-    cli()
+    try:
+        cli()
+    finally:
+        gc.freeze()  # the process ends, and so does what it holds: no garbage need be looked for in it
