@@ -62,6 +62,7 @@ def test_no_report_changes(log: Path, read_whole) -> None:
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_healthy_lines_are_known(sample: str) -> None:
     assert re.fullmatch(builtin().healthy, sample)
+    assert any(anchor in sample for anchor in builtin().healthy_anchors)
     assert not re.fullmatch(builtin().healthy, sample + " CUDA out of memory")
 
 

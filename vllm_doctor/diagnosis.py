@@ -52,7 +52,6 @@ class Diagnosis:
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
-        self._healthy = compiled(self.base.healthy).fullmatch
         self._skimmer = Skimmer(self._find)
         self._lines = LineReader(join_wrapped=not live)
         self._events = EventReader()
@@ -139,7 +138,7 @@ class Diagnosis:
             run.news += 1
         elif data not in self._told_nothing:
             text = self._lines.plain_line(data)
-            if text is None or any_of(_STRUCTURE).search(text) or (not run.serves and self._healthy(text)):
+            if text is None or any_of(_STRUCTURE).search(text) or (not run.serves and self._is_healthy(text)):
                 return False
             news, event = run.news, self._events.alone(Line(number, text))
             self._event(run, event, text)
@@ -153,7 +152,7 @@ class Diagnosis:
     def _line(self, line: Line) -> None:
         if self._skipped_lines:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
-        if self._healthy(line.text):
+        if self._is_healthy(line.text):
             self.runs[-1].advance("runtime", "", line.number)
             return
         self._finder.feed(line.number, line.text)
@@ -167,6 +166,11 @@ class Diagnosis:
         if event.run != run.number:
             run = self._next_run(event)
         self._event(run, event, line.text)
+
+    def _is_healthy(self, text: str) -> bool:
+        """Whether a line says no more than that the server serves."""
+        held = any(anchor in text for anchor in self.base.healthy_anchors)
+        return held and compiled(self.base.healthy).fullmatch(text) is not None
 
     def _read_samples(self) -> None:
         """Read the statistics lines in full that were kept back."""

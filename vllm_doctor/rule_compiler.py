@@ -55,6 +55,7 @@ def make(folder: Path) -> bytes:
     actions = [Action(name, entry["title"], tuple(entry.get("steps", ())))
                for name, entry in read_yaml(folder / "actions.yaml").items()]
     stalls = [Stall(phase, **entry) for phase, entry in read_yaml(folder / "stalls.yaml").items()]
+    healthy = read_yaml(folder / "healthy.yaml")
     head = {
         "wordings": [(rule_id, part, _told(pattern)) for rule in rules.values()
                      for rule_id, part, pattern in wordings(rule)],
@@ -66,7 +67,8 @@ def make(folder: Path) -> bytes:
                     for entry in read_yaml(folder / "phases.yaml")],
         "stalls": stalls,
         "trees": _trees((stall.when for stall in stalls), (step for action in actions for step in action.steps)),
-        "healthy": _whole(read_yaml(folder / "healthy.yaml")),
+        "healthy": _whole(healthy),
+        "healthy_anchors": [entry["anchor"] for entry in healthy],
     }
     lines = [_line({"rule": entries[name], "trees": _trees_of(rule)}) for name, rule in rules.items()]
     ends = list(accumulate(map(len, lines)))

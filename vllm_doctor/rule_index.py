@@ -68,6 +68,7 @@ def builtin() -> RuleBase:
         markers=[Marker(Pattern(*entry), phase, status) for entry, phase, status in known["markers"]],
         stalls={entry[0]: Stall(*entry) for entry in known["stalls"]},
         healthy=known["healthy"],
+        healthy_anchors=known["healthy_anchors"],
     )
 
 

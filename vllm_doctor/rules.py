@@ -117,7 +117,7 @@ class RuleBase:
     def __init__(
         self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
         names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
-        stalls: Mapping[str, Stall], healthy: str,
+        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str],
     ) -> None:
         self.rules = rules
         self.wordings = wordings
@@ -127,13 +127,15 @@ class RuleBase:
         self.markers = markers
         self.stalls = stalls
         self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
+        self.healthy_anchors = healthy_anchors  # each such line holds one of them
 
     def with_rules(self, own: Mapping[str, Rule]) -> "RuleBase":
         """These and some more; the same id overrides."""
         kept = (wording for wording in self.wordings if wording.rule not in own)
         added = (wording for rule in own.values() for wording in wordings(rule))
         return RuleBase(rules={**self.rules, **own}, wordings=(*kept, *added), facts=self.facts, names=self.names,
-                        actions=self.actions, markers=self.markers, stalls=self.stalls, healthy=self.healthy)
+                        actions=self.actions, markers=self.markers, stalls=self.stalls, healthy=self.healthy,
+                        healthy_anchors=self.healthy_anchors)
 
 
 def wordings(rule: Rule) -> list[Wording]:
