@@ -190,7 +190,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     build_flags = importlib.import_module("build_flags")
     successors = {"--swap-space": {"set": {"--max-len": "{value}"}, "note": "n"}}
     made = build_flags.build(tmp_path, successors)
-    assert json.loads(build_flags.dump(made)) == made
+    head, *rows = map(json.loads, build_flags.dump(made).splitlines())
+    assert (head, dict(rows)) == ({"schema": 1, "releases": made["releases"]}, {**made["flags"], **made["env"]})
     return made  # type: ignore[no-any-return]
 
 

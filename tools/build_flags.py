@@ -1,6 +1,6 @@
-"""Make vllm_doctor/flags.json: which flag, value and default exist in which vLLM release.
+"""Make vllm_doctor/flags.jsonl: which flag, value and default exist in which vLLM release.
 
-    python tools/build_flags.py SDISTS_DIR [-o vllm_doctor/flags.json]
+    python tools/build_flags.py SDISTS_DIR [-o vllm_doctor/flags.jsonl]
 
 SDISTS_DIR is what tools/sdists.py wrote. Everything is read from the sources (see release_flags.py); nothing is
 imported. The same sources give the same file byte for byte, so the next release is one command and a small diff.
@@ -124,15 +124,10 @@ def build(directory: Path, successors: dict[str, Any]) -> dict[str, Any]:
 
 
 def dump(table: dict[str, Any]) -> str:
-    """JSON with one flag or variable a line."""
-    lines = ["{", f'"schema": {table["schema"]},', f'"releases": {json.dumps(table["releases"])},']
-    for part, end in (("flags", ","), ("env", "")):
-        rows = [
-            f"{json.dumps(name)}:{json.dumps(entry, separators=(',', ':'), ensure_ascii=False)}"
-            for name, entry in table[part].items()
-        ]
-        lines += [f'"{part}": {{', ",\n".join(rows), "}" + end]
-    return "\n".join([*lines, "}"]) + "\n"
+    """JSON Lines: the releases, then one flag or variable a line as [name, entry], so that it can be read by itself."""
+    rows: list[Any] = [{"schema": table["schema"], "releases": table["releases"]}]
+    rows += [*table["flags"].items(), *table["env"].items()]
+    return "".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in rows)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -140,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Make the table of vLLM's flags by release.")
     parser.add_argument("sdists", type=Path, metavar="SDISTS_DIR")
-    parser.add_argument("-o", "--output", type=Path, default=here.parent / "vllm_doctor" / "flags.json")
+    parser.add_argument("-o", "--output", type=Path, default=here.parent / "vllm_doctor" / "flags.jsonl")
     parser.add_argument("--successors", type=Path, default=here / "flag_successors.yaml")
     options = parser.parse_args(arguments)
     successors = (

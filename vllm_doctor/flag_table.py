@@ -1,17 +1,16 @@
-"""The table of vLLM's flags and environment variables: its types, and how flags.json becomes them.
+"""The table of vLLM's flags and environment variables: its types, and how the entries of `flag_file` become them.
 
-flags.json is made from vLLM's sources by tools/build_flags.py. Use it through flags.py.
+Use it through flags.py.
 """
 
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
-import json
-import os
 from bisect import bisect_right
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from vllm_doctor.flag_file import table
 from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
@@ -226,18 +225,9 @@ class Variable(NamedTuple):
         return self.defaults.at(position(version))
 
 
-@lru_cache(maxsize=1)
-def table() -> dict[str, Any]:
-    """flags.json as it stands."""
-    with open(os.path.join(os.path.dirname(__file__), "flags.json"), "rb") as file:
-        table: dict[str, Any] = json.load(file)
-    return table
-
-
-@lru_cache(maxsize=1)
 def releases() -> tuple[str, ...]:
     """The releases of the table, oldest first."""
-    return tuple(table()["releases"])
+    return table().releases
 
 
 @lru_cache(maxsize=1)
@@ -271,7 +261,7 @@ def position(version: str | None) -> int:
 @lru_cache(maxsize=1024)
 def flag(name: str) -> Flag:
     """A flag by its name. Raises KeyError."""
-    entry = table()["flags"][name]
+    entry = table().flags[name]
     return Flag(
         name=name,
         life=_life(entry),
@@ -292,7 +282,7 @@ def flag(name: str) -> Flag:
 @lru_cache(maxsize=1024)
 def variable(name: str) -> Variable:
     """An environment variable by its name. Raises KeyError."""
-    entry = table()["env"][name]
+    entry = table().env[name]
     return Variable(name, _life(entry), _history(entry, "default"))
 
 

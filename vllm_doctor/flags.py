@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from vllm_doctor.flag_file import table
 from vllm_doctor.flag_table import (
     COMPUTED,
     Flag,
@@ -17,7 +18,6 @@ from vllm_doctor.flag_table import (
     flag,
     position,
     releases,
-    table,
     variable,
 )
 
@@ -60,7 +60,7 @@ def lookup(name: str, version: str | None = None) -> Flag | None:
     A spelling that meant different flags (`-O`) is read as in `version`, or as in the newest release.
     """
     spelling = canonical(name)
-    if spelling in table()["flags"]:
+    if spelling in table().flags:
         return flag(spelling)
     found = [flag(other) for other in _other_spellings().get(spelling, ())]
     if not found:
@@ -97,7 +97,7 @@ def nearest(name: str, version: str | None = None, n: int = 3) -> tuple[str, ...
 
 def env(name: str) -> Variable | None:
     """An environment variable that vLLM reads or read; None when the table does not have it."""
-    return variable(name) if name in table()["env"] else None
+    return variable(name) if name in table().env else None
 
 
 def env_exists(name: str, version: str | None = None) -> bool:
@@ -120,7 +120,7 @@ def env_span(name: str) -> tuple[str, str]:
 @lru_cache(maxsize=128)
 def _flags_of(index: int) -> tuple[str, ...]:
     release = releases()[index]
-    return tuple(name for name in table()["flags"] if flag(name).exists(release))
+    return tuple(name for name in table().flags if flag(name).exists(release))
 
 
 @lru_cache(maxsize=128)
@@ -133,7 +133,7 @@ def _spellings_of(index: int) -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _other_spellings() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for name, entry in table()["flags"].items():
+    for name, entry in table().flags.items():
         others = {alias for _, aliases in entry.get("aliases", ()) for alias in aliases}
         others |= {inverse for _, inverse in entry.get("inverse", ()) if inverse}
         if any(negatable for _, negatable in entry.get("negatable", ())):
