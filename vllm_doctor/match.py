@@ -81,15 +81,24 @@ def compiled(regex: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=4)
 def _anchors(base: RuleBase) -> Anchors:
-    """The anchors of all patterns of a rule base, compiled once."""
+    """The anchors of all patterns of a rule base, each with its place among them."""
     made = Anchors()
-    for marker in base.markers:
-        made.add(marker.pattern.anchor, Waiting(marker.pattern, marker=marker))
-    for pattern in base.facts:
-        made.add(pattern.anchor, Waiting(pattern))
-    for rule, part, pattern in base.wordings:
-        made.add(pattern.anchor, Waiting(pattern, rule, part))
+    for at, anchor in enumerate(base.anchors):
+        made.add(anchor, at)
     return made
+
+
+@lru_cache(maxsize=8192)
+def _waiting(base: RuleBase, at: int) -> Waiting:
+    """The pattern whose anchor stands there."""
+    if at < len(base.markers):
+        marker = base.markers[at]
+        return Waiting(marker.pattern, marker=marker)
+    at -= len(base.markers)
+    if at < len(base.facts):
+        return Waiting(base.facts[at])
+    rule, part, pattern = base.wordings[at - len(base.facts)]
+    return Waiting(pattern, rule, part)
 
 
 class Matcher:
@@ -100,6 +109,7 @@ class Matcher:
 
     def __init__(self, base: RuleBase) -> None:
         self.slow: dict[str, None] = {}
+        self._base = base
         self._anchors = _anchors(base)
 
     def matches(self, event: Event) -> list[tuple[Waiting, re.Match[str]]]:
@@ -107,7 +117,8 @@ class Matcher:
         found = []
         text = event.text
         simple = not event.context and len(text) <= _WINDOW
-        for waiting in self._anchors.found_in(text):
+        for at in self._anchors.found_in(text):
+            waiting = _waiting(self._base, at)
             pattern = waiting.pattern
             if (pattern.level and event.level not in pattern.level) or (pattern.frames and not event.frames):
                 continue

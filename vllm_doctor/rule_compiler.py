@@ -21,7 +21,7 @@ from vllm_doctor import expressions, words
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
-from vllm_doctor.rules import Action, Pattern, Rule, Stall, pattern_of, rule_of, wordings
+from vllm_doctor.rules import Action, Marker, Pattern, Rule, Stall, anchors, pattern_of, rule_of, wordings
 
 
 def cached(folder: str) -> bytes:
@@ -56,15 +56,19 @@ def make(folder: Path) -> bytes:
                for name, entry in read_yaml(folder / "actions.yaml").items()]
     stalls = [Stall(phase, **entry) for phase, entry in read_yaml(folder / "stalls.yaml").items()]
     healthy = read_yaml(folder / "healthy.yaml")
+    markers = [Marker(pattern_of(entry), entry.get("phase", ""), entry.get("status", ""))
+               for entry in read_yaml(folder / "phases.yaml")]
+    facts = [pattern_of(entry) for path in sorted((folder / "facts").glob("*.yaml"))
+             if path.name != "names.yaml" for entry in read_yaml(path) or ()]
+    worded = [wording for rule in rules.values() for wording in wordings(rule)]
+    patterns = [_line((_told(pattern), phase, status)) for pattern, phase, status in markers]
+    patterns += [_line(_told(pattern)) for pattern in facts]
+    patterns += [_line((rule_id, part, _told(pattern))) for rule_id, part, pattern in worded]
     head = {
-        "wordings": [(rule_id, part, _told(pattern)) for rule in rules.values()
-                     for rule_id, part, pattern in wordings(rule)],
-        "facts": [_told(pattern_of(entry)) for path in sorted((folder / "facts").glob("*.yaml"))
-                  if path.name != "names.yaml" for entry in read_yaml(path) or ()],
+        "patterns": (len(markers), len(facts), sum(map(len, patterns))),
+        "anchors": anchors(markers, facts, worded),
         "names": [_fact(name, entry) for name, entry in read_yaml(folder / "facts" / "names.yaml").items()],
         "actions": actions,
-        "markers": [(_told(pattern_of(entry)), entry.get("phase", ""), entry.get("status", ""))
-                    for entry in read_yaml(folder / "phases.yaml")],
         "stalls": stalls,
         "trees": _trees((stall.when for stall in stalls), (step for action in actions for step in action.steps)),
         "healthy": _whole(healthy),
@@ -73,7 +77,7 @@ def make(folder: Path) -> bytes:
     lines = [_line({"rule": entries[name], "trees": _trees_of(rule)}) for name, rule in rules.items()]
     ends = list(accumulate(map(len, lines)))
     spans = {name: (end - len(line), len(line)) for name, line, end in zip(rules, lines, ends, strict=True)}
-    return b"".join([_line({"rules": spans, **head}), *lines])
+    return b"".join([_line({"rules": spans, **head}), *patterns, *lines])
 
 
 def _line(value: Any) -> bytes:

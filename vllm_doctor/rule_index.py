@@ -1,7 +1,8 @@
 """The built-in rules, from one file for a quick start: reading 200 YAML files takes a quarter of a second.
 
-The first line of the index, JSON, holds what every log needs: the wordings to look for. Each further line is a rule,
-read when the rule is asked for, with the trees of its expressions and words (`language`). `rule_compiler` makes it.
+The first line of the index, JSON, holds what every log needs: the anchors to look for. Each further line is a pattern
+or a rule, read when it is asked for; a rule's has the trees of its expressions and words (`language`). `rule_compiler`
+makes it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import functools
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import IO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, TypeVar
 
 from vllm_doctor import expressions
 from vllm_doctor.errors import RuleError
@@ -19,6 +20,23 @@ from vllm_doctor.facts import FactName
 from vllm_doctor.rules import Action, Marker, Pattern, Rule, RuleBase, Stall, Wording, rule_of
 
 NAME = "index.jsonl"
+
+
+_T = TypeVar("_T")
+
+
+class _Patterns(Sequence[_T]):
+    """What has a pattern, each made from its line of JSON when it is asked for: a log holds few of the anchors."""
+
+    def __init__(self, lines: Sequence[bytes], make: Callable[[Any], _T]) -> None:
+        self._lines = lines
+        self._make = make
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._make(json.loads(self._lines[at]))
+
+    def __len__(self) -> int:
+        return len(self._lines)
 
 
 class _Rules(Mapping[str, Rule]):
@@ -57,15 +75,18 @@ def builtin() -> RuleBase:
     index = _index(folder)
     with index() as file:
         head = file.readline()
-    known = json.loads(head)
+        known = json.loads(head)
+        markers, facts, size = known["patterns"]
+        patterns = file.read(size).splitlines()
     expressions.known_trees.update(known["trees"])
     return RuleBase(
-        rules=_Rules(folder, index, len(head), known["rules"]),
-        wordings=[Wording(rule, part, Pattern(*entry)) for rule, part, entry in known["wordings"]],
-        facts=[Pattern(*entry) for entry in known["facts"]],
+        rules=_Rules(folder, index, len(head) + size, known["rules"]),
+        markers=_Patterns(patterns[:markers], lambda told: Marker(Pattern(*told[0]), *told[1:])),
+        facts=_Patterns(patterns[markers:markers + facts], lambda told: Pattern(*told)),
+        wordings=_Patterns(patterns[markers + facts:], lambda told: Wording(told[0], told[1], Pattern(*told[2]))),
+        anchors=known["anchors"],
         names={entry[0]: FactName(*entry) for entry in known["names"]},
         actions={entry[0]: Action(*entry) for entry in known["actions"]},
-        markers=[Marker(Pattern(*entry), phase, status) for entry, phase, status in known["markers"]],
         stalls={entry[0]: Stall(*entry) for entry in known["stalls"]},
         healthy=known["healthy"],
         healthy_anchors=known["healthy_anchors"],

@@ -2,7 +2,7 @@
 
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,16 +112,20 @@ class Wording(NamedTuple):
 
 
 class RuleBase:
-    """Everything that stands in `rules/`. Compared by identity, so that what is made from it can be kept."""
+    """Everything that stands in `rules/`. Compared by identity, so that what is made from it can be kept.
+
+    `anchors` are those of the patterns of the markers, the facts and the wordings, in this order.
+    """
 
     def __init__(
         self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
-        names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
+        anchors: Sequence[str], names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
         stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str],
     ) -> None:
         self.rules = rules
         self.wordings = wordings
         self.facts = facts
+        self.anchors = anchors
         self.names = names
         self.actions = actions
         self.markers = markers
@@ -133,9 +137,16 @@ class RuleBase:
         """These and some more; the same id overrides."""
         kept = (wording for wording in self.wordings if wording.rule not in own)
         added = (wording for rule in own.values() for wording in wordings(rule))
-        return RuleBase(rules={**self.rules, **own}, wordings=(*kept, *added), facts=self.facts, names=self.names,
-                        actions=self.actions, markers=self.markers, stalls=self.stalls, healthy=self.healthy,
-                        healthy_anchors=self.healthy_anchors)
+        both = (*kept, *added)
+        return RuleBase(rules={**self.rules, **own}, wordings=both, facts=self.facts, markers=self.markers,
+                        anchors=anchors(self.markers, self.facts, both), names=self.names, actions=self.actions,
+                        stalls=self.stalls, healthy=self.healthy, healthy_anchors=self.healthy_anchors)
+
+
+def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:
+    """The anchors of a rule base."""
+    patterns = (*(marker.pattern for marker in markers), *facts, *(wording.pattern for wording in wordings))
+    return [pattern.anchor for pattern in patterns]
 
 
 def wordings(rule: Rule) -> list[Wording]:
