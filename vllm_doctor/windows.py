@@ -62,7 +62,10 @@ class _Words:
         self._patience -= 1
         if not self._patience:
             self._expression = re.compile(Trie(windows(self._words).values()).any())
-        return any(word in text for word in self._words)
+        for word in self._words:  # noqa: SIM110 - a generator would cost more than the search
+            if word in text:
+                return True
+        return False
 
 
 @lru_cache(maxsize=16)
