@@ -144,9 +144,12 @@ class Unwrapper:
 
     def evident(self, text: str) -> bool:
         """Whether `text` begins as a log line does, wrapped or not."""
+        bare = BARE.match(text)
+        if bare and not text[:1].isspace():
+            return True
         if LOG_HEAD.match(text):
             return True
-        found = None if BARE.match(text) else self._peel(text)
+        found = None if bare else self._peel(text)
         return found is not None and self._proven(found)
 
     def _proven(self, found: Peeled) -> bool:
