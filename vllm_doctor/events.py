@@ -268,13 +268,12 @@ def _record(text: str) -> tuple[str, str, str]:
 
 
 _PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
-_ENDED = lazy(
-    r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start|"
-    r"vllm(?: serve)?: error: |"
-    r"api_server\.py: error: |Finished server process|Application shutdown complete|EngineDeadError|"
-    r"Engine loop is dead|AsyncEngineDeadError|"
-    r"Out of memory: Killed process|exited with code|SystemExit|Segmentation fault",
-)
+_ENDED = (
+    "Engine core initialization failed", "Engine process failed to start", "EngineCore failed to start",
+    "vllm: error: ", "vllm serve: error: ", "api_server.py: error: ", "Finished server process",
+    "Application shutdown complete", "EngineDeadError", "Engine loop is dead", "Out of memory: Killed process",
+    "exited with code", "SystemExit", "Segmentation fault",
+)  # fmt: skip
 # Of each expression here a literal: a line without any says nothing about a start or its end.
 _RUN_WORDS = (
     "vllm", "usage: vllm", "usage: api_server", "usage: __main__", "vLLM API server version", "version ", "args: ",
@@ -325,7 +324,7 @@ class RunCounter:
                 self.run += 1
                 self._seen, self._ended, self._crashed = {}, False, False
             self._seen[stage] = name
-        elif not self._ended and _ENDED.search(message):
+        elif not self._ended and any(word in message for word in _ENDED):
             self._ended = True
         return self.run
 
