@@ -47,7 +47,7 @@ class Joiner:
             self._widest = size
         if self._seen > _GIVE_UP and not self._width:
             self.off = True
-        if not self.off and size == self._widest and size > _MIN_WIDTH and self._unwrapper.evident(text):
+        if not self.off and size == self._widest and size > _MIN_WIDTH:
             self._rows = [(number, text)]
             return out
         out.append((number, text))
@@ -66,6 +66,7 @@ class Joiner:
         return rows
 
     def _continues(self, text: str) -> bool:
-        if _NO_CONTINUATION.match(text) or LOG_HEAD.match(text):
+        """Whether a row goes on with the line held back, which must begin as a log line does."""
+        if _NO_CONTINUATION.match(text) or (len(self._rows) == 1 and not self._unwrapper.evident(self._rows[0][1])):
             return False
-        return not self._unwrapper.wrapped(text)
+        return not LOG_HEAD.match(text) and not self._unwrapper.wrapped(text)

@@ -32,8 +32,8 @@ def process_manager(text: str) -> Peeled | None:
     """pm2 `0|vllm  | msg` and supervisord's stdout plug-in `vllm stderr | msg`."""
     if "| " not in text:
         return None
-    if m := _PM2.match(text):
+    if text[:1].isdigit() and (m := _PM2.match(text)):
         return Peeled("pm2", text[m.end() :], m["name"])
-    if m := _SUPERVISOR.match(text):
+    if " std" in text and (m := _SUPERVISOR.match(text)):
         return Peeled("supervisord", text[m.end() :], m["name"])
     return None
