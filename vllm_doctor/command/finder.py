@@ -32,16 +32,20 @@ _FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)")
 _OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@")
 _SECOND_PROMPT = lazy(r">\s+")
 _LOG_LINE = lazy(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
-_START = lazy(
-    r"vLLM API server version|args: Namespace\(|non-default args: \{|Initializing an? (?:V[01] )?LLM engine"
-)
+_START = (
+    "vLLM API server version", "args: Namespace(", "non-default args: {", "Initializing an LLM engine",
+    "Initializing a LLM engine", "Initializing a V0 LLM engine", "Initializing a V1 LLM engine",
+)  # fmt: skip
 _EXPORT = lazy(r"(?:.{0,120}?[$#%>]\s+)?export\s+([A-Za-z_]\w{0,80})=(.*)$")
 _CALL_LEAD = lazy(
     r"\s*(?:\([^()]{0,60}\)\s*|\[[^\]]{0,60}\]:?\s*|>>>\s*|In\s\[\d+\]:\s*|-*>\s*\d*\s+|\d+\s+)*"
     r"(?:[\w.]{1,80}\s*=\s*|return\s+)?(?:await\s+)?$"
 )
 _FRAME = lazy(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
-_NOT_USERS = lazy(r"(?:site|dist)-packages|/vllm/(?:entrypoints|engine|v1|executor|worker|benchmarks)/")
+_NOT_USERS = (
+    "site-packages", "dist-packages", "/vllm/entrypoints/", "/vllm/engine/", "/vllm/v1/", "/vllm/executor/",
+    "/vllm/worker/", "/vllm/benchmarks/",
+)  # fmt: skip
 _DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)")
 WORDS = (
     "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
@@ -114,7 +118,7 @@ class CommandFinder:
             return
         self._read_call(number, text)
         self._open_shell(number, text)
-        if not self._started and _START.search(text):
+        if not self._started and any(word in text for word in _START):
             self._started = True
 
     def finish(self) -> None:
@@ -216,7 +220,7 @@ class CommandFinder:
 
     def _read_call(self, number: int, text: str) -> None:
         if 'File "' in text and (frame := _FRAME.search(text)):
-            self._frame_is_users = not _NOT_USERS.search(frame["path"])
+            self._frame_is_users = not any(word in frame["path"] for word in _NOT_USERS)
             self._close_call()
             return
         if self._call is not None:
