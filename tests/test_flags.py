@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor import flags
+from vllm_doctor.flag_file import table
 from vllm_doctor.flags import COMPUTED
 
 NEWEST = flags.releases()[-1]
@@ -490,3 +491,9 @@ def test_variables_of_other_software_always_count() -> None:
     assert flags.env("VLLM_NO_SUCH_THING") is None
     with pytest.raises(KeyError):
         flags.env_span("VLLM_NO_SUCH_THING")
+
+
+def test_an_entry_read_by_itself_is_the_one_among_all() -> None:
+    entries = table().flags
+    assert entries["--max-model-len"] == dict(entries.items())["--max-model-len"]
+    assert ("--max-model-len" in entries, "--no-such-flag" in entries) == (True, False)
