@@ -88,6 +88,7 @@ def canonical(name: str) -> str:
     return "--" + text.lstrip("-").replace("_", "-")
 
 
+@lru_cache(maxsize=256)
 def nearest(name: str, version: str | None = None, n: int = 3) -> tuple[str, ...]:
     """Up to n names of flags of that release that look like `name`, the likest first."""
     import difflib  # noqa: PLC0415 - only when something is misspelt
