@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
-from vllm_doctor.notes import OMISSION_WORDS
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.scan import FastScanner, Scanner
 from vllm_doctor.wrappers.timestamps import PART_WORDS
@@ -116,7 +115,7 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
 
 def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str]:
     """Literals of which every line worth reading holds one, and the expression for healthy lines."""
-    readers = (*EVENT_WORDS, *OMISSION_WORDS, *COMMAND_WORDS, *PART_WORDS)
+    readers = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
     facts = (pattern.anchor for pattern in base.facts)

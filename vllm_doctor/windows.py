@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-_LEAST = 5  # characters of a window, where the literal has as many
+_LEAST = 4  # characters of a window, where the literal has as many
 _MOST = 24  # more make nothing rarer
 _PATIENCE = 1500  # texts that are searched word by word: an expression costs as much to make
 # The characters of a serving log, the commonest first; what is missing here is rare.
 _COMMON = " 0123456789:-.,et\nosraniplcd/TOhmgu_v[]IFNqPAf()Sk=xwCEbLM\"'yRUzGVjDWKBHX"
+_ANY = 1500  # what each first character costs, be it ever so rare
 _COST = {character: (len(_COMMON) - rank) ** 2 for rank, character in enumerate(_COMMON)}
 
 
@@ -30,7 +31,7 @@ def windows(literals: Iterable[str]) -> dict[str, str]:
     first: set[str] = set()
     covered: set[str] = set()
     while len(covered) < len(options):
-        best = max(counts, key=lambda character: (counts[character] / (1 + _COST.get(character, 0)), character))
+        best = max(counts, key=lambda character: (counts[character] / (_ANY + _COST.get(character, 0)), character))
         first.add(best)
         for literal in waiting[best]:
             if literal not in covered:
