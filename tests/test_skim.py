@@ -178,3 +178,15 @@ def test_what_a_statistics_line_says_depends_on_its_state() -> None:
         assert before == found
         states[state] = (lines + 1, found)
     assert len(states) > 40
+
+
+def test_a_restart_deep_in_a_log_is_read_like_the_first_start(read_whole) -> None:
+    """Its lines are the same as before, where they print no time."""
+    log = (ROOT / "fixtures" / "logs" / "healthy" / "tiny-start-stop.log").read_bytes()
+    once = ANSWERED * 40
+    data = log + log + log.split(b"Shutting down")[0].rpartition(b"\n")[0] + b"\n" + once
+    read_whole(1 << 60)
+    whole = report(data)
+    read_whole(3)
+    assert report(data) == whole
+    assert '"runs": 3' in whole

@@ -181,6 +181,7 @@ class Diagnosis:
 
     def _next_run(self, event: Event) -> Run:
         self._read_samples()
+        self._told_nothing.clear()
         self.runs[-1].command = self._finder.command
         self._run_begins = True
         run = self._new_run(event.run)
@@ -211,6 +212,7 @@ class Diagnosis:
             pattern = waiting.pattern
             if waiting.marker is not None:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
+                run.news += 1
                 continue
             groups = match.groupdict() if match.lastindex else {}
             values = {name: raw for name, raw in groups.items() if raw is not None}

@@ -43,7 +43,7 @@ class Run:
         self.omissions: list[int] = []  # the first lines that stand for lines left out
         self.crashed = False  # an exception ended a traceback and the start went no further since
         self.last_line = 0
-        self.news = 0  # facts and hits so far: while it stands, the rules' answer does
+        self.news = 0  # facts, hits and markers so far: while it stands, the rules' answer does
 
     def advance(self, phase: str, status: str, line: int) -> None:
         """Note how far the start has come and how it stands.
