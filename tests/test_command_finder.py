@@ -72,6 +72,15 @@ def test_finds_nothing(log: str) -> None:
     assert rendered(log) is None
 
 
+@pytest.mark.parametrize("log", [
+    '"args": [\n  "--model", "org/m",\n  "--tensor-parallel-size", "2"\n]',
+    "'args': ['--model', 'org/m', '--tensor-parallel-size', '2']",
+])
+def test_a_quoted_key_opens_a_document(log: str) -> None:
+    found = fed(log)
+    assert (found.command.form, found.line) == ("kubernetes", 1)
+
+
 def test_the_last_command_before_a_start_is_its_command() -> None:
     finder = fed(f"$ vllm serve a\nvllm serve: error: x\n$ vllm serve b\n{START}\nERROR x")
     assert finder.command is not None

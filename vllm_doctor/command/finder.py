@@ -49,7 +49,7 @@ _NOT_USERS = (
 _DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)")
 WORDS = (
     "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
-    "environment:", "env:", 'File "', "vLLM API server version", "LLM engine",
+    "environment:", "env:", 'args"', 'image"', "args'", "image'", 'File "', "vLLM API server version", "LLM engine",
 )  # fmt: skip
 """Literals without which a line neither begins a command nor tells that the server starts."""
 _YAML_LINE = lazy(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
@@ -105,7 +105,7 @@ class CommandFinder:
 
     def feed(self, number: int, text: str) -> None:
         """Read one line; `number` is its line number."""
-        if self.at_rest and not any_of(WORDS).search(text) and not _is_continued(text):
+        if self.at_rest and not (any_of(WORDS).search(text) or _is_continued(text) or KEY.match(text)):
             return
         if len(text) > _MAX_CHARACTERS:
             self.finish()
