@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from vllm_doctor.patterns import lazy
-from vllm_doctor.windows import Trie, windows
+from vllm_doctor.windows import PATIENCE, Trie, windows
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")
 _DIGITS = lazy(r"\d+")
@@ -26,7 +26,7 @@ class Anchors:
     short. Messages repeat with other numbers, so it is remembered which literals may stand in a text, its digits aside.
     """
 
-    def __init__(self, patience: int = 1500) -> None:
+    def __init__(self, patience: int = PATIENCE) -> None:
         self.patience = patience
         self._looked = 0
         self._keys: dict[str, list[Any]] = {}

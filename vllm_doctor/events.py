@@ -116,15 +116,11 @@ class EventReader:
             self._stream(key).detail = 0  # a blank line ends a bare exception's message
             self._open.pop(key, None)
             return None
-        process, rank, rest = self._process(text, line.source)
-        level, message, style = _record(rest)
-        releases = _released(process) or style if process else style
+        process, event, logged = self._split(line)
         key = f"{line.source}\0{process}"
         stream = self._stream(key)
-        label = process or line.source
-        run = self._runs.see(message, label)
-        event = Event(line.number, message, level, label, rank, run, releases=releases)
-        event = self._placed(stream, event, logged=rest is not message)
+        run = self._runs.see(event.text, event.process)
+        event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
         if stream.inside or stream.detail:
             self._open[key] = line.number
         elif self._open:
@@ -133,10 +129,15 @@ class EventReader:
 
     def alone(self, line: "Line") -> Event:
         """What a line says that stands by itself and holds none of WORDS."""
+        return self._split(line)[1]
+
+    def _split(self, line: "Line") -> tuple[str, Event, bool]:
+        """The process as printed, the message behind the prefixes, whether it had a record's prefix."""
         process, rank, rest = self._process(line.text, line.source)
         level, message, style = _record(rest)
         releases = _released(process) or style if process else style
-        return Event(line.number, message, level, process or line.source, rank, self.run, releases=releases)
+        event = Event(line.number, message, level, process or line.source, rank, self.run, releases=releases)
+        return process, event, rest is not message
 
     def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
         """The event with what its process has open: a traceback, the message of an exception."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from vllm_doctor.patterns import lazy
 from vllm_doctor.windows import Trie, windows
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
@@ -23,9 +24,9 @@ class Scanner:
         forms = {form for literal in literals for form in _forms(literal)}
         words = Trie([*windows(forms).values(), *_ODD])
         self._words = [word.encode("latin-1") for word in words.words]
-        self._telling = re.compile(words.any().encode("latin-1"))
-        self._healthy = re.compile(rf"(?:{healthy})\n".encode("latin-1")) if healthy else None
-        self._unhealthy = re.compile(rf"\n(?!(?:{healthy})\n)([^\n]*)".encode("latin-1")) if healthy else None
+        self._telling = lazy(words.any().encode("latin-1"))
+        self._healthy = lazy(rf"(?:{healthy})\n".encode("latin-1")) if healthy else None
+        self._unhealthy = lazy(rf"\n(?!(?:{healthy})\n)([^\n]*)".encode("latin-1")) if healthy else None
 
     def unhealthy(self, block: bytes, start: int, end: int) -> int:
         """Where the first line not known as healthy begins at or behind `start`; `end` when there is none.

@@ -116,8 +116,7 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
 def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str]:
     """Literals of which every line worth reading holds one, and the expression for healthy lines."""
     readers = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)
+    others = base.anchors[len(base.markers):]
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
-    facts = (pattern.anchor for pattern in base.facts)
-    rules = (wording.pattern.anchor for wording in base.wordings)
-    return [*readers, *markers, *facts, *rules], base.healthy if serving else ""
+    return [*readers, *markers, *others], base.healthy if serving else ""

@@ -13,7 +13,8 @@ from typing import Any
 
 _LEAST = 4  # characters of a window, where the literal has as many
 _MOST = 24  # more make nothing rarer
-_PATIENCE = 1500  # texts that are searched word by word: an expression costs as much to make
+PATIENCE = 1500
+"""Texts that are searched word by word: an expression costs as much to make, and most logs are short."""
 # The characters of a serving log, the commonest first; what is missing here is rare.
 _COMMON = " 0123456789:-.,et\nosraniplcd/TOhmgu_v[]IFNqPAf()Sk=xwCEbLM\"'yRUzGVjDWKBHX"
 _ANY = 1500  # what each first character costs, be it ever so rare
@@ -53,7 +54,7 @@ class _Words:
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self._words = words
-        self._patience = _PATIENCE
+        self._patience = PATIENCE
         self._expression: re.Pattern[str] | None = None
 
     def search(self, text: str) -> bool:
