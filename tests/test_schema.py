@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from vllm_doctor.errors import RuleError
 from vllm_doctor.schema import RULE_SCHEMA, check
 
-GOOD = """\
-id: my-rule
-title: Something is wrong
-severity: error
-phase: config
-role: cause
-match:
-  any:
-    - id: message
-      anchor: something is wrong
-      pattern: something is wrong
-explain: It is.
-fixes:
-  - {id: upgrade, title: Upgrade, action: upgrade-vllm}
-tests:
-  - {name: it, log: something is wrong, fires: message}
-  - {name: not it, log: something is right, fires: null}
-"""
+GOOD = (Path(__file__).resolve().parent / "my-rule.yaml").read_text(encoding="utf-8")
 
 
 def test_a_good_rule() -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from vllm_doctor.ends import add_last
 from vllm_doctor.literals import Repr, read_pairs, read_value
 from vllm_doctor.patterns import lazy
 
@@ -135,10 +136,7 @@ class FactStore:
         if len(seen.first) < _KEEP:
             seen.first.append(fact)
         else:
-            seen.last.append(fact)
-            if len(seen.last) > 1 and line < seen.last[-2].line:
-                seen.last.sort(key=lambda fact: fact.line)
-            del seen.last[:-_KEEP]
+            add_last(seen.last, fact, _KEEP)
         return fact
 
     def get(self, name: str) -> Any:

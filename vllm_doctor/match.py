@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 from vllm_doctor import expressions
 from vllm_doctor.anchors import Anchors
+from vllm_doctor.ends import add_last
 from vllm_doctor.events import Event
 from vllm_doctor.rules import Marker, Pattern, Rule, RuleBase
 
 _WINDOW = 16_384  # of a very long message only the part around the anchor is searched
 _KEEP = 6
+_KEEP_LAST = 2
 TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
 
 
@@ -53,10 +55,7 @@ class Hits:
         if len(self.first) < _KEEP:
             self.first.append(hit)
         else:
-            self.last.append(hit)
-            if len(self.last) > 1 and hit.line < self.last[-2].line:
-                self.last.sort(key=lambda hit: hit.line)
-            del self.last[:-2]
+            add_last(self.last, hit, _KEEP_LAST)
 
     @property
     def latest(self) -> Hit:

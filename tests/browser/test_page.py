@@ -35,7 +35,7 @@ SCREENS = {"desktop": (1100, 900, "light"), "dark": (1100, 900, "dark"), "phone"
 class Opened:
     """A page, and what it asked for and said while it was open."""
 
-    def __init__(self, browser: Any, reports: list[Report], folder: Path, screen: str) -> None:
+    def __init__(self, browser: Any, url: str, screen: str) -> None:
         width, height, scheme = SCREENS[screen]
         self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
                                            permissions=["clipboard-read", "clipboard-write"])
@@ -46,10 +46,14 @@ class Opened:
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
-        path = folder / "report.html"
-        path.write_text(to_html.render(reports[0]) if len(reports) == 1 else to_html.render_many(reports), encoding="utf-8")
-        self.url = path.as_uri()
-        self.page.goto(self.url)
+        self.url = url
+        self.page.goto(url)
+
+
+def written(reports: list[Report], folder: Path) -> str:
+    path = folder / "report.html"
+    path.write_text(to_html.render(reports[0]) if len(reports) == 1 else to_html.render_many(reports), encoding="utf-8")
+    return path.as_uri()
 
 
 @pytest.fixture
@@ -57,7 +61,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
     pages = []
 
     def open_(name: str, screen: str = "desktop") -> Opened:
-        pages.append(Opened(browser, REPORTS[name], tmp_path, screen))
+        pages.append(Opened(browser, written(REPORTS[name], tmp_path), screen))
         return pages[-1]
 
     yield open_

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_page import CHROMIUM, SCREENS, axe
+from test_page import CHROMIUM, SCREENS, Opened, axe
 
 from vllm_doctor.web import Server
 
@@ -28,26 +28,12 @@ def server() -> Iterator[Server]:
     made.server_close()
 
 
-class Opened:
-    def __init__(self, browser: Any, server: Server, screen: str = "desktop") -> None:
-        width, height, scheme = SCREENS[screen]
-        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
-                                           permissions=["clipboard-read", "clipboard-write"])
-        self.page = self.context.new_page()
-        self.requests: list[str] = []
-        self.said: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.goto(server.url)
-
-
 @pytest.fixture
 def opened(browser: Any, server: Server) -> Iterator[Any]:
     pages = []
 
     def open_(screen: str = "desktop") -> Opened:
-        pages.append(Opened(browser, server, screen))
+        pages.append(Opened(browser, server.url, screen))
         return pages[-1]
 
     yield open_

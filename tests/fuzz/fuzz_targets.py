@@ -193,24 +193,7 @@ HARMFUL_VALUES = (
     "non-default args: {1: 'x', None: 'y', (): 'z'}", "args: Namespace(" + "a=[" * 300, "non-default args: {'a': " + "{'a': " * 300, "torch.", "0.0.0.0.0", "v" * 400,
     "Initializing a V1 LLM engine (v0.8.5) with config: " + "a=A(" * 300,
 )
-_RULE = """\
-id: my-rule
-title: Something is wrong
-severity: error
-phase: config
-role: cause
-match:
-  any:
-    - id: message
-      anchor: something is wrong
-      pattern: something is wrong
-explain: It is.
-fixes:
-  - {id: upgrade, title: Upgrade, action: upgrade-vllm}
-tests:
-  - {name: it, log: something is wrong, fires: message}
-  - {name: not it, log: something is right, fires: null}
-"""
+_RULE = (ROOT / "tests" / "my-rule.yaml").read_text(encoding="utf-8")
 _CHANGES = (
     ("", ""), ("It is.", "!!python/object/apply:os.system ['true']"), ("It is.", "2001-01-01"), ("It is.", "2001-99-99"),
     ("It is.", "!!binary aGk="), ("id: my-rule", "id: 2001-01-01"), ("It is.", '"\\ud800"'), ("It is.", "x\x00"),
