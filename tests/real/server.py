@@ -53,7 +53,7 @@ class Server:
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
 
     def report(self) -> dict[str, Any]:
-        """The last report of `watch`, which is there when the pipe has ended."""
+        """The last report of `watch`, which is there when the pipe has ended by itself."""
         return dict(json.loads(self.report_file.read_text(encoding="utf-8")))
 
     def wait_for_text(self, wanted: str, seconds: float = START) -> bool:
@@ -92,7 +92,7 @@ class Server:
     def terminate(self) -> None:
         """What `kill PID` does to the command before the pipe."""
         for process in self.processes():
-            if process.parent == self._process.pid and "vllm-doctor" not in process.title:
+            if process.parent == self._process.pid and str(self.report_file) not in process.title:
                 os.kill(process.pid, signal.SIGTERM)
 
     def interrupt(self) -> None:
@@ -100,11 +100,14 @@ class Server:
         os.killpg(self._process.pid, signal.SIGINT)
 
     def stop(self) -> None:
-        """End the server so that the report is written; what stays is killed."""
+        """End the server so that the report is written. Raises TimeoutError when it does not end; it is killed then."""
         if self.status is None:
             self.terminate()
-        self.wait_for_end(STOP)
+        ended = self.wait_for_end(STOP)
+        left = [process.title for process in self.processes()]
         self.kill()
+        if not ended:
+            raise TimeoutError(f"still there {STOP} s after SIGTERM: {left}")
 
     def kill(self) -> None:
         """End every process of the session at once."""
