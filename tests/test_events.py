@@ -45,6 +45,23 @@ def test_a_traceback_gives_its_calls_to_the_exception() -> None:
     assert events[-1].frames == "vllm/v1/worker/gpu_worker.py:load_model"
 
 
+def test_other_messages_amid_a_traceback_are_none_of_it() -> None:
+    record = "INFO 11-20 09:02:08 [loggers.py:1] Engine 000: Running: 1 reqs"
+    frame = '  File "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/core.py", line 10, in step'
+    head = "Traceback (most recent call last):"
+    events = read(head, frame, record, "    self.model()", "ValueError: boom")
+    assert [event.frames for event in events] == ["", "", "", "", "vllm/v1/engine/core.py:step"]
+    assert not events[2].is_code
+    never_ended = read(head, frame, *[record] * 9, "a word")
+    assert never_ended[-1] == Event(12, "a word")
+
+
+def test_a_process_silent_for_long_begins_anew() -> None:
+    reader = EventReader()
+    reader.read(Line(1, "Traceback (most recent call last):"))
+    assert reader.read(Line(400, "ValueError: boom")) == Event(400, "ValueError: boom")
+
+
 def test_ranks_that_print_at_once_are_told_apart() -> None:
     first, second = "(Worker_TP0 pid=1) ERROR 01-01 00:00:00 [x.py:1] ", "(Worker_TP1 pid=2) ERROR 01-01 00:00:00 [x.py:1] "
     events = read(

@@ -115,7 +115,7 @@ class Diagnosis:
         run = self.runs[-1]
         number = self._lines.line_count + self._skipped_lines + 1
         alone = (self._finder.at_rest and not self._run_begins
-                 and self._events.at_rest(number) and run.at_rest(number))
+                 and self._events.at_rest(number))
         if alone:
             self._quiet = scanner(self.base, serving=run.serves).telling
             return self._quiet

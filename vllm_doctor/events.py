@@ -50,6 +50,7 @@ _MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _MAX_STREAMS = 256
+_MAX_ASIDE = 8  # other messages of a process amid its traceback, behind which that is given up
 _REACH = 200  # lines within which what a process left open goes on
 
 
@@ -78,6 +79,9 @@ class _Stream:
     """What one process has open: the traceback it is printing."""
 
     def __init__(self) -> None:
+        self.last = 0  # the line at which it was last open
+        self.level = ""  # of the traceback's first line
+        self.aside = 0  # other messages since
         self.frames: list[str] = []
         self.depth = 2  # how far the last call's line is indented
         self.inside = False  # between "Traceback" and the exception's line
@@ -85,6 +89,16 @@ class _Stream:
         self.detail = 0  # how many more lines may belong to the exception's message
         self.shown = ""  # the frames of the exception just printed
         self.message: list[str] = []  # the lines of its message so far
+
+    def open(self, level: str) -> None:
+        """A traceback begins."""
+        self.frames, self.inside, self.detail, self.level, self.aside = [], True, 0, level, 0
+
+    def pass_by(self, event: Event) -> Event:
+        """Another message came in between; after some the traceback is one that never ended."""
+        self.aside += 1
+        self.inside = self.aside <= _MAX_ASIDE
+        return event
 
 
 class EventReader:
@@ -119,10 +133,12 @@ class EventReader:
         process, event, logged = self._split(line)
         key = f"{line.source}\0{process}"
         stream = self._stream(key)
+        if line.number - stream.last > _REACH:
+            stream.inside, stream.detail = False, 0
         run = self._runs.see(event.text, event.process)
         event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
         if stream.inside or stream.detail:
-            self._open[key] = line.number
+            self._open[key] = stream.last = line.number
         elif self._open:
             self._open.pop(key, None)
         return event
@@ -143,17 +159,19 @@ class EventReader:
         """The event with what its process has open: a traceback, the message of an exception."""
         message, level = event.text, event.level
         if _TRACEBACK in message:
-            stream.frames, stream.inside, stream.detail = [], True, 0
+            stream.open(level)
             stream.indent = len(message) - len(message.lstrip(" "))
             said = not message.lstrip(" |+").startswith(_TRACEBACK)  # `EngineCore hit an exception: Traceback …`
             return event._replace(releases="", is_code=not said)
         if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
             message = message[stream.indent:]
         if not stream.inside and _FRAME.match(message):  # the head of the traceback is cut off, or Ray's
-            stream.frames, stream.inside, stream.detail = [], True, 0
+            stream.open(level)
             stream.indent = max(0, len(message) - len(message.lstrip(" ")) - 2)  # a frame stands two spaces in
             message = message[stream.indent:]
         if stream.inside:
+            if logged and level not in {"ERROR", "CRITICAL", stream.level}:
+                return stream.pass_by(event)
             return self._inside(stream, event._replace(text=message, releases=""))
         if stream.detail and logged and not stream.shown and _begins_message(message):
             stream.detail = 0  # another exception, told in a record of its own
@@ -196,7 +214,7 @@ class EventReader:
             return _as_code(event)
         if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
                 and _LEVEL_WORD.match(message):
-            return event  # another message came in between
+            return stream.pass_by(event)
         stream.inside = False
         stream.shown = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]

@@ -14,7 +14,6 @@ from vllm_doctor.releases import Releases
 from vllm_doctor.samples import Samples
 
 _BLOCK_LINES = 60
-_BLOCK_REACH = 200  # lines within which the kept traceback goes on
 _OMISSIONS = 5
 
 
@@ -69,22 +68,16 @@ class Run:
         """Whether the server answers requests, as far as is known."""
         return self.phase == "runtime" and not self.crashed
 
-    def at_rest(self, number: int) -> bool:
-        """Whether line `number` is no part of the traceback being kept."""
-        return not self.block_open or number - self.block[-1][0] > _BLOCK_REACH
-
     def remember_block(self, event: Event) -> None:
         """Keep the first traceback: what is shown when no rule knows the cause."""
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
             self.crashed = True
         if not self.block and "Traceback (most recent call last):" in event.text:
-            self.block_open, self.block_process = True, event.process
-        if not self.block_open or event.process != self.block_process:
-            return
-        self.block.append((event.line, event.text))
-        del self.block[1:-_BLOCK_LINES]  # its first line and the last ones, where the exception is
-        if event.frames:
-            self.block_open = False
+            self.block, self.block_open, self.block_process = [(event.line, event.text)], True, event.process
+        elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
+            self.block.append((event.line, event.text))
+            del self.block[1:-_BLOCK_LINES]  # its first line and the last ones, where the exception is
+            self.block_open = not event.frames
 
     def state(self) -> str:
         """How it stands: a marker's word, failed when it ended in an exception, starting, or unknown."""
