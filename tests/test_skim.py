@@ -20,8 +20,8 @@ from vllm_doctor.match import Matcher
 from vllm_doctor.report.to_json import render
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.samples import Samples
-from vllm_doctor.scan import FastScanner, Scanner
-from vllm_doctor.skim import Passed, Skimmer, scanner, words
+from vllm_doctor.scan import FastScanner, Find, Scanner
+from vllm_doctor.skim import Skimmer, finder, scanner, words
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -75,14 +75,51 @@ def test_a_client_s_words_make_no_finding() -> None:
     assert diagnosis.finish().findings == ()
 
 
+class Passes:
+    """A skimmer that reads nothing by itself, and what it passed over."""
+
+    def __init__(self, find: Find) -> None:
+        self.passed: list[tuple[int, int]] = []
+        self.skimmer = Skimmer(lambda: find, lambda line, alone: False, lambda lines, size: self.passed.append((lines, size)))
+
+
+def first(find: Find, block: bytes, start: int = 1) -> int:
+    """Where the first line begins that is found; the end where none is."""
+    found: list[int] = []
+
+    def take(begin: int, stop: int, alone: bool) -> bool:
+        found.append(begin)
+        return False
+
+    assert find(block, start, len(block), take) is (not found)
+    return found[0] if found else len(block)
+
+
 def test_only_lines_that_tell_something_are_read() -> None:
-    find = scanner(builtin(), serving=True).telling
-    skimmer = Skimmer(lambda: find)
+    passes = Passes(scanner(builtin(), serving=True).telling)
     told = b"(EngineCore pid=8) ERROR 11-20 11:38:49 [core.py:9] torch.OutOfMemoryError: CUDA out of memory.\n"
     head = ANSWERED * skim.READ_WHOLE
-    assert list(skimmer.pieces(head)) == [head]
+    assert list(passes.skimmer.pieces(head)) == [head]
     data = ANSWERED * 9 + TRAFFIC[2] + told + ANSWERED * 5
-    assert list(skimmer.pieces(data)) == [Passed(10, len(ANSWERED) * 9 + len(TRAFFIC[2])), told, Passed(5, len(ANSWERED) * 5)]
+    assert list(passes.skimmer.pieces(data)) == [told]
+    assert passes.passed == [(10, len(ANSWERED) * 9 + len(TRAFFIC[2])), (5, len(ANSWERED) * 5)]
+
+
+@pytest.mark.parametrize(("line", "open_processes", "read"), [
+    (b"(EngineCore pid=8) a word\n", ("EngineCore pid=8",), True),
+    (b"(EngineCore pid=8) a word\n", ("EngineCore pid=9", ""), False),
+    (b"(EngineCore pid=8) (Worker pid=9) a word\n", ("Worker pid=9",), True),
+    (b" (EngineCore pid=8) a word\n", ("EngineCore pid=8",), True),
+    (b"a word\n", ("",), True),
+    (b"a word\n", ("EngineCore pid=8",), False),
+    (ANSWERED, ("",), False),
+])
+def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open_processes: tuple[str, ...], read: bool) -> None:
+    block = b"\n" + ANSWERED + line
+    for serving in (True, False):
+        if serving or line is not ANSWERED:
+            at = first(finder(builtin(), open_processes, serving=serving), block, 1 + len(ANSWERED))
+            assert at == (1 + len(ANSWERED) if read else len(block))
 
 
 @pytest.mark.parametrize("told", [
@@ -90,7 +127,7 @@ def test_only_lines_that_tell_something_are_read() -> None:
 ])
 def test_what_may_hide_a_literal_is_read(told: bytes) -> None:
     block = b"\n" + ANSWERED + told + ANSWERED
-    assert scanner(builtin(), serving=True).telling(block, 1, len(block)) == 1 + len(ANSWERED)
+    assert first(scanner(builtin(), serving=True).telling, block) == 1 + len(ANSWERED)
 
 
 @pytest.mark.parametrize("serving", [True, False])
@@ -105,31 +142,27 @@ def test_the_engines_find_the_same_lines(serving: bool) -> None:
         noise = [chance.randbytes(chance.randrange(300)).replace(b"\n", b"") + b"\n" for _ in range(20)]
         mixed = [line for own in lines for line in (own, chance.choice(TRAFFIC), chance.choice(noise))]
         block = b"\n" + b"".join(mixed) + b"\n"
-        at, found = 1, 0
+        at, count = 1, 0
         while at < len(block):
-            where = plain.telling(block, at, len(block))
-            assert fast.telling(block, at, len(block)) == where
-            at, found = block.find(b"\n", where) + 1 or len(block), found + 1
-        assert found > len(lines) / 9
+            where = first(plain.telling, block, at)
+            assert first(fast.telling, block, at) == where
+            at, count = block.find(b"\n", where) + 1 or len(block), count + 1
+        assert count > len(lines) / 9
 
 
 @given(st.lists(st.sampled_from([ANSWERED, b"tell\n", b"\n", b"x" * 70_000, b"nothing\n"]), max_size=12), st.lists(st.integers(1, 90_000)))
 @settings(max_examples=60)
 def test_every_byte_is_given_or_counted(parts: list[bytes], cuts: list[int]) -> None:
     data = b"".join(parts)
-    find = Scanner(["tell"], "INFO:[^\n]*").telling
-    skimmer, rest, kept, lines = Skimmer(lambda: find), data, [], 0
+    passes = Passes(Scanner(["tell"], "INFO:[^\n]*").telling)
+    skimmer, rest, kept = passes.skimmer, data, b""
     for cut in [*cuts, len(data)]:
-        for piece in skimmer.pieces(rest[:cut]):
-            assert isinstance(piece, Passed) or piece.count(b"tell") >= 0
-            kept.append(piece)
+        kept += b"".join(skimmer.pieces(rest[:cut]))
         rest = rest[cut:]
-    kept.append(skimmer.rest())
-    lines = sum(piece.lines if isinstance(piece, Passed) else piece.count(b"\n") for piece in kept)
-    size = sum(piece.size if isinstance(piece, Passed) else len(piece) for piece in kept)
-    assert (lines, size) == (data.count(b"\n"), len(data))
-    given_out = b"".join(piece for piece in kept if isinstance(piece, bytes))
-    assert given_out.count(b"tell\n") == data.count(b"tell\n")
+    kept += skimmer.rest()
+    assert sum(lines for lines, _ in passes.passed) + kept.count(b"\n") == data.count(b"\n")
+    assert sum(size for _, size in passes.passed) + len(kept) == len(data)
+    assert kept.count(b"tell\n") == data.count(b"tell\n")
 
 
 STATS = ("(APIServer pid=17) INFO 11-05 {:02}:{:02}:{:02} [loggers.py:122] Engine {:03}: Avg prompt throughput: {:.1f} tokens/s, "

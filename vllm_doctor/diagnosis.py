@@ -29,7 +29,8 @@ from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
 from vllm_doctor.samples import Samples
-from vllm_doctor.skim import Find, Passed, Skimmer, scanner
+from vllm_doctor.scan import Find
+from vllm_doctor.skim import Skimmer, finder, scanner
 from vllm_doctor.spells import Moment
 from vllm_doctor.windows import any_of
 
@@ -52,8 +53,8 @@ class Diagnosis:
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
-        self._skimmer = Skimmer(self._find)
         self._lines = LineReader(join_wrapped=not live)
+        self._skimmer = Skimmer(self._find, self._read_alone, self._lines.skip)
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -74,10 +75,7 @@ class Diagnosis:
     def feed(self, data: bytes) -> None:
         """Read some more bytes."""
         for piece in self._skimmer.pieces(data):
-            if isinstance(piece, Passed):
-                self._lines.skip(*piece)
-            else:
-                self._read(piece)
+            self._read(piece)
 
     def skip(self, lines: int) -> None:
         """Note that so many lines were not fed, so that line numbers stay right."""
@@ -112,33 +110,34 @@ class Diagnosis:
             return self._quiet
         if not self._lines.at_rest:
             return None
-        run = self.runs[-1]
+        serves = self.runs[-1].serves
         number = self._lines.line_count + self._skipped_lines + 1
-        alone = (self._finder.at_rest and not self._run_begins
-                 and self._events.at_rest(number))
-        if alone:
-            self._quiet = scanner(self.base, serving=run.serves).telling
-            return self._quiet
-        return scanner(self.base, serving=True).unhealthy if run.serves else None
+        awaiting = self._events.open_processes(number) if self._finder.at_rest and not self._run_begins else None
+        if awaiting is None:
+            return scanner(self.base, serving=True).unhealthy if serves else None
+        find = finder(self.base, awaiting, serving=serves)
+        if not awaiting:
+            self._quiet = find
+        return find
 
     def _read(self, data: bytes) -> None:
-        quiet, self._quiet = self._quiet, None
-        serves = self.runs[-1].serves
-        if quiet is not None and self._read_alone(data):
-            self._quiet = quiet if self.runs[-1].serves == serves else None
-            return
+        self._quiet = None
         for line in self._lines.feed(data):
             self._line(line)
 
-    def _read_alone(self, data: bytes) -> bool:
-        """Read a line where none is awaited; False for one that may begin more than itself, which is not read."""
+    def _read_alone(self, data: bytes, alone: bool) -> bool:
+        """Read a line by itself; False for one that may be or begin more than itself. `alone`: nothing awaits it."""
         run = self.runs[-1]
         number = self._lines.line_count + self._skipped_lines + 1
-        if run.serves and run.samples.take(data, number, run.load):
+        serves = run.serves
+        tells = alone or scanner(self.base, serving=serves).tells(data)
+        if not alone and not self._passes_by(number, data, tells=tells):
+            return False
+        if serves and run.samples.take(data, number, run.load):
             run.news += 1
-        elif data not in self._told_nothing:
+        elif tells and data not in self._told_nothing:
             text = self._lines.plain_line(data)
-            if text is None or any_of(_STRUCTURE).search(text) or (not run.serves and self._is_healthy(text)):
+            if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
                 return False
             news, event = run.news, self._events.alone(Line(number, text))
             self._event(run, event, text)
@@ -147,7 +146,16 @@ class Diagnosis:
                     self._told_nothing.clear()
                 self._told_nothing.add(data)
         self._lines.skip(1, len(data))
+        if run.serves != serves:
+            self._quiet = None
         return True
+
+    def _passes_by(self, number: int, data: bytes, *, tells: bool) -> bool:
+        """Whether a line of a process that prints more than one line is a message apart."""
+        if not self._finder.at_rest or self._run_begins:
+            return False
+        text = self._lines.plain_line(data) if tells else ""
+        return text is not None and not any_of(_STRUCTURE).search(text) and self._events.pass_by(number, data)
 
     def _line(self, line: Line) -> None:
         if self._skipped_lines:

@@ -27,6 +27,7 @@ _RECORD = lazy(
 )
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
+_ASIDE = lazy(rb"(?:\((\w+ pid=\d+)\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?")
@@ -50,7 +51,7 @@ _MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _MAX_STREAMS = 256
-_MAX_ASIDE = 8  # other messages of a process amid its traceback, behind which that is given up
+_MAX_ASIDE = 3  # other messages of a process amid its traceback, behind which that is given up
 _REACH = 200  # lines within which what a process left open goes on
 
 
@@ -94,11 +95,11 @@ class _Stream:
         """A traceback begins."""
         self.frames, self.inside, self.detail, self.level, self.aside = [], True, 0, level, 0
 
-    def pass_by(self, event: Event) -> Event:
-        """Another message came in between; after some the traceback is one that never ended."""
+    def pass_by(self) -> None:
+        """Another message came: it ends the exception's; after some the traceback is one that never ended."""
+        self.detail = 0
         self.aside += 1
-        self.inside = self.aside <= _MAX_ASIDE
-        return event
+        self.inside = self.inside and self.aside <= _MAX_ASIDE
 
 
 class EventReader:
@@ -107,6 +108,7 @@ class EventReader:
     def __init__(self) -> None:
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
         self._open: dict[str, int] = {}  # the last line of the streams amid a traceback or a message
+        self._closes = 0  # behind this line the first of them is no longer open
         self._ranks: dict[str, int] = {}
         self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
         self._runs = RunCounter()
@@ -116,11 +118,27 @@ class EventReader:
         """The number of the start being read."""
         return self._runs.run
 
-    def at_rest(self, number: int) -> bool:
-        """Whether line `number` cannot be part of what came before."""
-        if self._open:
+    def open_processes(self, number: int) -> tuple[str, ...] | None:
+        """The processes of which line `number` may go on with a message; None where more than a prefix tells them."""
+        if not self._open:
+            return ()
+        if number > self._closes:
             self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
-        return not self._open
+            self._closes = min(self._open.values(), default=0) + _REACH
+        keys = [key.split("\0") for key in self._open]
+        return None if any(source for source, _ in keys) else tuple(process for _, process in keys)
+
+    def pass_by(self, number: int, data: bytes) -> bool:
+        """Note a record that is no part of what its process prints, without its message. False where it may be one."""
+        record = _ASIDE.match(data)
+        key = "\0" + (record[1] or b"").decode() if record else ""
+        stream = self._streams.get(key)
+        if not key or (stream and stream.inside and stream.level == "INFO"):
+            return False
+        if stream is not None:
+            stream.pass_by()
+            self._note(key, stream, number)
+        return True
 
     def read(self, line: "Line") -> Event | None:
         """What one line says; None for a blank line."""
@@ -137,11 +155,14 @@ class EventReader:
             stream.inside, stream.detail = False, 0
         run = self._runs.see(event.text, event.process)
         event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
+        self._note(key, stream, line.number)
+        return event
+
+    def _note(self, key: str, stream: _Stream, number: int) -> None:
         if stream.inside or stream.detail:
-            self._open[key] = stream.last = line.number
+            self._open[key] = stream.last = number
         elif self._open:
             self._open.pop(key, None)
-        return event
 
     def alone(self, line: "Line") -> Event:
         """What a line says that stands by itself and holds none of WORDS."""
@@ -171,7 +192,8 @@ class EventReader:
             message = message[stream.indent:]
         if stream.inside:
             if logged and level not in {"ERROR", "CRITICAL", stream.level}:
-                return stream.pass_by(event)
+                stream.pass_by()
+                return event
             return self._inside(stream, event._replace(text=message, releases=""))
         if stream.detail and logged and not stream.shown and _begins_message(message):
             stream.detail = 0  # another exception, told in a record of its own
@@ -214,7 +236,8 @@ class EventReader:
             return _as_code(event)
         if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
                 and _LEVEL_WORD.match(message):
-            return stream.pass_by(event)
+            stream.pass_by()
+            return event
         stream.inside = False
         stream.shown = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]

@@ -47,47 +47,62 @@ class Load:
         self.peak_kv_cache_usage_percent = 0.0
         self.zero_prefix_hit_lines = 0
         self._engines: dict[int, _Engine] = {}
+        self._in_spell = False
         self._spells = {name: SpellKeeper() for name in ("saturation", "stall", "queue")}
 
     def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:  # noqa: B008 - frozen
         """Count one statistics line, given the facts it showed and where it stands."""
-        if "running_requests" not in values:
-            return
-        running = int(values["running_requests"])
-        waiting = int(values.get("waiting_requests", 0))
-        usage = float(values.get("kv_cache_usage_percent", 0.0))
+        if "running_requests" in values:
+            self.count(int(values["running_requests"]), int(values.get("waiting_requests", 0)),
+                       float(values.get("kv_cache_usage_percent", 0.0)), int(values.get("engine_index", 0)),
+                       values.get("prefix_cache_hit_percent") == 0, *at)
+
+    def count(self, running: int, waiting: int, usage: float, index: int, no_prefix_hits: bool,  # noqa: PLR0917 - for each line of a long log
+              line: int, stamp: str | bytes) -> None:
+        """Count one statistics line of an engine: its requests, its cache's usage in percent; and where it stands."""
         self.stats_lines += 1
-        self.busy_lines += running > 0
-        self.peak_running = max(self.peak_running, running)
-        self.peak_waiting = max(self.peak_waiting, waiting)
+        if running:
+            self.busy_lines += 1
+            self.peak_running = max(self.peak_running, running)
         self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, usage)
-        self.zero_prefix_hit_lines += values.get("prefix_cache_hit_percent") == 0
+        if no_prefix_hits:
+            self.zero_prefix_hit_lines += 1
+        if index not in self._engines and len(self._engines) >= _MAX_ENGINES:
+            index = -1  # all the others together
+        engine = self._engines.get(index) or self._engines.setdefault(index, _Engine())
         if waiting:
-            self.queued_lines += 1
-            if usage >= SATURATED_PERCENT:
-                self.saturated_lines += 1
-                self.saturated_running, self.saturated_percent = running, usage
-            elif usage < 50.0 and running:
-                self.queued_while_empty_lines += 1
-        index, engine = self._engine(int(values.get("engine_index", 0)))
+            self._queue(engine, running, waiting, usage)
+        elif engine.stalled_in_a_row:
+            engine.stalled_in_a_row = 0
+        if waiting or self._in_spell:
+            at = Moment(line, stamp if isinstance(stamp, str) else stamp.decode())
+            self._spell(index, running, waiting, usage, at)
+        if running > engine.peak_running:
+            engine.peak_running, engine.pinned_lines = running, 0
+        if waiting:
+            engine.pinned_lines += running == engine.peak_running and running > 0 and usage < ROOMY_PERCENT
+
+    def _queue(self, engine: _Engine, running: int, waiting: int, usage: float) -> None:
+        self.peak_waiting = max(self.peak_waiting, waiting)
+        self.queued_lines += 1
+        if usage >= SATURATED_PERCENT:
+            self.saturated_lines += 1
+            self.saturated_running, self.saturated_percent = running, usage
+        elif usage < 50.0 and running:
+            self.queued_while_empty_lines += 1
+        if running:
+            engine.stalled_in_a_row = 0
+        else:
+            self.stalled_lines += 1
+            engine.stalled_in_a_row += 1
+            self.longest_stall = max(self.longest_stall, engine.stalled_in_a_row)
+
+    def _spell(self, index: int, running: int, waiting: int, usage: float, at: Moment) -> None:
         kind = "" if not waiting else "saturation" if usage >= SATURATED_PERCENT else "queue" if running else "stall"
         for name, keeper in self._spells.items():
             if name == kind or keeper.open:
                 keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
-        if running > engine.peak_running:
-            engine.peak_running, engine.pinned_lines = running, 0
-        engine.pinned_lines += bool(waiting and running == engine.peak_running and running and usage < ROOMY_PERCENT)
-        if waiting and not running:
-            self.stalled_lines += 1
-            engine.stalled_in_a_row += 1
-            self.longest_stall = max(self.longest_stall, engine.stalled_in_a_row)
-        else:
-            engine.stalled_in_a_row = 0
-
-    def _engine(self, index: int) -> tuple[int, _Engine]:
-        if index not in self._engines and len(self._engines) >= _MAX_ENGINES:
-            index = -1  # all the others together
-        return index, self._engines.setdefault(index, _Engine())
+        self._in_spell = any(keeper.open for keeper in self._spells.values())
 
     @property
     def lasts(self) -> tuple[str, Spell] | None:

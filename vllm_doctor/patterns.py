@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, AnyStr, cast
 
 
@@ -21,3 +22,8 @@ class _Lazy:
 def lazy(regex: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """The expression, used as what `re.compile` gives."""
     return cast("re.Pattern[AnyStr]", _Lazy(regex, flags))
+
+
+def portable(regex: str) -> str:
+    """The expression for this Python: before 3.11 a repeat cannot be told to keep what it took (`++`)."""
+    return regex if sys.version_info >= (3, 11) else re.sub(r"(?<=[^\\][+*}])\+", "", regex)

@@ -17,6 +17,7 @@ from typing import IO, Any, TypeVar
 from vllm_doctor import expressions
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
+from vllm_doctor.patterns import portable
 from vllm_doctor.rules import Action, Marker, Pattern, Rule, RuleBase, Stall, Wording, rule_of
 
 NAME = "index.jsonl"
@@ -88,7 +89,7 @@ def builtin() -> RuleBase:
         names={entry[0]: FactName(*entry) for entry in known["names"]},
         actions={entry[0]: Action(*entry) for entry in known["actions"]},
         stalls={entry[0]: Stall(*entry) for entry in known["stalls"]},
-        healthy=known["healthy"],
+        healthy=portable(known["healthy"]),
         healthy_anchors=known["healthy_anchors"],
     )
 

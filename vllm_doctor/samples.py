@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.load import Load
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.spells import Moment
 
 WORDING = "stats-v1"
 """The wording of a fact (`rules/facts/runtime.yaml`) whose lines are meant."""
 _HINT = b": Avg prompt throughput: "
-_FIRST = 16
+_GROUPS = ("stamp", "engine_index", "num_engines", "running_requests", "waiting_requests", "preemptions",
+           "kv_cache_usage_percent", "prefix_cache_hit_percent")
+_FIRST = 8
 _LAST = 8
 _MOST_STATES = 4096
 _PREFIX = r"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[[\w./-]+:\d+\] "
@@ -29,18 +30,18 @@ class Kept(NamedTuple):
 
     number: int
     raw: bytes
-    times: int = 1
+    times: int
 
 
 class _State:
-    """The lines of one state: how many came, the last ones, how many before them were let go."""
+    """The lines of one state: how many came, how many of them were given out or stand for others, the last ones."""
 
-    __slots__ = ("gone", "last", "lines")
+    __slots__ = ("given", "last", "lines")
 
     def __init__(self) -> None:
         self.lines = 0
-        self.gone = 0
-        self.last: deque[Kept] = deque(maxlen=_LAST)
+        self.given = _FIRST
+        self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST)
 
 
 @lru_cache(maxsize=4)
@@ -60,13 +61,15 @@ class Samples:
     def take(self, raw: bytes, number: int, load: Load) -> bool:
         """Count a statistics line in the load and keep it back; False for a line to be read in full at once."""
         match = _whole(self._base).fullmatch(raw) if _HINT in raw else None
-        if match is None or match["preemptions"]:
+        if match is None:
             return False
-        running, waiting = int(match["running_requests"]), int(match["waiting_requests"])
-        usage, hits = match["kv_cache_usage_percent"], match["prefix_cache_hit_percent"]
-        engine, percent = match["engine_index"], -1.0 if usage is None else float(usage)
-        state = (engine, match["num_engines"], running > 0, waiting > 0, hits and float(hits) > 0,
-                 (percent >= 0) + (percent >= 5) + (percent >= 90))
+        stamp, engine, engines, runs, waits, preempted, usage, hits = match.group(*_GROUPS)
+        if preempted:
+            return False
+        running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)
+        no_hits = hits is not None and not float(hits)
+        band = 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
+        state = engine, engines, running > 0, waiting > 0, hits is None, no_hits, band
         seen = self._states.get(state)
         if seen is None:
             if len(self._states) >= _MOST_STATES:
@@ -75,25 +78,18 @@ class Samples:
         seen.lines += 1
         if seen.lines <= _FIRST:
             return False
-        values: dict[str, Any] = {"running_requests": running, "waiting_requests": waiting}
-        if usage is not None:
-            values["kv_cache_usage_percent"] = percent
-        if hits is not None:
-            values["prefix_cache_hit_percent"] = float(hits)
-        if engine is not None:
-            values["engine_index"] = int(engine)
-        load.add(values, Moment(number, match["stamp"].decode()))
-        seen.gone += len(seen.last) == _LAST
-        seen.last.append(Kept(number, raw))
+        load.count(running, waiting, max(percent, 0.0), int(engine or 0), no_hits, number, stamp)
+        seen.last.append((number, raw))
         return True
 
     def rest(self) -> list[Kept]:
         """The lines kept back, in order; they are not given again."""
         kept: list[Kept] = []
         for state in self._states.values():
-            if state.last:
-                first, *others = state.last
-                kept += [first._replace(times=1 + state.gone), *others]
-                state.last.clear()
-                state.gone = 0
+            gone = state.lines - state.given - len(state.last)
+            for number, raw in state.last:
+                kept.append(Kept(number, raw, 1 + gone))
+                gone = 0
+            state.given = max(state.lines, _FIRST)
+            state.last.clear()
         return sorted(kept)

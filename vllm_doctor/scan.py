@@ -5,16 +5,30 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.windows import Trie, windows
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break; and a shell's line that goes on. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", " ^\n", " `\n")
 _CONTROLS = bytes(code for code in (*range(1, 32), 127) if code not in b"\t\n\r\x1b")
+_BRACKET = ord("(")  # the prefix of a process begins with it
+_PREFIX = 120  # bytes in which such prefixes stand
+_SPACES = b" \t\r\f\v"
+
+Take = Callable[[int, int, bool], bool]
+"""`take(begin, stop, alone)` gets the line `block[begin:stop]`, with its end, and says whether to go on.
+
+`alone` says that it cannot be part of what came before.
+"""
+Find = Callable[[bytes, int, int, Take], bool]
+"""`find(block, start, end, take)` gives lines of `block[start:end]` in order; whether it came to the end.
+
+A line end stands before `start` and before `end`.
+"""
 
 
 class Scanner:
@@ -26,42 +40,65 @@ class Scanner:
         self._words = [word.encode("latin-1") for word in words.words]
         self._telling = lazy(words.any().encode("latin-1"))
         self._healthy = lazy(rf"(?:{healthy})\n".encode("latin-1")) if healthy else None
-        self._unhealthy = lazy(rf"\n(?!(?:{healthy})\n)([^\n]*)".encode("latin-1")) if healthy else None
+        known = rf"(?:(?:{healthy})\n)*+" if healthy else ""
+        self._next = lazy(portable(rf"{known}(?:([^\n]*\n)|\Z)").encode("latin-1"))
 
-    def unhealthy(self, block: bytes, start: int, end: int) -> int:
-        """Where the first line not known as healthy begins at or behind `start`; `end` when there is none.
+    def unhealthy(self, block: bytes, start: int, end: int, take: Take) -> bool:
+        """Finds the lines that are not known as healthy."""
+        return all(take(begin, stop, False) for begin, stop in self._unknown(block, start, end))
 
-        A line end stands before `start` and before `end`.
-        """
-        if self._unhealthy is None:
-            return start
-        line = self._unhealthy.search(block, start - 1, end)
-        return line.start(1) if line else end
+    def tells(self, line: bytes) -> bool:
+        """Whether a line is worth reading that is not known as healthy."""
+        return self._telling.search(line) is not None and not _is_binary(line)
 
-    def telling(self, block: bytes, start: int, end: int) -> int:
-        """Where the first line worth reading begins, in the same way."""
+    def telling(self, block: bytes, start: int, end: int, take: Take) -> bool:
+        """Finds the lines worth reading."""
         search = self._telling.search
-        if self._unhealthy is None:
+        if self._healthy is None:
 
             def find(at: int) -> int:
                 found = search(block, at, end)
                 return found.start() if found else -1
 
-            return self._first_line(block, start, end, find)
-        for line in self._unhealthy.finditer(block, start - 1, end):
-            begin, stop = line.span(1)
-            if begin < end and search(block, begin, stop + 1) and not _is_binary(block[begin:stop]):
-                return begin
-        return end
+            return self._hits(block, start, end, take, find)
+        for begin, stop in self._unknown(block, start, end):
+            if search(block, begin, stop) and not _is_binary(block[begin:stop]) and not take(begin, stop, True):
+                return False
+        return True
 
-    def _first_line(self, block: bytes, start: int, end: int, find: Callable[[int], int]) -> int:
-        """Where the first line begins that counts and holds what `find` finds at or behind a place (-1: nothing)."""
+    def telling_or(self, starts: tuple[bytes, ...], *, bare: bool) -> Find:
+        """What finds these, and the lines of processes: those that begin so, or without a process."""
+        search = self._telling.search
+
+        def find(block: bytes, start: int, end: int, take: Take) -> bool:
+            for begin, stop in self._unknown(block, start, end):
+                if block[begin] == _BRACKET:
+                    theirs = block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
+                else:
+                    theirs = bare or block[begin] in _SPACES
+                found = theirs or (search(block, begin, stop) and not _is_binary(block[begin:stop]))
+                if found and not take(begin, stop, not theirs):
+                    return False
+            return True
+
+        return find
+
+    def _unknown(self, block: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where the lines that are not known as healthy begin and end."""
+        for line in self._next.finditer(block, start, end):
+            begin, stop = line.span(1)
+            if begin < 0:
+                return
+            yield begin, stop
+
+    def _hits(self, block: bytes, start: int, end: int, take: Take, find: Callable[[int], int]) -> bool:
+        """Gives the lines that count and hold what `find` finds at or behind a place (-1: nothing)."""
         while start < end and (found := find(start)) >= 0:
             begin, start = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found) + 1
             known = self._healthy is not None and self._healthy.match(block, begin, start)
-            if not known and not _is_binary(block[begin:start]):
-                return begin
-        return end
+            if not known and not _is_binary(block[begin:start]) and not take(begin, start, True):
+                return False
+        return True
 
 
 class FastScanner(Scanner):
@@ -77,8 +114,8 @@ class FastScanner(Scanner):
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
                                literal=True)
 
-    def telling(self, block: bytes, start: int, end: int) -> int:
-        """Where the first line worth reading begins at or behind `start`; `end` when there is none."""
+    def telling(self, block: bytes, start: int, end: int, take: Take) -> bool:
+        """Finds the lines worth reading."""
         view: Any = memoryview(block)
         ends: list[int] = []
 
@@ -92,7 +129,7 @@ class FastScanner(Scanner):
                 self._database.scan(view[at:end], match_event_handler=note)
             return at + ends[0] - 1 if ends else -1
 
-        return self._first_line(block, start, end, find)
+        return self._hits(block, start, end, take, find)
 
 
 def _forms(literal: str) -> set[str]:

@@ -5,18 +5,17 @@ rule, fact or reader of this package learns anything. Bytes are searched in larg
 made into text. What is passed over depends on the lines alone, not on how the bytes were cut.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.scan import FastScanner, Scanner
+from vllm_doctor.scan import FastScanner, Find, Scanner
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
@@ -25,32 +24,25 @@ READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
 
-Find = Callable[[bytes, int, int], int]
-"""`find(block, start, end)`: where the first line to be read begins at or behind `start`; `end` when there is none."""
-
-
-class Passed(NamedTuple):
-    """So many lines and bytes were passed over."""
-
-    lines: int
-    size: int
-
-
 class Skimmer:
-    """Cuts a stream into what is to be read and what was passed over.
+    """Cuts a stream into what is to be read in order and what is not.
 
-    `find` is asked before each line: for what finds the next line to be read as things stand, or None while every line
-    counts.
+    `find` is asked for what finds the lines to be read as things stand, or None while every line counts. `alone` gets
+    each of them, with whether nothing awaits it, and says whether it could be read by itself; one that could not is
+    given out. `skip` gets the number of lines and bytes that were passed over.
     """
 
-    def __init__(self, find: Callable[[], Find | None]) -> None:
+    def __init__(self, find: Callable[[], Find | None], alone: Callable[[bytes, bool], bool],
+                 skip: Callable[[int, int], None]) -> None:
         self._find = find
+        self._alone = alone
+        self._skip = skip
         self._lines = 0  # complete ones so far
         self._tail = b""  # of the line that has no end yet
         self._mid_line = False  # the beginning of that line was given out already
 
-    def pieces(self, data: bytes) -> Iterator[bytes | Passed]:
-        """What to read of some more bytes, in order."""
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What to read in order of some more bytes."""
         start = 0
         if self._lines < READ_WHOLE or self._mid_line:
             start = self._head(data)
@@ -86,22 +78,46 @@ class Skimmer:
         self._mid_line = False
         return at + 1
 
-    def _block(self, block: bytes, end: int) -> Iterator[bytes | Passed]:
+    def _block(self, block: bytes, end: int) -> Iterator[bytes]:
         """The lines of `block[1:end]`."""
-        at = 1
+        at, find, refused = 1, None, False
+
+        def take(begin: int, stop: int, alone: bool) -> bool:
+            nonlocal at, refused
+            self._pass_over(block, at, begin)
+            refused = not self._alone(block[begin:stop], alone)
+            self._lines += not refused
+            at = begin if refused else stop
+            return not refused and self._find() is find
+
         while at < end:
-            find = self._find()
-            if find is not None and (found := find(block, at, end)) > at:
-                passed = Passed(block.count(b"\n", at, found), found - at)
-                self._lines += passed.lines
-                yield passed
-                at = found
-                if at == end:
+            find, refused = self._find(), True
+            if find is not None:
+                refused = False
+                if find(block, at, end, take):
+                    self._pass_over(block, at, end)
                     return
-            line_end = block.index(b"\n", at) + 1
-            self._lines += 1
-            yield block[at:line_end]
-            at = line_end
+            if refused:
+                line_end = block.index(b"\n", at) + 1
+                self._lines += 1
+                yield block[at:line_end]
+                at = line_end
+
+    def _pass_over(self, block: bytes, start: int, end: int) -> None:
+        if start < end:
+            lines = block.count(b"\n", start, end)
+            self._lines += lines
+            self._skip(lines, end - start)
+
+
+@lru_cache(maxsize=64)
+def finder(base: RuleBase, open_processes: tuple[str, ...], *, serving: bool) -> Find:
+    """What finds the lines worth reading; `open_processes` print something that goes on."""
+    made = scanner(base, serving=serving)
+    if not open_processes:
+        return made.telling
+    starts = tuple(f"({process}) ".encode() for process in open_processes if process)
+    return made.telling_or(starts, bare="" in open_processes)
 
 
 @lru_cache(maxsize=4)
