@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from vllm_doctor.report.to_json import render
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.samples import Samples
 from vllm_doctor.scan import FastScanner, Find, Scanner
-from vllm_doctor.skim import Skimmer, finder, scanner, words
+from vllm_doctor.skim import Reader, Skimmer, finder, scanner, words
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -80,19 +81,29 @@ class Passes:
 
     def __init__(self, find: Find) -> None:
         self.passed: list[tuple[int, int]] = []
-        self.skimmer = Skimmer(lambda: find, lambda line, alone: False, lambda lines, size: self.passed.append((lines, size)))
+        self.skimmer = Skimmer(Reader(lambda: find, lambda line, alone: False, lambda groups: False,
+                                      lambda lines, size: self.passed.append((lines, size))))
+
+
+class First:
+    """Takes the first line that is found."""
+
+    def __init__(self) -> None:
+        self.begin: int | None = None
+
+    def line(self, begin: int, stop: int, alone: bool) -> bool:
+        self.begin = begin
+        return False
+
+    def sample(self, begin: int, groups: Sequence[bytes]) -> bool:
+        return False
 
 
 def first(find: Find, block: bytes, start: int = 1) -> int:
     """Where the first line begins that is found; the end where none is."""
-    found: list[int] = []
-
-    def take(begin: int, stop: int, alone: bool) -> bool:
-        found.append(begin)
-        return False
-
-    assert find(block, start, len(block), take) is (not found)
-    return found[0] if found else len(block)
+    taker = First()
+    assert find(block, start, len(block), taker) is (taker.begin is None)
+    return len(block) if taker.begin is None else taker.begin
 
 
 def test_only_lines_that_tell_something_are_read() -> None:
@@ -201,9 +212,10 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
 
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:
     """Lines of one state make the same patterns match: that is why a few of them are enough."""
-    matcher, samples, states = Matcher(builtin()), Samples(builtin()), {}
+    matcher, samples, states = Matcher(builtin()), Samples(), {}
+    sample_in = scanner(builtin(), serving=True).sample_in
     for line in statistics(900, 7):
-        samples.take(line, 1, Load())
+        samples.take(sample_in(line), 1, Load())
         event = EventReader().alone(Line(1, line.decode().rstrip()))
         found = frozenset((waiting.rule, waiting.pattern.id) for waiting, _ in matcher.matches(event))
         state = next(state for state, seen in samples._states.items() if seen.lines != states.get(state, (0,))[0])

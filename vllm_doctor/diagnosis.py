@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 from vllm_doctor.case import Case
@@ -30,7 +30,7 @@ from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
 from vllm_doctor.samples import Samples
 from vllm_doctor.scan import Find
-from vllm_doctor.skim import Skimmer, finder, scanner
+from vllm_doctor.skim import Reader, Skimmer, finder, scanner
 from vllm_doctor.spells import Moment
 from vllm_doctor.windows import any_of
 
@@ -54,7 +54,7 @@ class Diagnosis:
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
-        self._skimmer = Skimmer(self._find, self._read_alone, self._lines.skip)
+        self._skimmer = Skimmer(Reader(self._find, self._read_alone, self._read_sample, self._lines.skip))
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -99,7 +99,7 @@ class Diagnosis:
     def _new_run(self, number: int) -> Run:
         version = self.options.vllm_version
         releases = Releases.of(version) if version else Releases.every()
-        run = Run(number, Samples(self.base), FactStore(self.base.names), releases)
+        run = Run(number, Samples(), FactStore(self.base.names), releases)
         if version:
             run.facts.add("vllm_version", version, 0)
         return run
@@ -131,11 +131,12 @@ class Diagnosis:
         number = self._lines.line_count + self._skipped_lines + 1
         serves = run.serves
         tells = alone or scanner(self.base, serving=serves).tells(data)
-        if not alone and not self._passes_by(number, data, tells=tells):
-            return False
-        if serves and run.samples.take(data, number, run.load):
-            run.news += 1
-        elif tells and data not in self._told_nothing:
+        if not alone:
+            if not self._passes_by(number, data, tells=tells):
+                return False
+            groups = scanner(self.base, serving=True).sample_in(data) if serves and tells else None
+            tells = tells and not (groups and self._read_sample(groups))
+        if tells and data not in self._told_nothing:
             text = self._lines.plain_line(data)
             if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
                 return False
@@ -149,6 +150,14 @@ class Diagnosis:
         if run.serves != serves:
             self._quiet = None
         return True
+
+    def _read_sample(self, groups: Sequence[bytes]) -> bool:
+        """Read a statistics line of a server that serves; False for one to be read as others are."""
+        run = self.runs[-1]
+        number = self._lines.line_count + self._skipped_lines + 1
+        taken = run.samples.take(groups, number, run.load)
+        run.news += taken
+        return taken
 
     def _passes_by(self, number: int, data: bytes, *, tells: bool) -> bool:
         """Whether a line of a process that prints more than one line is a message apart."""

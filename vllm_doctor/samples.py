@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from vllm_doctor.errors import RuleError
 from vllm_doctor.load import Load
 from vllm_doctor.rules import RuleBase
 
 WORDING = "stats-v1"
 """The wording of a fact (`rules/facts/runtime.yaml`) whose lines are meant."""
-_HINT = b": Avg prompt throughput: "
 _GROUPS = ("stamp", "engine_index", "num_engines", "running_requests", "waiting_requests", "preemptions",
            "kv_cache_usage_percent", "prefix_cache_hit_percent")
 _FIRST = 8
 _LAST = 8
 _MOST_STATES = 4096
-_PREFIX = r"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[[\w./-]+:\d+\] "
+_PREFIX = r"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d) \[[\w./-]+:\d+\] "
 
 
 class Kept(NamedTuple):
@@ -45,25 +46,28 @@ class _State:
 
 
 @lru_cache(maxsize=4)
-def _whole(base: RuleBase) -> re.Pattern[bytes]:
-    """Matches such a line with vLLM's prefix."""
+def expression(base: RuleBase) -> str:
+    """Matches such a line with vLLM's prefix. Its groups are what `Samples.take` reads, in the order of _GROUPS."""
     pattern = next(wording.regex for wording in base.facts if wording.id == WORDING)
-    return re.compile(rf"{_PREFIX}(?:{pattern})\s*".encode())
+    names = re.findall(r"\(\?P<(\w+)>", pattern)
+    if ["stamp", *(name for name in names if name in _GROUPS)] != [*_GROUPS]:
+        raise RuleError(f"`{WORDING}` must name in this order: {', '.join(_GROUPS[1:])}")
+    groups = re.sub(r"\(\?P<(\w+)>", lambda group: "(" if group[1] in _GROUPS else "(?:", pattern)
+    return rf"{_PREFIX}(?:{groups})"
 
 
 class Samples:
     """The statistics lines of one run."""
 
-    def __init__(self, base: RuleBase) -> None:
-        self._base = base
+    def __init__(self) -> None:
         self._states: dict[tuple[Any, ...], _State] = {}
 
-    def take(self, raw: bytes, number: int, load: Load) -> bool:
-        """Count a statistics line in the load and keep it back; False for a line to be read in full at once."""
-        match = _whole(self._base).fullmatch(raw) if _HINT in raw else None
-        if match is None:
-            return False
-        stamp, engine, engines, runs, waits, preempted, usage, hits = match.group(*_GROUPS)
+    def take(self, groups: Sequence[bytes], number: int, load: Load) -> bool:
+        """Count a statistics line in the load and keep it back; False for a line to be read in full at once.
+
+        `groups` are the line and what `expression` found in it.
+        """
+        raw, stamp, engine, engines, runs, waits, preempted, usage, hits = groups
         if preempted:
             return False
         running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)

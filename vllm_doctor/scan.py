@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.windows import Trie, windows
@@ -17,52 +17,73 @@ _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\
 _CONTROLS = bytes(code for code in (*range(1, 32), 127) if code not in b"\t\n\r\x1b")
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _PREFIX = 120  # bytes in which such prefixes stand
+_SAMPLE = 1  # the group of a statistics line
 _SPACES = b" \t\r\f\v"
 
-Take = Callable[[int, int, bool], bool]
-"""`take(begin, stop, alone)` gets the line `block[begin:stop]`, with its end, and says whether to go on.
 
-`alone` says that it cannot be part of what came before.
-"""
-Find = Callable[[bytes, int, int, Take], bool]
-"""`find(block, start, end, take)` gives lines of `block[start:end]` in order; whether it came to the end.
+
+class Taker(Protocol):
+    """Gets what is found in a block."""
+
+    def line(self, begin: int, stop: int, alone: bool) -> bool:
+        """A line with its end; `alone`: it is no part of what came before. Whether to go on."""
+
+    def sample(self, begin: int, groups: Sequence[bytes]) -> bool:
+        """A statistics line that is no part of what came before. Whether it was read; otherwise it comes as a line."""
+
+
+Find = Callable[[bytes, int, int, Taker], bool]
+"""`find(block, start, end, taker)` gives lines of `block[start:end]` in order; whether it came to the end.
 
 A line end stands before `start` and before `end`.
 """
 
 
 class Scanner:
-    """Finds the lines worth reading. `healthy` is an expression for whole lines that are never worth it."""
+    """Finds the lines worth reading, by literals of which each holds one.
 
-    def __init__(self, literals: Iterable[str], healthy: str = "") -> None:
+    `healthy` is an expression for whole lines that are never worth it, `sample` one for statistics lines.
+    """
+
+    def __init__(self, literals: Iterable[str], healthy: str = "", sample: str = "") -> None:
         forms = {form for literal in literals for form in _forms(literal)}
         words = Trie([*windows(forms).values(), *_ODD])
         self._words = [word.encode("latin-1") for word in words.words]
         self._telling = lazy(words.any().encode("latin-1"))
-        self._healthy = lazy(rf"(?:{healthy})\n".encode("latin-1")) if healthy else None
-        known = rf"(?:(?:{healthy})\n)*+" if healthy else ""
-        self._next = lazy(portable(rf"{known}(?:([^\n]*\n)|\Z)").encode("latin-1"))
+        self._skips = bool(healthy)
+        # Healthy lines, as many as there are, then a line of statistics or another one; nothing more at the end.
+        self._next = lazy(portable(rf"(?:(?:{healthy or '(?!)'})\n)*+"
+                                   rf"(?:({sample or '(?!)'}[ \r]*\n)|([^\n]*\n)|\Z)").encode("latin-1"))
 
-    def unhealthy(self, block: bytes, start: int, end: int, take: Take) -> bool:
+    def unhealthy(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
         """Finds the lines that are not known as healthy."""
-        return all(take(begin, stop, False) for begin, stop in self._unknown(block, start, end))
+        return all(taker.line(begin, stop, False) for begin, stop in self._unknown(block, start, end))
 
     def tells(self, line: bytes) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
         return self._telling.search(line) is not None and not _is_binary(line)
 
-    def telling(self, block: bytes, start: int, end: int, take: Take) -> bool:
+    def telling(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
         """Finds the lines worth reading."""
         search = self._telling.search
-        if self._healthy is None:
+        if not self._skips:
 
             def find(at: int) -> int:
                 found = search(block, at, end)
                 return found.start() if found else -1
 
-            return self._hits(block, start, end, take, find)
-        for begin, stop in self._unknown(block, start, end):
-            if search(block, begin, stop) and not _is_binary(block[begin:stop]) and not take(begin, stop, True):
+            return self._hits(block, start, end, taker, find)
+        for match in self._next.finditer(block, start, end):
+            kind = match.lastindex
+            if kind is None:
+                return True
+            begin, stop = match.span(kind)
+            if kind == _SAMPLE:
+                if taker.sample(begin, match.groups()[:-1]):
+                    continue
+            elif not search(block, begin, stop) or _is_binary(block[begin:stop]):
+                continue
+            if not taker.line(begin, stop, True):
                 return False
         return True
 
@@ -70,33 +91,44 @@ class Scanner:
         """What finds these, and the lines of processes: those that begin so, or without a process."""
         search = self._telling.search
 
-        def find(block: bytes, start: int, end: int, take: Take) -> bool:
+        def find(block: bytes, start: int, end: int, taker: Taker) -> bool:
             for begin, stop in self._unknown(block, start, end):
                 if block[begin] == _BRACKET:
                     theirs = block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
                 else:
                     theirs = bare or block[begin] in _SPACES
                 found = theirs or (search(block, begin, stop) and not _is_binary(block[begin:stop]))
-                if found and not take(begin, stop, not theirs):
+                if found and not taker.line(begin, stop, not theirs):
                     return False
             return True
 
         return find
 
+    def sample_in(self, line: bytes) -> Sequence[bytes] | None:
+        """What a statistics line tells, as `Taker.sample` gets it; None for another line."""
+        match = self._next.match(line)
+        return match.groups()[:-1] if match and match.lastindex == _SAMPLE and not match.start(_SAMPLE) else None
+
     def _unknown(self, block: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Where the lines that are not known as healthy begin and end."""
-        for line in self._next.finditer(block, start, end):
-            begin, stop = line.span(1)
-            if begin < 0:
+        for match in self._next.finditer(block, start, end):
+            if match.lastindex is None:
                 return
-            yield begin, stop
+            yield match.span(match.lastindex)
 
-    def _hits(self, block: bytes, start: int, end: int, take: Take, find: Callable[[int], int]) -> bool:
+    def _hits(self, block: bytes, start: int, end: int, taker: Taker, find: Callable[[int], int]) -> bool:
         """Gives the lines that count and hold what `find` finds at or behind a place (-1: nothing)."""
         while start < end and (found := find(start)) >= 0:
             begin, start = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found) + 1
-            known = self._healthy is not None and self._healthy.match(block, begin, start)
-            if not known and not _is_binary(block[begin:start]) and not take(begin, start, True):
+            match = self._next.match(block, begin, start)
+            if match is None or match.lastindex is None:
+                continue  # a healthy line
+            if match.lastindex == _SAMPLE:
+                if taker.sample(begin, match.groups()[:-1]):
+                    continue
+            elif _is_binary(block[begin:start]):
+                continue
+            if not taker.line(begin, start, True):
                 return False
         return True
 
@@ -104,17 +136,17 @@ class Scanner:
 class FastScanner(Scanner):
     """The same with a multi-pattern engine (the extra `fast`). Raises ImportError where that is not installed."""
 
-    def __init__(self, literals: Iterable[str], healthy: str = "") -> None:
+    def __init__(self, literals: Iterable[str], healthy: str = "", sample: str = "") -> None:
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
-        super().__init__(literals, healthy)
+        super().__init__(literals, healthy, sample)
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._ended = hyperscan.ScanTerminated
         count = len(self._words)
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
                                literal=True)
 
-    def telling(self, block: bytes, start: int, end: int, take: Take) -> bool:
+    def telling(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
         """Finds the lines worth reading."""
         view: Any = memoryview(block)
         ends: list[int] = []
@@ -129,7 +161,7 @@ class FastScanner(Scanner):
                 self._database.scan(view[at:end], match_event_handler=note)
             return at + ends[0] - 1 if ends else -1
 
-        return self._hits(block, start, end, take, find)
+        return self._hits(block, start, end, taker, find)
 
 
 def _forms(literal: str) -> set[str]:

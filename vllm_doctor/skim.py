@@ -5,16 +5,18 @@ rule, fact or reader of this package learns anything. Bytes are searched in larg
 made into text. What is passed over depends on the lines alone, not on how the bytes were cut.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.rules import RuleBase
+from vllm_doctor.samples import expression
 from vllm_doctor.scan import FastScanner, Find, Scanner
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
@@ -24,19 +26,24 @@ READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
 
+class Reader(NamedTuple):
+    """Who reads a stream."""
+
+    find: Callable[[], Find | None]
+    """What finds the next line worth reading as things stand; None while every line counts."""
+    alone: Callable[[bytes, bool], bool]
+    """Reads a line by itself, given whether nothing awaits it; False for one to be given out."""
+    sample: Callable[[Sequence[bytes]], bool]
+    """Reads a statistics line; False for one to be read as any other."""
+    skip: Callable[[int, int], None]
+    """Hears of so many lines and bytes that are passed over, those of statistics lines among them."""
+
+
 class Skimmer:
-    """Cuts a stream into what is to be read in order and what is not.
+    """Cuts a stream into what a reader must read in order, which is given out, and the rest."""
 
-    `find` is asked for what finds the lines to be read as things stand, or None while every line counts. `alone` gets
-    each of them, with whether nothing awaits it, and says whether it could be read by itself; one that could not is
-    given out. `skip` gets the number of lines and bytes that were passed over.
-    """
-
-    def __init__(self, find: Callable[[], Find | None], alone: Callable[[bytes, bool], bool],
-                 skip: Callable[[int, int], None]) -> None:
-        self._find = find
-        self._alone = alone
-        self._skip = skip
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._lines = 0  # complete ones so far
         self._tail = b""  # of the line that has no end yet
         self._mid_line = False  # the beginning of that line was given out already
@@ -80,34 +87,60 @@ class Skimmer:
 
     def _block(self, block: bytes, end: int) -> Iterator[bytes]:
         """The lines of `block[1:end]`."""
-        at, find, refused = 1, None, False
+        taker = _Taker(self._reader, block)
+        while taker.search(end):
+            yield taker.give()
+        self._lines += taker.lines
 
-        def take(begin: int, stop: int, alone: bool) -> bool:
-            nonlocal at, refused
-            self._pass_over(block, at, begin)
-            refused = not self._alone(block[begin:stop], alone)
-            self._lines += not refused
-            at = begin if refused else stop
-            return not refused and self._find() is find
 
-        while at < end:
-            find, refused = self._find(), True
-            if find is not None:
-                refused = False
-                if find(block, at, end, take):
-                    self._pass_over(block, at, end)
-                    return
-            if refused:
-                line_end = block.index(b"\n", at) + 1
-                self._lines += 1
-                yield block[at:line_end]
-                at = line_end
+class _Taker:
+    """Takes what is found in a block and hands it to the reader. A line end stands before the block's first line."""
 
-    def _pass_over(self, block: bytes, start: int, end: int) -> None:
-        if start < end:
-            lines = block.count(b"\n", start, end)
-            self._lines += lines
-            self._skip(lines, end - start)
+    def __init__(self, reader: Reader, block: bytes) -> None:
+        self.lines = 0  # dealt with so far
+        self._at = 1  # the first line not dealt with
+        self._reader = reader
+        self._block = block
+        self._find: Find | None = None
+        self._refused = False
+
+    def search(self, end: int) -> bool:
+        """Whether there is a line to be given out. Those before it are dealt with."""
+        while self._at < end:
+            self._find, self._refused = self._reader.find(), False
+            if self._find is None:
+                return True
+            if self._find(self._block, self._at, end, self):
+                self._pass_over(end)
+            elif self._refused:
+                return True
+        return False
+
+    def give(self) -> bytes:
+        """The line that `search` found."""
+        start, self._at = self._at, self._block.index(b"\n", self._at) + 1
+        self.lines += 1
+        return self._block[start:self._at]
+
+    def line(self, begin: int, stop: int, alone: bool) -> bool:
+        self._pass_over(begin)
+        self._refused = not self._reader.alone(self._block[begin:stop], alone)
+        if self._refused:
+            return False
+        self._at = stop
+        self.lines += 1
+        return self._reader.find() is self._find
+
+    def sample(self, begin: int, groups: Sequence[bytes]) -> bool:
+        self._pass_over(begin)
+        return self._reader.sample(groups)
+
+    def _pass_over(self, end: int) -> None:
+        if self._at < end:
+            lines = self._block.count(b"\n", self._at, end)
+            self._reader.skip(lines, end - self._at)
+            self._at = end
+            self.lines += lines
 
 
 @lru_cache(maxsize=64)
@@ -129,10 +162,10 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     return Scanner(*words(base, serving=serving))
 
 
-def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str]:
-    """Literals of which every line worth reading holds one, and the expression for healthy lines."""
+def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str, str]:
+    """Literals of which every line worth reading holds one, the expressions for healthy and for statistics lines."""
     readers = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)
     others = base.anchors[len(base.markers):]
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
-    return [*readers, *markers, *others], base.healthy if serving else ""
+    return [*readers, *markers, *others], *((base.healthy, expression(base)) if serving else ("", ""))
