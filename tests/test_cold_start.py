@@ -12,12 +12,14 @@ import pytest
 
 import vllm_doctor
 from vllm_doctor import patterns
+from vllm_doctor.cli.diagnose import command
+from vllm_doctor.cli.values import DIAGNOSE_DEFAULTS
 from vllm_doctor.rule_compiler import make
 from vllm_doctor.rule_index import NAME
 
 ROOT = Path(__file__).resolve().parent.parent
 DEAR = {
-    "bz2", "dataclasses", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "jinja2", "lzma", "packaging", "pathlib",
+    "bz2", "click", "dataclasses", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "jinja2", "lzma", "packaging", "pathlib",
     "regex", "rich", "shutil", "tempfile", "tomllib", "urllib.parse", "yaml", "zstandard",
     "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
     "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.sizing", "vllm_doctor.web",
@@ -54,6 +56,29 @@ def test_nothing_dear_is_loaded(installed: Path, tmp_path: Path, name: str) -> N
     assert "What to change" in done.stdout
     spared = DEAR - {"difflib"} if "misspelt" in name else DEAR
     assert spared.intersection(loaded) == set()
+
+
+def test_no_option_means_what_the_parser_says_of_none() -> None:
+    context = command.make_context("diagnose", ["a.log", "-"])
+    assert context.params == {**DIAGNOSE_DEFAULTS, "logs": ("a.log", "-")}
+
+
+@pytest.mark.parametrize("words", [
+    ("fixtures/logs/arg-block-size-17.log",),
+    ("fixtures/logs/arg-block-size-17.log", "fixtures/logs/healthy/tiny-load.log"),
+    ("no-such.log",),
+    ("tests",),
+    ("no-such.log", "fixtures/logs/healthy/tiny-load.log"),
+    (),
+])
+def test_without_the_parser_as_with_it(words: tuple[str, ...]) -> None:
+    log = (ROOT / "fixtures/logs/mem-utilization-0.1.log").read_bytes()
+    plain, parsed = (
+        subprocess.run([sys.executable, "-m", "vllm_doctor", "diagnose", *more, *words], input=log, capture_output=True,
+                       cwd=ROOT, check=False)
+        for more in ((), ("--",)))
+    assert (plain.returncode, plain.stdout, plain.stderr) == (parsed.returncode, parsed.stdout, parsed.stderr)
+    assert plain.returncode == (2 if "no-such.log" in words or "tests" in words else 1)
 
 
 def test_every_pattern_compiles() -> None:

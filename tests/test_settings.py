@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from test_schema import GOOD
 
 from vllm_doctor import settings
-from vllm_doctor.cli.diagnose import _WRITERS
 from vllm_doctor.cli.options import SEVERITIES
+from vllm_doctor.cli.reading import WRITERS
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 
@@ -59,7 +59,7 @@ def test_every_key(project: Path) -> None:
 
 
 def test_they_are_the_commands_choices() -> None:
-    assert tuple(_WRITERS) == settings.FORMATS
+    assert tuple(WRITERS) == settings.FORMATS
     assert settings.SEVERITIES == SEVERITIES
 
 
