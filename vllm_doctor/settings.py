@@ -13,6 +13,7 @@ from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.errors import InputError, did_you_mean
+from vllm_doctor.patterns import lazy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,7 @@ FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "githu
 SEVERITIES = ("error", "warning", "info", "never")
 _OWN_FILE = "vllm-doctor.toml"
 _TABLE = "vllm-doctor"
+_TOOL = lazy(r"""\s*\[\s*["']?tool["']?\s*\]""")  # [tool], as nobody writes it: our table is a line below
 
 
 class Ignore(NamedTuple):
@@ -103,10 +105,12 @@ def _as_path(path: str | os.PathLike[str]) -> "Path":
 def _speaks_of_us(path: str) -> bool:
     """Whether a pyproject.toml may hold our table: one that does not is not parsed, so its faults are not ours."""
     try:
-        with open(path, "rb") as file:
-            return _TABLE.encode() in file.read()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
     except OSError:
         return False
+    lines = text.splitlines() if _TABLE in text else ()
+    return any("tool" in line and (_TABLE in line or _TOOL.match(line)) for line in lines)
 
 
 def _from_project(path: "Path") -> Settings | None:
