@@ -1,0 +1,73 @@
+"""The index of a checkout's rules, kept in the user's cache: making it (`rule_compiler`) takes seconds.
+
+Its first line tells the names, sizes and times of all files it was made from and with, so a changed file is never
+missed. Where the cache cannot be written, the index is made each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Iterator
+
+import vllm_doctor
+
+
+def cached(folder: str) -> bytes:
+    """The index of a folder of rules: from the cache, else made and put there. Raises RuleError."""
+    stamp = _stamp(folder)
+    place = os.path.join(_cache(), f"rules-{zlib.crc32(folder.encode()):08x}.jsonl")
+    with contextlib.suppress(OSError):
+        if _private(os.path.dirname(place)):
+            with open(place, "rb") as file:
+                if file.readline() == stamp:
+                    return file.read()
+    from pathlib import Path  # noqa: PLC0415 - only when something has changed
+
+    from vllm_doctor.rule_compiler import make  # noqa: PLC0415
+
+    made = make(Path(folder))
+    with contextlib.suppress(OSError):
+        _save(place, stamp + made)
+    return made
+
+
+def _stamp(folder: str) -> bytes:
+    told: list[tuple[str, int, int]] = []
+    for place, ending in ((folder, ".yaml"), (os.path.dirname(os.path.realpath(__file__)), ".py")):  # read, and reader
+        for entry in _files(place, ending):
+            status = entry.stat()
+            told.append((entry.path, status.st_size, status.st_mtime_ns))
+    return json.dumps((vllm_doctor.__version__, sorted(told))).encode() + b"\n"
+
+
+def _files(folder: str, ending: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files(entry.path, ending)
+            elif entry.name.endswith(ending):
+                yield entry
+
+
+def _cache() -> str:
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "vllm-doctor")
+
+
+def _private(folder: str) -> bool:
+    """Whether nobody else could have written there."""
+    status = os.stat(folder)
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _save(path: str, made: bytes) -> None:
+    """Write beside and rename, so that no other process reads half a file."""
+    import tempfile  # noqa: PLC0415 - as above
+
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True, mode=0o700)
+    with tempfile.NamedTemporaryFile("wb", dir=folder, delete=False) as file:
+        file.write(made)
+    os.replace(file.name, path)
