@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
+from vllm_doctor.settings_place import places
 
 if TYPE_CHECKING:
     from vllm_doctor.report.model import Report
@@ -27,12 +28,14 @@ DIAGNOSE_DEFAULTS: dict[str, Any] = {
 
 def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:
     """Put the settings where nothing was typed; returns what the user should know. Raises InputError."""
-    from vllm_doctor import settings  # noqa: PLC0415 - it looks at the disk, so not before a command reads
-
     named, isolated = values.pop("settings_file"), values.pop("isolated")
     if named and isolated:
         raise InputError("--settings and --isolated contradict each other")
-    found = settings.read(named) if named else None if isolated else settings.find()
+    if not named and (isolated or not any(places())):
+        return ()
+    from vllm_doctor import settings  # noqa: PLC0415 - most runs have none
+
+    found = settings.read(named) if named else settings.find()
     if found is None:
         return ()
     values["rules"] = (*found.rules, *values["rules"])
