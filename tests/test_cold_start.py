@@ -19,7 +19,7 @@ from vllm_doctor.rule_index import NAME
 
 ROOT = Path(__file__).resolve().parent.parent
 DEAR = {
-    "bz2", "click", "dataclasses", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "inspect", "jinja2", "lzma", "packaging", "pathlib",
+    "bz2", "click", "dataclasses", "datetime", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "inspect", "jinja2", "lzma", "packaging", "pathlib",
     "regex", "rich", "shutil", "tempfile", "tomllib", "urllib.parse", "yaml", "zstandard",
     "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
     "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.settings", "vllm_doctor.sizing", "vllm_doctor.web",
