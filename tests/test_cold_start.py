@@ -81,6 +81,12 @@ def test_without_the_parser_as_with_it(words: tuple[str, ...]) -> None:
     assert plain.returncode == (2 if "no-such.log" in words or "tests" in words else 1)
 
 
+def test_a_problem_goes_nowhere_when_stderr_is_closed() -> None:
+    done = subprocess.run(["sh", "-c", '"$0" -m vllm_doctor diagnose no-such.log 2>&-', sys.executable], capture_output=True,
+                          cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_every_pattern_compiles() -> None:
     modules = [importlib.import_module(found.name)
                for found in pkgutil.walk_packages(vllm_doctor.__path__, "vllm_doctor.") if "__main__" not in found.name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from vllm_doctor.cli.problem import tell
+from vllm_doctor.cli.problem import say, tell
 from vllm_doctor.cli.reading import diagnose
 from vllm_doctor.cli.values import DIAGNOSE_DEFAULTS, fill_in
 from vllm_doctor.errors import DoctorError
@@ -21,5 +21,5 @@ def run(logs: tuple[str, ...]) -> None:
         tell(problem)
         sys.exit(ExitStatus.USAGE)
     except KeyboardInterrupt:
-        print("\nAborted!", file=sys.stderr)
+        say("\nAborted!")
         sys.exit(1)
