@@ -25,7 +25,11 @@ DEAR = {
     "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.settings", "vllm_doctor.sizing", "vllm_doctor.web",
 }
 PROGRAM = """
+import builtins
 import sys
+def refuse(*_arguments, **_named):
+    raise AssertionError('an annotation of a NamedTuple or a TypeVar is a text: the first text compiled costs 1 ms')
+builtins.compile = refuse
 before = set(sys.modules)
 from vllm_doctor import rule_index
 from vllm_doctor.cli import main

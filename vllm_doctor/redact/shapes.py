@@ -6,12 +6,10 @@ A shape that words may have too (`hf_transfer`) is a secret only if the value lo
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from vllm_doctor.redact.patterns import MASK, compiled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # the start of a word, also after an escaped line end
 
@@ -20,7 +18,7 @@ class _Shape(NamedTuple):
     kind: str
     cues: tuple[str, ...]  # one of them stands in the text, else the pattern is not tried
     pattern: str  # group 1 stays, group 2 is masked
-    is_secret: "Callable[[str], bool]" = lambda _value: True
+    is_secret: Callable[[str], bool] = lambda _value: True
 
 
 def _is_bearer(value: str) -> bool:
