@@ -27,9 +27,10 @@ DEAR = {
 PROGRAM = """
 import builtins
 import sys
-def refuse(*_arguments, **_named):
-    raise AssertionError('an annotation of a NamedTuple or a TypeVar is a text: the first text compiled costs 1 ms')
-builtins.compile = refuse
+def modules_only(source, name, mode, *more, compile=compile, **named):
+    assert mode == "exec", "an annotation of a NamedTuple or a TypeVar is a text; the first text compiled costs 1 ms"
+    return compile(source, name, mode, *more, **named)
+builtins.compile = modules_only
 before = set(sys.modules)
 from vllm_doctor import rule_index
 from vllm_doctor.cli import main
