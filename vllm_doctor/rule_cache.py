@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Iterator
 
 import vllm_doctor
 
@@ -35,21 +34,25 @@ def cached(folder: str) -> bytes:
 
 
 def _stamp(folder: str) -> bytes:
-    told: list[tuple[str, int, int]] = []
-    for place, ending in ((folder, ".yaml"), (os.path.dirname(os.path.realpath(__file__)), ".py")):  # read, and reader
-        for entry in _files(place, ending):
-            status = entry.stat()
-            told.append((entry.path, status.st_size, status.st_mtime_ns))
-    return json.dumps((vllm_doctor.__version__, sorted(told))).encode() + b"\n"
+    told = [vllm_doctor.__version__]
+    for entry in (*_rules(folder), *_modules()):
+        status = entry.stat()
+        told.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
+    return json.dumps(told).encode() + b"\n"
 
 
-def _files(folder: str, ending: str) -> Iterator[os.DirEntry[str]]:
+def _rules(folder: str) -> list[os.DirEntry[str]]:
+    """What is read."""
     with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                yield from _files(entry.path, ending)
-            elif entry.name.endswith(ending):
-                yield entry
+        here = sorted(entries, key=lambda entry: entry.name)
+    below = [found for entry in here if entry.is_dir() for found in _rules(entry.path)]
+    return [*(entry for entry in here if entry.name.endswith(".yaml")), *below]
+
+
+def _modules() -> list[os.DirEntry[str]]:
+    """What reads it."""
+    with os.scandir(os.path.dirname(os.path.realpath(__file__))) as entries:
+        return sorted((entry for entry in entries if entry.name.endswith(".py")), key=lambda entry: entry.name)
 
 
 def _cache() -> str:
