@@ -12,18 +12,25 @@ import pytest
 
 import vllm_doctor
 from vllm_doctor import patterns
+from vllm_doctor.cli.diagnose import command
+from vllm_doctor.cli.values import DIAGNOSE_DEFAULTS
 from vllm_doctor.rule_compiler import make
 from vllm_doctor.rule_index import NAME
 
 ROOT = Path(__file__).resolve().parent.parent
 DEAR = {
-    "bz2", "dataclasses", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "jinja2", "lzma", "packaging", "pathlib",
+    "bz2", "click", "dataclasses", "datetime", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "inspect", "jinja2", "lzma", "packaging", "pathlib",
     "regex", "rich", "shutil", "tempfile", "tomllib", "urllib.parse", "yaml", "zstandard",
     "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
-    "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.sizing", "vllm_doctor.web",
+    "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.settings", "vllm_doctor.sizing", "vllm_doctor.web",
 }
 PROGRAM = """
+import builtins
 import sys
+def modules_only(source, name, mode, *more, compile=compile, **named):
+    assert mode == "exec", "an annotation of a NamedTuple or a TypeVar is a text; the first text compiled costs 1 ms"
+    return compile(source, name, mode, *more, **named)
+builtins.compile = modules_only
 before = set(sys.modules)
 from vllm_doctor import rule_index
 from vllm_doctor.cli import main
@@ -54,6 +61,35 @@ def test_nothing_dear_is_loaded(installed: Path, tmp_path: Path, name: str) -> N
     assert "What to change" in done.stdout
     spared = DEAR - {"difflib"} if "misspelt" in name else DEAR
     assert spared.intersection(loaded) == set()
+
+
+def test_no_option_means_what_the_parser_says_of_none() -> None:
+    context = command.make_context("diagnose", ["a.log", "-"])
+    assert context.params == {**DIAGNOSE_DEFAULTS, "logs": ("a.log", "-")}
+
+
+@pytest.mark.parametrize("words", [
+    ("fixtures/logs/arg-block-size-17.log",),
+    ("fixtures/logs/arg-block-size-17.log", "fixtures/logs/healthy/tiny-load.log"),
+    ("no-such.log",),
+    ("tests",),
+    ("no-such.log", "fixtures/logs/healthy/tiny-load.log"),
+    (),
+])
+def test_without_the_parser_as_with_it(words: tuple[str, ...]) -> None:
+    log = (ROOT / "fixtures/logs/mem-utilization-0.1.log").read_bytes()
+    plain, parsed = (
+        subprocess.run([sys.executable, "-m", "vllm_doctor", "diagnose", *more, *words], input=log, capture_output=True,
+                       cwd=ROOT, check=False)
+        for more in ((), ("--",)))
+    assert (plain.returncode, plain.stdout, plain.stderr) == (parsed.returncode, parsed.stdout, parsed.stderr)
+    assert plain.returncode == (2 if "no-such.log" in words or "tests" in words else 1)
+
+
+def test_a_problem_goes_nowhere_when_stderr_is_closed() -> None:
+    done = subprocess.run(["sh", "-c", '"$0" -m vllm_doctor diagnose no-such.log 2>&-', sys.executable], capture_output=True,
+                          cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_every_pattern_compiles() -> None:

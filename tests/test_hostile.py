@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from lxml import etree
 from test_formats import SARIF_SCHEMA, Tags, as_a_runner_reads, as_github_reads, uris
 
-from vllm_doctor.cli.diagnose import _render
+from vllm_doctor.cli.reading import render
 from vllm_doctor.cli.root import cli
 from vllm_doctor.diagnosis import diagnose
 from vllm_doctor.options import Options
@@ -139,7 +139,7 @@ def reports(folder: Path) -> Reports:
 
 def written(reports: list[Report], format_: str) -> str:
     """What the command prints."""
-    return _render(reports, format_, {"color": "never", "width": 100, "verbose": True})
+    return render(reports, format_, {"color": "never", "width": 100, "verbose": True})
 
 
 @pytest.fixture(params=FORMATS)

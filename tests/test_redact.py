@@ -126,7 +126,7 @@ FLAG_PLACES = [
 ]
 
 
-NO_SECRETS = {"redacted", "optional", "secretstr"}  # of 8 letters or more
+NO_SECRETS = {"redacted", "optional", "secretstr", "argument", "parameter"}  # of 8 letters or more
 
 
 def check(text: str, secret: str) -> str:

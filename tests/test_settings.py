@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from test_schema import GOOD
 
 from vllm_doctor import settings
-from vllm_doctor.cli.diagnose import _WRITERS
 from vllm_doctor.cli.options import SEVERITIES
+from vllm_doctor.cli.reading import WRITERS
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 
@@ -59,7 +59,7 @@ def test_every_key(project: Path) -> None:
 
 
 def test_they_are_the_commands_choices() -> None:
-    assert tuple(_WRITERS) == settings.FORMATS
+    assert tuple(WRITERS) == settings.FORMATS
     assert settings.SEVERITIES == SEVERITIES
 
 
@@ -84,6 +84,21 @@ def test_a_broken_project_that_is_not_ours_does_not_matter(project: Path) -> Non
     assert (status, out) == (2, "")
     assert err.startswith(f"vllm-doctor: {project}/pyproject.toml: is no TOML: ")
     assert "line 1" in err
+
+
+@pytest.mark.parametrize("text", [
+    '[tool.vllm-doctor]\nfail-on = "never"', '[ tool . "vllm-doctor" ]\nfail-on = "never"', 'tool.vllm-doctor.fail-on = "never"',
+    '[tool]\nvllm-doctor.fail-on = "never"', "[ 'tool' ] # ours\nvllm-doctor = {fail-on = 'never'}",
+])
+def test_however_the_table_is_written(project: Path, text: str) -> None:
+    (project / "pyproject.toml").write_text(f'[project]\nname = "vllm-doctor"\n\n{text}\n' if text[0] == "[" else text, encoding="utf-8")
+    assert settings.find() is not None
+    assert told()[0] == 0
+
+
+def test_a_project_that_only_names_us_is_not_parsed(project: Path) -> None:
+    (project / "pyproject.toml").write_text('dependencies = ["vllm-doctor"\n[tool.other]\n', encoding="utf-8")  # no TOML
+    assert settings.find() is None
 
 
 def test_what_is_typed_counts_before(project: Path) -> None:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from vllm_doctor.facts import Fact
     from vllm_doctor.match import Hit
 
-T = TypeVar("T", "Fact", "Hit")
+    T = TypeVar("T", Fact, Hit)
 
 
 def add_last(last: list[T], item: T, most: int) -> None:

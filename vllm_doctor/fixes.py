@@ -8,31 +8,28 @@ value, and when it would change nothing.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from vllm_doctor import expressions, flags, words
+from vllm_doctor.command import Command
 from vllm_doctor.expressions import UNKNOWN
-from vllm_doctor.releases import admitted
+from vllm_doctor.releases import Releases, admitted
 from vllm_doctor.report.model import Fix
-
-if TYPE_CHECKING:
-    from vllm_doctor.command import Command
-    from vllm_doctor.releases import Releases
-    from vllm_doctor.rules import Action, FixRule, Rule
+from vllm_doctor.rules import Action, FixRule, Rule
 
 
 class Situation(NamedTuple):
     """What fixes are computed from: the facts, the releases it can be, what the user ran."""
 
     known: Mapping[str, Any]
-    releases: "Releases"
-    actions: "Mapping[str, Action]"
-    command: "Command | None" = None
+    releases: Releases
+    actions: Mapping[str, Action]
+    command: Command | None = None
     settings: Mapping[str, Any] = MappingProxyType({})  # keyword -> value the server was started with
     mask: Callable[[str], str] = str  # hides secrets in a text
 
 
-def let(rule: "Rule", known: Mapping[str, Any]) -> dict[str, Any]:
+def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
     """The rule's own quantities; of a list of expressions the first that can be computed counts."""
     values: dict[str, Any] = {}
     for name, alternatives in rule.let.items():
@@ -44,7 +41,7 @@ def let(rule: "Rule", known: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def fixes(rule: "Rule", situation: Situation, limit: int) -> tuple[Fix, ...]:
+def fixes(rule: Rule, situation: Situation, limit: int) -> tuple[Fix, ...]:
     """The rule's fixes that apply here, best first."""
     made: list[Fix] = []
     for entry in rule.fixes:
@@ -56,7 +53,7 @@ def fixes(rule: "Rule", situation: Situation, limit: int) -> tuple[Fix, ...]:
     return tuple(made)
 
 
-def _fix(entry: "FixRule", rule: "Rule", situation: Situation) -> Fix | None:
+def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
     known, releases = situation.known, situation.releases
     if not all(expressions.parse(source).holds(known) for source in entry.when):
         return None
@@ -100,7 +97,7 @@ def _fix(entry: "FixRule", rule: "Rule", situation: Situation) -> Fix | None:
     )
 
 
-def _steps(action: "Action | None", known: Mapping[str, Any]) -> tuple[str, ...]:
+def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:
     if action is None:
         return ()
     said = (words.sentence(step, known) for step in action.steps)
@@ -145,7 +142,7 @@ def typed(value: Any) -> str:
     return str(value)
 
 
-def _exists(name: str, value: str, releases: "Releases") -> bool:
+def _exists(name: str, value: str, releases: Releases) -> bool:
     flag = flags.lookup(name)
     if flag is None:
         return False
@@ -160,7 +157,7 @@ def _exists(name: str, value: str, releases: "Releases") -> bool:
     return True
 
 
-def _never(name: str, releases: "Releases") -> bool:
+def _never(name: str, releases: Releases) -> bool:
     """Whether none of the releases this can be has the flag or variable."""
     flag = flags.lookup(name)
     if flag is not None:
@@ -168,7 +165,7 @@ def _never(name: str, releases: "Releases") -> bool:
     return not any(flags.env_exists(name, release) for release in releases.candidates)
 
 
-def _needs(entry: "FixRule", lacking: list[str], releases: "Releases") -> str:
+def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
     """Which releases a fix needs, where it is open whether this is one of them; empty when it is not open."""
     if entry.vllm and releases.admits(entry.vllm) is None:
         return entry.vllm
@@ -204,7 +201,7 @@ def _may_drop(name: str, situation: Situation) -> bool:
     return situation.command.value(name) is not None
 
 
-def _proof(entry: "FixRule", rule: "Rule", known: Mapping[str, Any]) -> dict[str, Any]:
+def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers a fix was computed from, so that anyone can check it."""
     todo = [source for source in (*entry.set.values(), *entry.env.values(), *entry.when) if isinstance(source, str)]
     names: dict[str, None] = {}

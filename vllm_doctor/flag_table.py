@@ -6,15 +6,13 @@ Use it through flags.py.
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from vllm_doctor.flag_file import table
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class Computed:
@@ -52,8 +50,8 @@ class Replacement(NamedTuple):
     """
 
     since: str
-    set: "Mapping[str, str]"
-    values: "Mapping[str, Mapping[str, str]]"
+    set: Mapping[str, str]
+    values: Mapping[str, Mapping[str, str]]
     note: str
 
     @property
@@ -145,7 +143,7 @@ class Flag(NamedTuple):
         index = position(version)
         return any(first <= index <= last for first, last in self.life)
 
-    def exists_in_all(self, versions: "Iterable[str | None]") -> bool:
+    def exists_in_all(self, versions: Iterable[str | None]) -> bool:
         """Whether every one of the releases has the flag."""
         return all(self.exists(version) for version in versions)
 

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
-from vllm_doctor.expressions import ARITHMETIC, MAX_NUMBER, ExpressionError, Tree, signature
+from vllm_doctor.expressions import ARITHMETIC, MAX_NUMBER, ExpressionError, Tree, parameters
 
 _MAX_LENGTH = 500
 _MAX_DEPTH = 100  # lists within lists of a tree
@@ -123,11 +123,11 @@ def _tree(node: nodes.Node) -> Tree:
 def _filter(node: nodes.Filter) -> Tree:
     if node.node is None or node.dyn_args is not None or node.dyn_kwargs is not None:
         raise ExpressionError(f"`{node.name}` is not applied to a value")
-    parameters = signature(node.name)
-    if 1 + len(node.args) > len(parameters):
-        raise ExpressionError(f"`{node.name}` takes at most {len(parameters) - 1} arguments")
+    known = parameters(node.name)
+    if 1 + len(node.args) > len(known):
+        raise ExpressionError(f"`{node.name}` takes at most {len(known) - 1} arguments")
     for pair in node.kwargs:
-        if pair.key not in parameters:
+        if pair.key not in known:
             raise ExpressionError(f"`{node.name}` has no argument `{pair.key}`")
     return ["filter", node.name, [_tree(child) for child in (node.node, *node.args)],
             {pair.key: _tree(pair.value) for pair in node.kwargs}]

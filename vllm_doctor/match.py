@@ -18,6 +18,7 @@ from vllm_doctor.events import Event
 from vllm_doctor.rules import Marker, Pattern, Rule, RuleBase
 
 _WINDOW = 16_384  # of a very long message only the part around the anchor is searched
+_SPECIAL = frozenset("\\.^$*+?{}[]()")  # of an expression, beside `|`
 _KEEP = 6
 _KEEP_LAST = 2
 TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
@@ -154,9 +155,20 @@ def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
     """Whether the traceback's calls are those the pattern asks for."""
-    if pattern.frames and not _search(pattern.frames, frames, own=pattern.own):
+    if pattern.frames and not _stands_in(pattern.frames, frames, own=pattern.own):
         return False
-    return not (pattern.not_frames and _search(pattern.not_frames, frames, own=pattern.own))
+    return not (pattern.not_frames and _stands_in(pattern.not_frames, frames, own=pattern.own))
+
+
+def _stands_in(source: str, frames: str, *, own: bool) -> bool:
+    words = _words(source)
+    return any(word in frames for word in words) if words else _search(source, frames, own=own) is not None
+
+
+@lru_cache(maxsize=8192)
+def _words(source: str) -> tuple[str, ...]:
+    """The words of an expression that asks for one of some, for they are found without compiling it; else none."""
+    return tuple(source.replace(r"\.", ".").split("|")) if _SPECIAL.isdisjoint(source.replace(r"\.", "")) else ()
 
 
 def _search(source: str, text: str, *, own: bool) -> re.Match[str] | None:

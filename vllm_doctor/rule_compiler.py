@@ -1,39 +1,22 @@
-"""Makes the index of the rules (`rule_index`) from their YAML files, and keeps it in the user's cache.
+"""Makes the index of the rules (`rule_index`) from their YAML files.
 
-The wheel carries the index (`hatch_build.py`). A checkout has it in the user's cache, under a name made of the files'
-paths, sizes and times, so a changed file is never missed; where the cache cannot be written, YAML is read each time.
+The wheel carries the index (`hatch_build.py`); a checkout has it in the user's cache (`rule_cache`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import vllm_doctor
 from vllm_doctor import expressions, words
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
 from vllm_doctor.rules import Action, Marker, Pattern, Rule, Stall, anchors, pattern_of, rule_of, wordings
-
-
-def cached(folder: str) -> bytes:
-    """The index of a folder of rules: from the cache, else made and put there. Raises RuleError."""
-    place = _cache() / f"rules-{_short(folder)}-{_stamp(Path(folder))}.jsonl"
-    with contextlib.suppress(OSError):
-        if _private(place.parent):
-            return place.read_bytes()
-    made = make(Path(folder))
-    with contextlib.suppress(OSError):
-        _save(place, made)
-    return made
 
 
 def make(folder: Path) -> bytes:
@@ -133,36 +116,3 @@ def _trees(sources: Iterable[str], said: Iterable[str]) -> dict[str, expressions
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.yaml"))
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _stamp(folder: Path) -> str:
-    told = [vllm_doctor.__version__]
-    for path in (*_files(folder), *sorted(Path(__file__).parent.glob("*.py"))):  # what is read, and what reads it
-        status = path.stat()
-        told.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
-    return _short("\n".join(told))
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vllm-doctor"
-
-
-def _private(folder: Path) -> bool:
-    """Whether nobody else could have written there."""
-    status = folder.stat()
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
-
-
-def _save(path: Path, made: bytes) -> None:
-    """Write beside and rename, so that no other process reads half a file; drop what the folder held before."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
-        file.write(made)
-    os.replace(file.name, path)
-    for old in path.parent.glob(f"{path.name.rpartition('-')[0]}-*"):
-        if old != path:
-            old.unlink(missing_ok=True)

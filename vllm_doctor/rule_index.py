@@ -99,7 +99,7 @@ def _index(folder: str) -> Callable[[], IO[bytes]]:
     shipped = os.path.join(folder, NAME)
     if os.path.exists(shipped):
         return lambda: open(shipped, "rb")
-    from vllm_doctor.rule_compiler import cached  # noqa: PLC0415 - only in a checkout
+    from vllm_doctor.rule_cache import cached  # noqa: PLC0415 - only in a checkout
 
     made = cached(folder)
     return lambda: io.BytesIO(made)

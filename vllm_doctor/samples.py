@@ -4,7 +4,7 @@ What rules find in such a line depends on the state of the load alone, so of the
 last are read in full, as many as a report keeps; of those between only the load is taken.
 """
 
-from __future__ import annotations
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
 from collections import deque

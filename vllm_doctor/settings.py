@@ -13,6 +13,7 @@ from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.errors import InputError, did_you_mean
+from vllm_doctor.settings_place import PROJECT, TABLE, places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +22,6 @@ __all__ = ["FORMATS", "SEVERITIES", "Ignore", "Settings", "find", "read", "today
 
 FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github")
 SEVERITIES = ("error", "warning", "info", "never")
-_OWN_FILE = "vllm-doctor.toml"
-_TABLE = "vllm-doctor"
 
 
 class Ignore(NamedTuple):
@@ -67,30 +66,21 @@ def _expired(item: Ignore, day: Callable[[], date]) -> bool:
 
 def find(start: str | os.PathLike[str] = ".") -> Settings | None:
     """The settings that hold in a folder, or None. Raises InputError when the file found cannot be used."""
-    try:
-        folder, below = os.path.realpath(start), ""
-    except OSError:  # the working directory is gone
-        return None
-    while folder != below:
-        own = os.path.join(folder, _OWN_FILE)
-        if os.path.isfile(own):
-            return read(own)
-        project = os.path.join(folder, "pyproject.toml")
-        if os.path.isfile(project) and _speaks_of_us(project):
-            settings = _from_project(_as_path(project))
-            if settings is not None:
-                return settings
-        folder, below = os.path.dirname(folder), folder
+    for place in places(start):
+        path = _as_path(place)
+        found = _from_project(path) if path.name == PROJECT else read(path)
+        if found is not None:
+            return found
     return None
 
 
 def read(path: str | os.PathLike[str]) -> Settings:
     """The settings in a file named by the user or found. Raises InputError, in one line, for anything wrong in it."""
     file = _as_path(path)
-    if file.name == "pyproject.toml":
+    if file.name == PROJECT:
         return _from_project(file) or Settings(str(file))
     document = _parse(file)
-    inner = document.get("tool", {}).get(_TABLE) if isinstance(document.get("tool"), dict) else None
+    inner = document.get("tool", {}).get(TABLE) if isinstance(document.get("tool"), dict) else None
     return _settings(file, document if inner is None else inner)
 
 
@@ -100,18 +90,9 @@ def _as_path(path: str | os.PathLike[str]) -> "Path":
     return Path(path)
 
 
-def _speaks_of_us(path: str) -> bool:
-    """Whether a pyproject.toml may hold our table: one that does not is not parsed, so its faults are not ours."""
-    try:
-        with open(path, "rb") as file:
-            return _TABLE.encode() in file.read()
-    except OSError:
-        return False
-
-
 def _from_project(path: "Path") -> Settings | None:
     tool = _parse(path).get("tool")
-    table = tool.get(_TABLE) if isinstance(tool, dict) else None
+    table = tool.get(TABLE) if isinstance(tool, dict) else None
     return None if table is None else _settings(path, table)
 
 
@@ -131,7 +112,7 @@ def _parse(path: "Path") -> dict[str, Any]:
 
 def _settings(path: "Path", table: Any) -> Settings:
     if not isinstance(table, dict):
-        raise InputError(f"{path}: tool.{_TABLE} is a table")
+        raise InputError(f"{path}: tool.{TABLE} is a table")
     readers: dict[str, Callable[[Path, Any], Any]] = {
         "rules": _folders, "only": _texts("only"), "ignore": _ignores, "fail-on": _one_of("fail-on", SEVERITIES),
         "max-fixes": _count, "format": _one_of("format", FORMATS)}
@@ -185,7 +166,7 @@ def _count(path: "Path", value: Any) -> int:
 
 def _ignores(path: "Path", value: Any) -> tuple[Ignore, ...]:
     if not isinstance(value, list):
-        raise InputError(f"{path}: `ignore` is a list of tables, [[tool.{_TABLE}.ignore]] each, with `id` and `reason`")
+        raise InputError(f"{path}: `ignore` is a list of tables, [[tool.{TABLE}.ignore]] each, with `id` and `reason`")
     return tuple(_ignore(path, entry) for entry in value)
 
 

@@ -6,7 +6,6 @@ the totals of all. Times are the log's own; it prints no year and, in some set-u
 
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
-from datetime import datetime
 from typing import NamedTuple
 
 from vllm_doctor.patterns import lazy
@@ -32,8 +31,10 @@ class Moment(NamedTuple):
 
     def seconds_until(self, later: "Moment") -> float | None:
         """The seconds from here to a later line, which may be in the next year; None where a time is not known."""
+        from datetime import datetime  # noqa: PLC0415 - most logs have no spells
+
         try:  # a leap year, so that 02-29 is a day
-            begin, end = (datetime.strptime(f"2000-{at.stamp}", "%Y-%m-%d %H:%M:%S") for at in (self, later))  # noqa: DTZ007 - the log names no zone
+            begin, end = (datetime.fromisoformat(f"2000-{at.stamp}") for at in (self, later))
         except ValueError:
             return None
         seconds = (end - begin).total_seconds()

@@ -13,7 +13,7 @@ import yaml
 from vllm_doctor import skim, words
 from vllm_doctor.diagnosis import Diagnosis, diagnose
 from vllm_doctor.errors import DoctorError, RuleError
-from vllm_doctor.expressions import UNKNOWN, ExpressionError, parse, signature
+from vllm_doctor.expressions import UNKNOWN, ExpressionError, parameters, parse
 from vllm_doctor.facts import FactStore, convert, read_settings
 from vllm_doctor.filters import names as filter_names
 from vllm_doctor.options import Options
@@ -142,7 +142,7 @@ def filters(data: bytes) -> None:
     for at in range(0, len(data), 8):
         chosen, *arguments = data[at:at + 8]
         name = names[chosen % len(names)]
-        value, *others = [values[index % len(values)] for index in arguments[:len(signature(name))]] or ["small"]
+        value, *others = [values[index % len(values)] for index in arguments[:len(parameters(name))]] or ["small"]
         expression(f"{value} | {name}({', '.join(others)})".encode())
 
 

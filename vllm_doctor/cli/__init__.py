@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 _COLLECT_AFTER = 50_000  # objects: a start makes as many and drops few, so to look for dropped ones earlier finds none
 
@@ -10,9 +11,15 @@ _COLLECT_AFTER = 50_000  # objects: a start makes as many and drops few, so to l
 def main() -> None:
     """Run `vllm-doctor`. A problem on the user's side is one line on stderr and status 2."""
     gc.set_threshold(_COLLECT_AFTER)
-    from vllm_doctor.cli.root import cli  # noqa: PLC0415 - click costs 40 ms; importing the package must not
-
+    name, *words = sys.argv[1:] or [""]
     try:
-        cli()
+        if name == "diagnose" and not any(word.startswith("-") and word != "-" for word in words):
+            from vllm_doctor.cli.plain import run  # noqa: PLC0415 - importing the package must not load the engine
+
+            run(tuple(words))
+        else:
+            from vllm_doctor.cli.root import cli  # noqa: PLC0415 - click costs 25 ms
+
+            cli()
     finally:
         gc.freeze()  # the process ends, and so does what it holds: no garbage need be looked for in it

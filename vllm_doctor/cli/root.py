@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import vllm_doctor
+from vllm_doctor.cli.problem import tell
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
 
@@ -42,9 +43,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except DoctorError as error:
-            from vllm_doctor.report.escape import inert_text, one_line  # noqa: PLC0415 - a file's name may hold anything
-
-            click.echo(f"vllm-doctor: {inert_text(one_line(str(error)))}", err=True)
+            tell(error)
             ctx.exit(ExitStatus.USAGE)
 
 

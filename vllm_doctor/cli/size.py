@@ -104,7 +104,7 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
         given = True
     made = plan(_subject(values["gpu"], total, told, model, launch), launch)
     found = changes(made, length_given=given)
-    from vllm_doctor.cli.options import columns  # noqa: PLC0415 - the terminal's width, for the text alone
+    from vllm_doctor.cli.terminal import columns  # noqa: PLC0415 - the terminal's width, for the text alone
 
     text = size_report.as_json(made, found, requests) if values["format_"] == "json" \
         else size_report.as_text(made, found, requests, columns(values["width"]))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_doctor.cli.options import colored, columns, exit_status
+from vllm_doctor.cli.terminal import colored, columns
+from vllm_doctor.cli.values import exit_status
 from vllm_doctor.errors import InputError
 from vllm_doctor.outputs import write_text
 from vllm_doctor.pipe import Gap

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from vllm_doctor import pipe
-from vllm_doctor.cli.options import check_ids, gather, shared
+from vllm_doctor.cli.options import shared
+from vllm_doctor.cli.values import check_ids, gather
 from vllm_doctor.cli.voice import Voice
 from vllm_doctor.errors import InputError
 

@@ -20,7 +20,7 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.
     """
     from vllm_doctor import settings  # noqa: PLC0415
-    from vllm_doctor.cli.options import check_ids  # noqa: PLC0415
+    from vllm_doctor.cli.values import check_ids  # noqa: PLC0415
     from vllm_doctor.own_rules import load  # noqa: PLC0415
     from vllm_doctor.web import Server  # noqa: PLC0415 - a server is needed by no other command
 

@@ -28,6 +28,7 @@ class Route:
         self._buffer = bytearray(READ_SIZE)  # reused: a new one each time costs more than the copying
         self.fault = 0  # the least exit status: 1 the sink failed otherwise, 2 the source did
         enlarge(source)
+        enlarge(sink)  # else each read is passed on in several pieces, with a change of process between them
 
     def step(self, analyser: Analyser) -> bool:
         """Read once and pass it on; False at the end of the stream."""

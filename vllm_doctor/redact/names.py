@@ -8,8 +8,6 @@ A name that leaves it open (`my_token`) announces one only if the value looks ra
 import re
 from typing import NamedTuple
 
-from vllm_doctor.redact.patterns import compiled
-
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
 NAME = r"""(?x)
 (?: secret[ _-]?access[ _-]?key | access[ _-]?key(?:[ _-]?id)? | api[ _.-]?key
@@ -22,20 +20,25 @@ CUES = ("key", "secret", "pass", "pwd", "token", "credential", "auth", "cookie",
 
 # The word before `token` that makes it a credential; or a piece of text. Others: a value that looks random is
 # masked.
-_CREDENTIAL_OF = (
-    r"hf|hub|huggingface|face|auth|authentication|access|api|session|security|refresh|id|bearer|gh|github|"
-    r"gitlab|git|oauth|oauth2|personal|pat|app|service|registry|modelscope|wandb|replicate|vault|jwt|"
-    r"sas|deploy|admin|login|seed|ngc|nvidia|docker|npm|pypi|slack|telegram|discord|join|bootstrap|csrf|"
-    r"xsrf|client|secret|private|ray"
-)
-_PIECE_OF_TEXT = (
-    r"pad|bos|eos|unk|sep|cls|mask|image|video|audio|vision|per|next|first|last|stop|start|end|begin|"
-    r"think|thinking|special|added|extra|prompt|output|input|decoded|decode|prefill|new|num|max|min|"
-    r"context|draft|sampled|generated|tool|placeholder|bad|boi|eoi|eot|n|idx|step|valid|response|"
-    r"special|class|prefix|suffix|media|add|use"
-)
+_CREDENTIAL_OF = frozenset({
+    "hf", "hub", "huggingface", "face", "auth", "authentication", "access", "api", "session", "security", "refresh",
+    "id", "bearer", "gh", "github", "gitlab", "git", "oauth", "oauth2", "personal", "pat", "app", "service",
+    "registry", "modelscope", "wandb", "replicate", "vault", "jwt", "sas", "deploy", "admin", "login", "seed",
+    "ngc", "nvidia", "docker", "npm", "pypi", "slack", "telegram", "discord", "join", "bootstrap", "csrf", "xsrf",
+    "client", "secret", "private", "ray",
+})
+_PIECE_OF_TEXT = frozenset({
+    "pad", "bos", "eos", "unk", "sep", "cls", "mask", "image", "video", "audio", "vision", "per", "next", "first",
+    "last", "stop", "start", "end", "begin", "think", "thinking", "special", "added", "extra", "prompt", "output",
+    "input", "decoded", "decode", "prefill", "new", "num", "max", "min", "context", "draft", "sampled", "generated",
+    "tool", "placeholder", "bad", "boi", "eoi", "eot", "n", "idx", "step", "valid", "response", "class", "prefix",
+    "suffix", "media", "add", "use",
+})
 
-_LOGIN_OF = r"db|user|admin|root|mysql|postgres|pg|redis|smtp|ftp|mongo|proxy|http|ssl|key|auth|login"
+_LOGIN_OF = frozenset({
+    "db", "user", "admin", "root", "mysql", "postgres", "pg", "redis", "smtp", "ftp", "mongo", "proxy", "http",
+    "ssl", "key", "auth", "login",
+})
 _OWNERS = {
     **dict.fromkeys(("hf", "huggingface", "hugging", "hub"), "hf-token"),
     **dict.fromkeys(("aws", "amz", "s3"), "aws-key"),
@@ -51,11 +54,6 @@ _KEYS = {  # a part of the name -> the kind
     "apikey": "api-key",
     "secret": "secret",
 }
-
-
-def is_one_of(word: str, words: str) -> bool:
-    """Whether `word` is one of `words`, an alternation."""
-    return compiled(words).fullmatch(word) is not None
 
 
 class Name(NamedTuple):
@@ -79,10 +77,10 @@ def classify(name: str) -> Name | None:
     kind = next((_OWNERS[word] for word in words if word in _OWNERS), "")
     if token := re.search("tokens?$", last):
         before = last[: token.start()] or before
-        if is_one_of(before, _PIECE_OF_TEXT) or (last.endswith("s") and not is_one_of(before, _CREDENTIAL_OF)):
+        if before in _PIECE_OF_TEXT or (last.endswith("s") and before not in _CREDENTIAL_OF):
             return None
-        return Name(kind or "token", sure=is_one_of(before, _CREDENTIAL_OF) or (name.isupper() and before != ""))
-    if last == "pass" and not is_one_of(before, _LOGIN_OF):
+        return Name(kind or "token", sure=before in _CREDENTIAL_OF or (name.isupper() and before != ""))
+    if last == "pass" and before not in _LOGIN_OF:
         return None
     if last.startswith(("pass", "pwd")) or "passw" in last:
         return Name("password", sure=True)

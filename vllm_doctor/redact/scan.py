@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.redact.names import LETTERS, NAME, Name, classify, is_one_of
+from vllm_doctor.redact.names import LETTERS, NAME, Name, classify
 from vllm_doctor.redact.patterns import MASK, compiled, looks_random
 
 # After a name: its closing quote or bracket, then = or : or =>, or `"name": X, "value":`, or `, ` in pairs.
@@ -48,10 +48,11 @@ _CODE = r"""(?x) (?: str | bool | int | bytes | list | dict | Any | SecretStr | 
     | os\.environ | os\.getenv
     | (?: self | args | config | cfg | model_config | settings )
       \. [a-z_.]{0,80} (?: key | token | secret | password )"""
-_PROSE = (
-    r"an|and|are|argument|as|at|be|but|by|can|for|from|has|if|in|is|it|may|must|not|of|on|option|or|"
-    r"parameter|set|should|that|the|then|to|was|were|when|which|will|with|without|you|your"
-)
+_PROSE = frozenset({
+    "an", "and", "are", "argument", "as", "at", "be", "but", "by", "can", "for", "from", "has", "if", "in", "is",
+    "it", "may", "must", "not", "of", "on", "option", "or", "parameter", "set", "should", "that", "the", "then",
+    "to", "was", "were", "when", "which", "will", "with", "without", "you", "your",
+})
 
 
 class Scan:
@@ -183,7 +184,7 @@ class Scan:
             return True
         if value.lower().replace("-", "_") == name.lower().replace("-", "_").lstrip("_"):
             return True  # token=token, [--api-key API_KEY]
-        if prose and not quoted and is_one_of(value.lower().rstrip(".,:"), _PROSE):
+        if prose and not quoted and value.lower().rstrip(".,:") in _PROSE:
             return True
         if what.sure:
             return False

@@ -6,12 +6,10 @@ A shape that words may have too (`hf_transfer`) is a secret only if the value lo
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from vllm_doctor.redact.patterns import MASK, compiled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # the start of a word, also after an escaped line end
 
@@ -20,7 +18,7 @@ class _Shape(NamedTuple):
     kind: str
     cues: tuple[str, ...]  # one of them stands in the text, else the pattern is not tried
     pattern: str  # group 1 stays, group 2 is masked
-    is_secret: "Callable[[str], bool]" = lambda _value: True
+    is_secret: Callable[[str], bool] = lambda _value: True
 
 
 def _is_bearer(value: str) -> bool:
@@ -46,7 +44,8 @@ _SHAPES = (
     _Shape("aws-key", ("AKIA", "ASIA"), _EDGE + r"(AKIA|ASIA)([A-Z0-9]{12,})"),
     _Shape("gcp-key", ("AIza",), _EDGE + r"(AIza)([\w-]{20,})"),
     _Shape("gcp-key", ("ya29.", "GOCSPX-"), _EDGE + r"(ya29\.|GOCSPX-)([\w.-]{16,})"),
-    _Shape("github-token", ("gh", "github_pat_"), _EDGE + r"(gh[opsur]_|github_pat_)([A-Za-z0-9_]{16,})"),
+    _Shape("github-token", ("gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_"),
+           _EDGE + r"(gh[opsur]_|github_pat_)([A-Za-z0-9_]{16,})"),
     _Shape("gitlab-token", ("glpat-",), _EDGE + r"(glpat-)([\w-]{10,})"),
     _Shape("slack-token", ("xox", "xapp-"), _EDGE + r"(xox[a-z]-|xapp-)([A-Za-z0-9-]{8,})"),
     _Shape("slack-token", ("hooks.slack.com",), r"(hooks\.slack\.com/[a-z]{1,16}/)([\w/-]{8,})"),

@@ -4,10 +4,9 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from vllm_doctor.memory import Memory
+from vllm_doctor.memory import Memory
 
 
 class Source(NamedTuple):
@@ -82,7 +81,7 @@ class Report(NamedTuple):
     facts: Mapping[str, Any]
     facts_at: Mapping[str, tuple[Mapping[str, Any], ...]]
     derived: Mapping[str, Any]
-    memory: "Memory | None"
+    memory: Memory | None
     primary: str | None
     unexplained: Unexplained | None
     findings: tuple[Finding, ...]
