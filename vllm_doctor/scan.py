@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.windows import Trie, windows
@@ -57,7 +57,12 @@ class Scanner:
 
     def unhealthy(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
         """Finds the lines that are not known as healthy."""
-        return all(taker.line(begin, stop, False) for begin, stop in self._unknown(block, start, end))
+        for match in self._next.finditer(block, start, end):
+            if match.lastindex is None:
+                return True
+            if not taker.line(*match.span(match.lastindex), False):
+                return False
+        return True
 
     def tells(self, line: bytes) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
@@ -92,13 +97,22 @@ class Scanner:
         search = self._telling.search
 
         def find(block: bytes, start: int, end: int, taker: Taker) -> bool:
-            for begin, stop in self._unknown(block, start, end):
+            for match in self._next.finditer(block, start, end):
+                kind = match.lastindex
+                if kind is None:
+                    return True
+                begin, stop = match.span(kind)
                 if block[begin] == _BRACKET:
                     theirs = block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
                 else:
                     theirs = bare or block[begin] in _SPACES
-                found = theirs or (search(block, begin, stop) and not _is_binary(block[begin:stop]))
-                if found and not taker.line(begin, stop, not theirs):
+                if not theirs:
+                    if kind == _SAMPLE:
+                        if taker.sample(begin, match.groups()[:-1]):
+                            continue
+                    elif not search(block, begin, stop) or _is_binary(block[begin:stop]):
+                        continue
+                if not taker.line(begin, stop, not theirs):
                     return False
             return True
 
@@ -108,13 +122,6 @@ class Scanner:
         """What a statistics line tells, as `Taker.sample` gets it; None for another line."""
         match = self._next.match(line)
         return match.groups()[:-1] if match and match.lastindex == _SAMPLE and not match.start(_SAMPLE) else None
-
-    def _unknown(self, block: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where the lines that are not known as healthy begin and end."""
-        for match in self._next.finditer(block, start, end):
-            if match.lastindex is None:
-                return
-            yield match.span(match.lastindex)
 
     def _hits(self, block: bytes, start: int, end: int, taker: Taker, find: Callable[[int], int]) -> bool:
         """Gives the lines that count and hold what `find` finds at or behind a place (-1: nothing)."""
@@ -141,25 +148,23 @@ class FastScanner(Scanner):
 
         super().__init__(literals, healthy, sample)
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._ended = hyperscan.ScanTerminated
         count = len(self._words)
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
                                literal=True)
+        self._block = b""
+        self._ends: list[int] = []  # where literals end in that block
 
     def telling(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
         """Finds the lines worth reading."""
-        view: Any = memoryview(block)
-        ends: list[int] = []
-
-        def note(_id: int, _begin: int, stop: int, _flags: int, _context: object) -> bool:
-            ends.append(stop)
-            return True  # the first is enough
+        if block is not self._block:  # all at once: a scan that stops at each literal would read the rest again
+            self._block, self._ends = block, []
+            note = self._ends.append
+            self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
+                                match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop))
+        found = iter(self._ends[bisect_right(self._ends, start):])
 
         def find(at: int) -> int:
-            ends.clear()
-            with contextlib.suppress(self._ended):
-                self._database.scan(view[at:end], match_event_handler=note)
-            return at + ends[0] - 1 if ends else -1
+            return next((stop - 1 for stop in found if stop > at), -1)
 
         return self._hits(block, start, end, taker, find)
 
