@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from vllm_doctor.match import Matcher
 from vllm_doctor.report.to_json import render
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.samples import Samples
-from vllm_doctor.scan import FastScanner, Find, Scanner
+from vllm_doctor.scan import FastScanner, Find, Sample, Scanner
 from vllm_doctor.skim import Reader, Skimmer, finder, scanner, words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +80,7 @@ class Passes:
 
     def __init__(self, find: Find) -> None:
         self.passed: list[tuple[int, int]] = []
-        self.skimmer = Skimmer(Reader(lambda: find, lambda line, alone: False, lambda groups: False,
+        self.skimmer = Skimmer(Reader(lambda: find, lambda line, alone: False, lambda: lambda groups, lines: False, lambda data: None,
                                       lambda lines, size: self.passed.append((lines, size))))
 
 
@@ -92,17 +91,19 @@ class First:
         self.begin: int | None = None
 
     def line(self, begin: int, stop: int, alone: bool) -> bool:
-        self.begin = begin
+        if self.begin is None:
+            self.begin = begin
         return False
 
-    def sample(self, begin: int, groups: Sequence[bytes]) -> bool:
-        return False
+    def samples(self, found: list[Sample]) -> None:
+        if found and self.begin is None:
+            self.begin = found[0][0]
 
 
 def first(find: Find, block: bytes, start: int = 1) -> int:
     """Where the first line begins that is found; the end where none is."""
     taker = First()
-    assert find(block, start, len(block), taker) is (taker.begin is None)
+    find(block, start, len(block), taker)
     return len(block) if taker.begin is None else taker.begin
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 
 from vllm_doctor.case import Case
@@ -54,7 +54,8 @@ class Diagnosis:
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
-        self._skimmer = Skimmer(Reader(self._find, self._read_alone, self._read_sample, self._lines.skip))
+        self._skimmer = Skimmer(
+            Reader(self._find, self._read_alone, self._sampler, self._read_sample, self._lines.skip))
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -132,10 +133,10 @@ class Diagnosis:
         serves = run.serves
         tells = alone or scanner(self.base, serving=serves).tells(data)
         if not alone:
-            if not self._passes_by(number, data, tells=tells):
-                return False
             groups = scanner(self.base, serving=True).sample_in(data) if serves and tells else None
-            tells = tells and not (groups and self._read_sample(groups))
+            if not self._passes_by(number, data, plain=bool(groups) or not tells):
+                return False
+            tells = tells and not (groups and self._sampler()(groups, 0))
         if tells and data not in self._told_nothing:
             text = self._lines.plain_line(data)
             if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
@@ -151,19 +152,24 @@ class Diagnosis:
             self._quiet = None
         return True
 
-    def _read_sample(self, groups: Sequence[bytes]) -> bool:
-        """Read a statistics line of a server that serves; False for one to be read as others are."""
+    def _sampler(self) -> Callable[[Sequence[bytes], int], bool]:
+        """What reads statistics lines in short, so many lines behind the next one."""
         run = self.runs[-1]
-        number = self._lines.line_count + self._skipped_lines + 1
-        taken = run.samples.take(groups, number, run.load)
-        run.news += taken
-        return taken
+        first = self._lines.line_count + self._skipped_lines + 1
+        take, load = run.samples.take, run.load
+        run.news += 1
+        return lambda groups, lines: take(groups, first + lines, load)
 
-    def _passes_by(self, number: int, data: bytes, *, tells: bool) -> bool:
-        """Whether a line of a process that prints more than one line is a message apart."""
+    def _read_sample(self, data: bytes) -> None:
+        """Read a statistics line in full."""
+        if not self._read_alone(data, True):
+            self._read(data)
+
+    def _passes_by(self, number: int, data: bytes, *, plain: bool) -> bool:
+        """Whether a line of a process that prints more than one line is a message apart; one that is `plain` may be."""
         if not self._finder.at_rest or self._run_begins:
             return False
-        text = self._lines.plain_line(data) if tells else ""
+        text = "" if plain else self._lines.plain_line(data)
         return text is not None and not any_of(_STRUCTURE).search(text) and self._events.pass_by(number, data)
 
     def _line(self, line: Line) -> None:

@@ -67,7 +67,7 @@ class Samples:
 
         `groups` are the line and what `expression` found in it.
         """
-        raw, stamp, engine, engines, runs, waits, preempted, usage, hits = groups
+        raw, stamp, engine, engines, runs, waits, preempted, usage, hits, _ = groups
         if preempted:
             return False
         running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)

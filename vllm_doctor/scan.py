@@ -22,14 +22,18 @@ _SPACES = b" \t\r\f\v"
 
 
 
+Sample = tuple[int, Sequence[bytes]]
+"""Where a statistics line begins, and its groups: itself and those of the expression for such lines."""
+
+
 class Taker(Protocol):
     """Gets what is found in a block."""
 
     def line(self, begin: int, stop: int, alone: bool) -> bool:
         """A line with its end; `alone`: it is no part of what came before. Whether to go on."""
 
-    def sample(self, begin: int, groups: Sequence[bytes]) -> bool:
-        """A statistics line that is no part of what came before. Whether it was read; otherwise it comes as a line."""
+    def samples(self, found: list[Sample]) -> None:
+        """Statistics lines that are no part of what came before, and that stand before the next line given."""
 
 
 Find = Callable[[bytes, int, int, Taker], bool]
@@ -78,18 +82,22 @@ class Scanner:
                 return found.start() if found else -1
 
             return self._hits(block, start, end, taker, find)
+        samples: list[Sample] = []
         for match in self._next.finditer(block, start, end):
             kind = match.lastindex
-            if kind is None:
-                return True
-            begin, stop = match.span(kind)
             if kind == _SAMPLE:
-                if taker.sample(begin, match.groups()[:-1]):
-                    continue
-            elif not search(block, begin, stop) or _is_binary(block[begin:stop]):
+                samples.append((match.start(_SAMPLE), match.groups()))
                 continue
-            if not taker.line(begin, stop, True):
-                return False
+            if kind is None:
+                break
+            begin, stop = match.span(kind)
+            if search(block, begin, stop) and not _is_binary(block[begin:stop]):
+                if samples:
+                    taker.samples(samples)
+                    samples = []
+                if not taker.line(begin, stop, True):
+                    return False
+        taker.samples(samples)
         return True
 
     def telling_or(self, starts: tuple[bytes, ...], *, bare: bool) -> Find:
@@ -97,23 +105,24 @@ class Scanner:
         search = self._telling.search
 
         def find(block: bytes, start: int, end: int, taker: Taker) -> bool:
+            samples: list[Sample] = []
             for match in self._next.finditer(block, start, end):
                 kind = match.lastindex
                 if kind is None:
-                    return True
+                    break
                 begin, stop = match.span(kind)
                 if block[begin] == _BRACKET:
                     theirs = block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
                 else:
                     theirs = bare or block[begin] in _SPACES
-                if not theirs:
-                    if kind == _SAMPLE:
-                        if taker.sample(begin, match.groups()[:-1]):
-                            continue
-                    elif not search(block, begin, stop) or _is_binary(block[begin:stop]):
-                        continue
-                if not taker.line(begin, stop, not theirs):
-                    return False
+                if kind == _SAMPLE and not theirs:
+                    samples.append((begin, match.groups()))
+                elif theirs or (search(block, begin, stop) and not _is_binary(block[begin:stop])):
+                    taker.samples(samples)
+                    samples = []
+                    if not taker.line(begin, stop, not theirs):
+                        return False
+            taker.samples(samples)
             return True
 
         return find
@@ -121,22 +130,24 @@ class Scanner:
     def sample_in(self, line: bytes) -> Sequence[bytes] | None:
         """What a statistics line tells, as `Taker.sample` gets it; None for another line."""
         match = self._next.match(line)
-        return match.groups()[:-1] if match and match.lastindex == _SAMPLE and not match.start(_SAMPLE) else None
+        return match.groups() if match and match.lastindex == _SAMPLE and not match.start(_SAMPLE) else None
 
     def _hits(self, block: bytes, start: int, end: int, taker: Taker, find: Callable[[int], int]) -> bool:
         """Gives the lines that count and hold what `find` finds at or behind a place (-1: nothing)."""
+        samples: list[Sample] = []
         while start < end and (found := find(start)) >= 0:
             begin, start = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found) + 1
             match = self._next.match(block, begin, start)
             if match is None or match.lastindex is None:
                 continue  # a healthy line
             if match.lastindex == _SAMPLE:
-                if taker.sample(begin, match.groups()[:-1]):
-                    continue
-            elif _is_binary(block[begin:start]):
-                continue
-            if not taker.line(begin, start, True):
-                return False
+                samples.append((begin, match.groups()))
+            elif not _is_binary(block[begin:start]):
+                taker.samples(samples)
+                samples = []
+                if not taker.line(begin, start, True):
+                    return False
+        taker.samples(samples)
         return True
 
 

@@ -17,7 +17,7 @@ from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.samples import expression
-from vllm_doctor.scan import FastScanner, Find, Scanner
+from vllm_doctor.scan import FastScanner, Find, Sample, Scanner
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
@@ -33,8 +33,10 @@ class Reader(NamedTuple):
     """What finds the next line worth reading as things stand; None while every line counts."""
     alone: Callable[[bytes, bool], bool]
     """Reads a line by itself, given whether nothing awaits it; False for one to be given out."""
-    sample: Callable[[Sequence[bytes]], bool]
-    """Reads a statistics line; False for one to be read as any other."""
+    sampler: Callable[[], Callable[[Sequence[bytes], int], bool]]
+    """What reads statistics lines, given how many lines behind the next one they stand; False for one not read."""
+    read: Callable[[bytes], None]
+    """Reads a line in full."""
     skip: Callable[[int, int], None]
     """Hears of so many lines and bytes that are passed over, those of statistics lines among them."""
 
@@ -131,9 +133,17 @@ class _Taker:
         self.lines += 1
         return self._reader.find() is self._find
 
-    def sample(self, begin: int, groups: Sequence[bytes]) -> bool:
-        self._pass_over(begin)
-        return self._reader.sample(groups)
+    def samples(self, found: list[Sample]) -> None:
+        count, at, lines, sample = self._block.count, self._at, 0, self._reader.sampler()
+        for begin, groups in found:
+            lines += count(b"\n", at, begin)
+            at = begin
+            if not sample(groups, lines):
+                self._pass_over(begin)
+                self._reader.read(groups[0])
+                self._at = at = begin + len(groups[0])
+                self.lines += 1
+                lines, sample = 0, self._reader.sampler()
 
     def _pass_over(self, end: int) -> None:
         if self._at < end:
