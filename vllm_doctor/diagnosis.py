@@ -128,28 +128,44 @@ class Diagnosis:
 
     def _read_alone(self, data: bytes, alone: bool) -> bool:
         """Read a line by itself; False for one that may be or begin more than itself. `alone`: nothing awaits it."""
-        run = self.runs[-1]
-        number = self._lines.line_count + self._skipped_lines + 1
-        serves = run.serves
-        tells = alone or scanner(self.base, serving=serves).tells(data)
-        if not alone:
-            groups = scanner(self.base, serving=True).sample_in(data) if serves and tells else None
-            if not self._passes_by(number, data, plain=bool(groups) or not tells):
-                return False
-            tells = tells and not (groups and self._sampler()(groups, 0))
-        if tells and data not in self._told_nothing:
-            text = self._lines.plain_line(data)
-            if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
-                return False
-            news, event = run.news, self._events.alone(Line(number, text))
-            self._event(run, event, text)
-            if run.news == news and event.level and len(data) < _SHORT:
-                if len(self._told_nothing) >= _KEEP_LINES:
-                    self._told_nothing.clear()
-                self._told_nothing.add(data)
+        serves = self.runs[-1].serves
+        if not (alone or self._passes_by(data)):
+            return False
+        if data not in self._told_nothing and not self._read_telling(data, serves=serves, alone=alone):
+            return False
         self._lines.skip(1, len(data))
-        if run.serves != serves:
+        if self.runs[-1].serves != serves:
             self._quiet = None
+        return True
+
+    def _passes_by(self, data: bytes) -> bool:
+        """Whether a line of a process that prints more than one line is a message apart. Then it is noted as that."""
+        number = self._lines.line_count + self._skipped_lines + 1
+        if not self._finder.at_rest or self._run_begins or not self._events.is_apart(data):
+            return False
+        if any_of(_STRUCTURE).search(data.decode(errors="replace")):
+            return False
+        self._events.pass_by(number, data)
+        return True
+
+    def _read_telling(self, data: bytes, *, serves: bool, alone: bool) -> bool:
+        """Read a line for what it tells by itself. Of those that are not `alone` some tell nothing."""
+        run = self.runs[-1]
+        if not alone:
+            found = scanner(self.base, serving=serves)
+            sample = found.sample_in(data) if serves else None
+            if (sample and self._sampler()(sample, 0)) or not found.tells(data):
+                return True
+        text = self._lines.plain_line(data)
+        if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
+            return False
+        event = self._events.alone(Line(self._lines.line_count + self._skipped_lines + 1, text))
+        news = run.news
+        self._event(run, event, text)
+        if run.news == news and event.level and len(data) < _SHORT:
+            if len(self._told_nothing) >= _KEEP_LINES:
+                self._told_nothing.clear()
+            self._told_nothing.add(data)
         return True
 
     def _sampler(self) -> Callable[[Sequence[bytes], int], bool]:
@@ -164,13 +180,6 @@ class Diagnosis:
         """Read a statistics line in full."""
         if not self._read_alone(data, True):
             self._read(data)
-
-    def _passes_by(self, number: int, data: bytes, *, plain: bool) -> bool:
-        """Whether a line of a process that prints more than one line is a message apart; one that is `plain` may be."""
-        if not self._finder.at_rest or self._run_begins:
-            return False
-        text = "" if plain else self._lines.plain_line(data)
-        return text is not None and not any_of(_STRUCTURE).search(text) and self._events.pass_by(number, data)
 
     def _line(self, line: Line) -> None:
         if self._skipped_lines:
@@ -231,7 +240,7 @@ class Diagnosis:
             self._engine_of(run, event)
         seen: dict[str, Any] = {}
         found: list[tuple[Waiting, dict[str, str]]] = []
-        for waiting, match in self._matcher.matches(event):
+        for waiting, match in self._matcher.matches(event, run.settled):
             pattern = waiting.pattern
             if waiting.marker is not None:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
@@ -269,8 +278,10 @@ class Diagnosis:
             hits = run.hits[waiting.rule] = Hits()
         if waiting.part == "also":
             hits.also.add(pattern.id)
+            run.settled.add(waiting.at)
         elif waiting.part == "absent":
             hits.absent = True
+            run.settled.add(waiting.at)
         else:
             hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames),
                      times)

@@ -27,7 +27,7 @@ _RECORD = lazy(
 )
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
-_ASIDE = lazy(rb"(?:\((\w+ pid=\d+)\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
+_RECORD_APART = lazy(rb"(?:\((\w+ pid=\d+)\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?")
@@ -128,17 +128,19 @@ class EventReader:
         keys = [key.split("\0") for key in self._open]
         return None if any(source for source, _ in keys) else tuple(process for _, process in keys)
 
-    def pass_by(self, number: int, data: bytes) -> bool:
-        """Note a record that is no part of what its process prints, without its message. False where it may be one."""
-        record = _ASIDE.match(data)
-        key = "\0" + (record[1] or b"").decode() if record else ""
-        stream = self._streams.get(key)
-        if not key or (stream and stream.inside and stream.level == "INFO"):
-            return False
+    def is_apart(self, data: bytes) -> bool:
+        """Whether a line is a record that is no part of a traceback which its process prints."""
+        record = _RECORD_APART.match(data)
+        stream = self._streams.get(_key_of(record)) if record else None
+        return record is not None and not (stream and stream.inside and stream.level == "INFO")
+
+    def pass_by(self, number: int, data: bytes) -> None:
+        """Note such a record, but for its message."""
+        record = _RECORD_APART.match(data)
+        stream = self._streams.get(key := _key_of(record)) if record else None
         if stream is not None:
             stream.pass_by()
             self._note(key, stream, number)
-        return True
 
     def read(self, line: "Line") -> Event | None:
         """What one line says; None for a blank line."""
@@ -279,6 +281,11 @@ class EventReader:
         return self._ranks.setdefault(name, len(self._ranks))
 
 
+def _key_of(record: re.Match[bytes]) -> str:
+    """The key of the process that printed a record."""
+    return "\0" + (record[1] or b"").decode()
+
+
 def _begins_message(message: str) -> bool:
     """Whether it is the first line of an exception's message that stands without its traceback."""
     if "Error: " in message or "Exception: " in message:
@@ -318,7 +325,7 @@ _ENDED = (
 )  # fmt: skip
 # Of each expression here a literal: a line without any says nothing about a start or its end.
 _RUN_WORDS = (
-    "vllm", "usage: vllm", "usage: api_server", "usage: __main__", "vLLM API server version", "version ", "args: ",
+    "vllm", "usage: vllm", "usage: api", "usage: __main__", "vLLM API server version", "version ", "args: ",
     "LLM engine", "Engine core initialization failed", "failed to start", "error: ", "Finished server process",
     "Application shutdown complete", "EngineDeadError", "Engine loop is dead", "Killed process", "exited with code",
     "SystemExit", "Segmentation fault",

@@ -113,6 +113,10 @@ class LineReader:
 
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; get the lines that are complete and certain."""
+        if len(data) < _SHORT and self.at_rest and (text := self.plain_line(data)) is not None:
+            self.skip(1, len(data))
+            self._source = ""
+            return [Line(self.line_count, text)]
         self.byte_count += len(data)
         for start in range(0, len(data), _SLICE):
             self._input(data[start : start + _SLICE])

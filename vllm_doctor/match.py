@@ -7,7 +7,7 @@ not grow with the log.
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -71,6 +71,7 @@ class Waiting(NamedTuple):
     rule: str = ""  # its id; empty: a wording of a fact
     part: str = "any"
     marker: Marker | None = None
+    at: int = 0  # its place among the anchors of the rule base
 
 
 @lru_cache(maxsize=8192)
@@ -93,12 +94,12 @@ def _waiting(base: RuleBase, at: int) -> Waiting:
     """The pattern whose anchor stands there."""
     if at < len(base.markers):
         marker = base.markers[at]
-        return Waiting(marker.pattern, marker=marker)
-    at -= len(base.markers)
-    if at < len(base.facts):
-        return Waiting(base.facts[at])
-    rule, part, pattern = base.wordings[at - len(base.facts)]
-    return Waiting(pattern, rule, part)
+        return Waiting(marker.pattern, marker=marker, at=at)
+    place = at - len(base.markers)
+    if place < len(base.facts):
+        return Waiting(base.facts[place], at=at)
+    rule, part, pattern = base.wordings[place - len(base.facts)]
+    return Waiting(pattern, rule, part, at=at)
 
 
 class Matcher:
@@ -112,12 +113,17 @@ class Matcher:
         self._base = base
         self._anchors = _anchors(base)
 
-    def matches(self, event: Event) -> list[tuple[Waiting, re.Match[str]]]:
-        """The patterns that match the event's message. Where in the start it stands is for the caller to weigh."""
+    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[Waiting, re.Match[str]]]:
+        """The patterns that match the event's message. Where in the start it stands is for the caller to weigh.
+
+        `settled` are places of patterns whose next match would change nothing.
+        """
         found = []
         text = event.text
         simple = not event.context and len(text) <= _WINDOW
         for at in self._anchors.found_in(text):
+            if at in settled:
+                continue
             waiting = _waiting(self._base, at)
             pattern = waiting.pattern
             if (pattern.level and event.level not in pattern.level) or (pattern.frames and not event.frames):

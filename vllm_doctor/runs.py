@@ -26,6 +26,7 @@ class Run:
         self.facts = facts
         self.releases = releases
         self.hits: dict[str, Hits] = {}
+        self.settled: set[int] = set()  # the patterns that a rule asks for, or must not see, and that were seen
         self.phase = ""
         self.status = ""
         self.serving_line = 0
