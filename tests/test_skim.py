@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,38 @@ def test_no_report_changes(log: Path, read_whole) -> None:
     first, size = ((3, 700), (3, 1 << 18), (len(lines) // 2, 1 << 12))[LOGS.index(log) % 3]
     read_whole(first)
     assert report(data, size) == whole
+
+
+def docker(line: bytes) -> bytes:
+    text = {"log": line.decode(errors="replace"), "stream": "stdout", "time": "2025-11-20T11:42:48.123456789Z"}
+    return json.dumps(text, separators=(",", ":")).encode() + b"\n"
+
+
+def kubectl(line: bytes) -> bytes:
+    return b"2025-11-20T11:42:48.123456789Z " + line
+
+
+@pytest.mark.parametrize("wrap", [docker, kubectl])
+@pytest.mark.parametrize("log", LOGS[::5], ids=lambda path: path.stem)
+def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], bytes], read_whole) -> None:
+    lines = [line for own in log.read_bytes().splitlines(keepends=True) for line in (own, TRAFFIC[0])]
+    data = b"".join(map(wrap, [*TRAFFIC, *TRAFFIC[:1] * 50, *lines, *statistics(300, 1), *TRAFFIC * 20]))
+    read_whole(1 << 60)
+    whole = report(data)
+    read_whole(40)
+    assert report(data, 5000) == whole
+
+
+@pytest.mark.parametrize("wrap", [docker, kubectl])
+def test_healthy_and_statistics_lines_are_known_behind_a_wrapper(wrap: Callable[[bytes], bytes]) -> None:
+    found = scanner(builtin(), serving=True)
+    for sample in SAMPLES:
+        block = b"\n" + wrap(f"{sample}\n".encode()) * 2
+        assert first(found.unhealthy, block) == len(block)
+    line = statistics(1, 1)[0]
+    groups = found.sample_in(wrap(line))
+    assert groups is not None
+    assert groups[:2] == (wrap(line), line.rstrip())
 
 
 @pytest.mark.parametrize("sample", SAMPLES)

@@ -51,7 +51,7 @@ _MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _MAX_STREAMS = 256
-_MAX_ASIDE = 3  # other messages of a process amid its traceback, behind which that is given up
+_MAX_ASIDE = 1  # other messages of a process amid its traceback, behind which that is given up
 _REACH = 200  # lines within which what a process left open goes on
 
 

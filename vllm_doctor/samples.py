@@ -65,9 +65,9 @@ class Samples:
     def take(self, groups: Sequence[bytes], number: int, load: Load) -> bool:
         """Count a statistics line in the load and keep it back; False for a line to be read in full at once.
 
-        `groups` are the line and what `expression` found in it.
+        `groups` are the line as it stands, the server's line in it, what `expression` found there, and nothing.
         """
-        raw, stamp, engine, engines, runs, waits, preempted, usage, hits, _ = groups
+        _, raw, stamp, engine, engines, runs, waits, preempted, usage, hits, _ = groups
         if preempted:
             return False
         running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)

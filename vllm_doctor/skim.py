@@ -22,6 +22,10 @@ from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` does without the extra `fast` where it is installed."""
+# The wrappers behind which those lines are known: a time stamp before each (kubectl, docker), docker's JSON around it.
+_STAMP = r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9](?:\.[0-9]{1,9})?Z "
+_JSON = r'\{"log":"'
+_JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
@@ -178,4 +182,8 @@ def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str, str]:
     others = base.anchors[len(base.markers):]
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
-    return [*readers, *markers, *others], *((base.healthy, expression(base)) if serving else ("", ""))
+    if not serving:
+        return [*readers, *markers, *others], "", ""
+    inside = base.healthy.replace('"', r'\\"')
+    healthy = rf"(?:{_STAMP})?{base.healthy}|{_JSON}{inside}{_JSON_END}"
+    return [*readers, *markers, *others], healthy, rf"(?:{_STAMP}|{_JSON})?({expression(base)})(?:{_JSON_END})?"
