@@ -159,6 +159,11 @@ def test_any_messages_in_any_wrapper_in_any_chunks(name: str, picked: list[str],
     assert lines == [Line(i, text, source) for i, text in enumerate(messages, 1)]
 
 
+def test_an_exception_group_s_bar_behind_gitlab_s_letters_is_no_column_of_compose() -> None:
+    bars = ["    | RuntimeError: boom", "    +------", HEAD, *MESSAGES[:4]]
+    assert read("\n".join(f"01E {text}" for text in bars)) == [Line(i, text) for i, text in enumerate(bars, 1)]
+
+
 @pytest.mark.parametrize("outer", OUTER, ids=ids)
 @pytest.mark.parametrize("inner", INNER, ids=ids)
 def test_one_wrapper_in_another(outer: str, inner: str) -> None:

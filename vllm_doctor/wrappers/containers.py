@@ -11,6 +11,7 @@ from vllm_doctor.wrappers.kubernetes import REPLICA
 from vllm_doctor.wrappers.peeled import Peeled
 
 _COMPOSE = lazy(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
+_NOT_A_NAME = lazy(r"[0-9a-f]{2}[OE]")  # GitLab's stream letters
 _INDEXED = lazy(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
 _CELL = lazy(r"[^%]*[^%\s]?\s\|(?:\s|$)")
 _PM2 = lazy(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
@@ -20,7 +21,7 @@ _SUPERVISOR = lazy(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 def compose(text: str) -> Peeled | None:
     """`web-1  | msg`, swarm `stack_web.1.k3x0q@host    | msg`, foreman `10:00:01 web.1  | msg`."""
     m = _COMPOSE.match(text) if " |" in text else None
-    if m is None or REPLICA.match(m["name"]):  # a pod's name in front of an exception group's bar
+    if m is None or _NOT_A_NAME.fullmatch(m["name"]) or REPLICA.match(m["name"]):  # before a group's bar
         return None
     name, rest = m["name"], text[m.end() :]
     column = len(m["pad"]) >= 2 and not (" |" in rest and _CELL.match(rest))
