@@ -39,7 +39,7 @@ rule_index.rules_folder = lambda: rules
 try:
     main()
 except SystemExit as end:
-    print(end.code, *set(sys.modules) - before, file=sys.stderr)
+    print(int(end.code), *set(sys.modules) - before, file=sys.stderr)
 """
 
 
