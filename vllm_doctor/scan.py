@@ -18,9 +18,6 @@ _CONTROLS = bytes(code for code in (*range(1, 32), 127) if code not in b"\t\n\r\
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _PREFIX = 120  # bytes in which such prefixes stand
 _SAMPLE = 1  # the group of a statistics line
-_SPACES = b" \t\r\f\v"
-
-
 
 Sample = tuple[int, Sequence[bytes]]
 """Where a statistics line begins, and its groups: itself and those of the expression for such lines."""
@@ -113,8 +110,8 @@ class Scanner:
                 begin, stop = match.span(kind)
                 if block[begin] == _BRACKET:
                     theirs = block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
-                else:
-                    theirs = bare or block[begin] in _SPACES
+                else:  # the process may stand behind a wrapper
+                    theirs = bare or block.find(b"(", begin, stop) >= 0
                 if kind == _SAMPLE and not theirs:
                     samples.append((begin, match.groups()))
                 elif theirs or (search(block, begin, stop) and not _is_binary(block[begin:stop])):
