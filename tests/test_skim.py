@@ -248,6 +248,17 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
     assert render(live.finish()) == report(data)
 
 
+@pytest.mark.parametrize(("number", "odd"), [
+    ("50.0%", "5..0%"), ("12.5%", ".%"), ("Running: 3", "Running: " + "9" * 30), ("Waiting: 5", "Waiting: " + "1" * 5000), ("50.0%", "1" * 400 + "%"),
+])
+def test_statistics_with_numbers_that_are_none_change_no_report(number: str, odd: str, read_whole) -> None:
+    data = b"".join(line.replace(number.encode(), odd.encode()) if i % 5 == 0 else line for i, line in enumerate(statistics(500, 2)))
+    read_whole(1 << 60)
+    whole = report(ANSWERED + data)
+    read_whole(3)
+    assert report(ANSWERED + data) == whole
+
+
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:
     """Lines of one state make the same patterns match: that is why a few of them are enough."""
     matcher, samples, states = Matcher(builtin()), Samples(), {}

@@ -22,6 +22,7 @@ _GROUPS = ("stamp", "engine_index", "num_engines", "running_requests", "waiting_
            "kv_cache_usage_percent", "prefix_cache_hit_percent")
 _FIRST = 8
 _LAST = 8
+_MOST = 1e9  # no requests and no percent are more
 _MOST_STATES = 4096
 _PREFIX = r"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d) \[[\w./-]+:\d+\] "
 
@@ -70,8 +71,13 @@ class Samples:
         _, raw, stamp, engine, engines, runs, waits, preempted, usage, hits, _ = groups
         if preempted:
             return False
-        running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)
-        no_hits = hits is not None and not float(hits)
+        try:
+            running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)
+            no_hits = hits is not None and not float(hits)
+        except ValueError:  # 0..2
+            return False
+        if max(running, waiting, percent) > _MOST:
+            return False
         band = 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
         state = engine, engines, running > 0, waiting > 0, hits is None, no_hits, band
         seen = self._states.get(state)
