@@ -129,9 +129,10 @@ class First:
             self.begin = begin
         return False
 
-    def samples(self, found: list[Sample]) -> None:
+    def samples(self, found: list[Sample]) -> bool:
         if found and self.begin is None:
             self.begin = found[0][0]
+        return not found
 
 
 def first(find: Find, block: bytes, start: int = 1) -> int:
@@ -246,6 +247,15 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
         live.feed(data[at:at + 4096])
         live.snapshot()
     assert render(live.finish()) == report(data)
+
+
+def test_a_statistics_line_that_begins_a_traceback_changes_no_report(read_whole) -> None:
+    lines = [line.replace(b", GPU KV", b", KV fetch: Traceback (most recent call last): completed waiting, GPU KV") for line in statistics(3, 3)]
+    data = ANSWERED * 3 + b"".join(line + b"(APIServer pid=17)   a line of code\n(APIServer pid=17) Odd: 3\n" + ANSWERED for line in lines)
+    read_whole(1 << 60)
+    whole = report(data)
+    read_whole(2)
+    assert report(data) == whole
 
 
 @pytest.mark.parametrize(("number", "odd"), [

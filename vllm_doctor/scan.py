@@ -29,8 +29,8 @@ class Taker(Protocol):
     def line(self, begin: int, stop: int, alone: bool) -> bool:
         """A line with its end; `alone`: it is no part of what came before. Whether to go on."""
 
-    def samples(self, found: list[Sample]) -> None:
-        """Statistics lines that are no part of what came before, and that stand before the next line given."""
+    def samples(self, found: list[Sample]) -> bool:
+        """Statistics lines that are no part of what came before, all up to the next line. Whether to go on."""
 
 
 Find = Callable[[bytes, int, int, Taker], bool]
@@ -89,13 +89,12 @@ class Scanner:
                 break
             begin, stop = match.span(kind)
             if search(block, begin, stop) and not _is_binary(block[begin:stop]):
-                if samples:
-                    taker.samples(samples)
-                    samples = []
+                if samples and not taker.samples(samples):
+                    return False
+                samples = []
                 if not taker.line(begin, stop, True):
                     return False
-        taker.samples(samples)
-        return True
+        return taker.samples(samples)
 
     def telling_or(self, starts: tuple[bytes, ...], *, bare: bool) -> Find:
         """What finds these, and the lines of processes: those that begin so, or without a process."""
@@ -115,12 +114,12 @@ class Scanner:
                 if kind == _SAMPLE and not theirs:
                     samples.append((begin, match.groups()))
                 elif theirs or (search(block, begin, stop) and not _is_binary(block[begin:stop])):
-                    taker.samples(samples)
+                    if samples and not taker.samples(samples):
+                        return False
                     samples = []
                     if not taker.line(begin, stop, not theirs):
                         return False
-            taker.samples(samples)
-            return True
+            return taker.samples(samples)
 
         return find
 
@@ -140,12 +139,12 @@ class Scanner:
             if match.lastindex == _SAMPLE:
                 samples.append((begin, match.groups()))
             elif not _is_binary(block[begin:start]):
-                taker.samples(samples)
+                if samples and not taker.samples(samples):
+                    return False
                 samples = []
                 if not taker.line(begin, start, True):
                     return False
-        taker.samples(samples)
-        return True
+        return taker.samples(samples)
 
 
 class FastScanner(Scanner):

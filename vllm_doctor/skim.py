@@ -137,7 +137,7 @@ class _Taker:
         self.lines += 1
         return self._reader.find() is self._find
 
-    def samples(self, found: list[Sample]) -> None:
+    def samples(self, found: list[Sample]) -> bool:
         count, at, lines, sample = self._block.count, self._at, 0, self._reader.sampler()
         for begin, groups in found:
             lines += count(b"\n", at, begin)
@@ -147,7 +147,10 @@ class _Taker:
                 self._reader.read(groups[0])
                 self._at = at = begin + len(groups[0])
                 self.lines += 1
+                if self._reader.find() is not self._find:
+                    return False
                 lines, sample = 0, self._reader.sampler()
+        return True
 
     def _pass_over(self, end: int) -> None:
         if self._at < end:
