@@ -249,13 +249,15 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
     assert render(live.finish()) == report(data)
 
 
-def test_a_statistics_line_that_begins_a_traceback_changes_no_report(read_whole) -> None:
-    lines = [line.replace(b", GPU KV", b", KV fetch: Traceback (most recent call last): completed waiting, GPU KV") for line in statistics(3, 3)]
-    data = ANSWERED * 3 + b"".join(line + b"(APIServer pid=17)   a line of code\n(APIServer pid=17) Odd: 3\n" + ANSWERED for line in lines)
-    read_whole(1 << 60)
-    whole = report(data)
-    read_whole(2)
-    assert report(data) == whole
+def test_statistics_lines_are_no_longer_read_in_one_go_when_things_change(read_whole) -> None:
+    read_whole(1)
+    read: list[bytes] = []
+    quiet = scanner(builtin(), serving=True).telling
+    reader = Reader(lambda: None if read else quiet, lambda line, alone: False, lambda: lambda groups, lines: False, read.append,
+                    lambda lines, size: None)
+    lines = statistics(3, 3)
+    assert list(Skimmer(reader).pieces(ANSWERED + b"".join(lines))) == [ANSWERED, *lines[1:]]
+    assert read == lines[:1]
 
 
 @pytest.mark.parametrize(("number", "odd"), [
