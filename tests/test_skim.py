@@ -220,6 +220,34 @@ STATS = ("(APIServer pid=17) INFO 11-05 {:02}:{:02}:{:02} [loggers.py:122] Engin
          "Prefix cache hit rate: {:.1f}%\n")
 
 
+STATS_0_8_0 = ("INFO 03-05 {:02}:{:02}:{:02} loggers.py:80] Avg prompt throughput: {:.1f} tokens/s, Avg generation throughput: {:.1f} tokens/s, "
+               "Running: {} reqs, Waiting: {} reqs, GPU KV cache usage: {:.1f}%, Prefix cache hit rate: {:.1f}%\n")
+STATS_V0 = ("INFO 06-03 {:02}:{:02}:{:02} metrics.py:486] Avg prompt throughput: {:.1f} tokens/s, Avg generation throughput: {:.1f} tokens/s, "
+            "Running: {} reqs, Swapped: {} reqs, Pending: {} reqs, GPU KV cache usage: {:.1f}%, CPU KV cache usage: {:.1f}%.\n")
+
+
+def statistics_before_0_8_3(form: str, count: int, seed: int) -> list[bytes]:
+    """Older wordings of the same."""
+    chance = random.Random(seed)
+    lines = []
+    for i in range(count):
+        counts = [chance.choice([0, 3, 168]), *[chance.choice([0, 0, 0, 2])] * (form == STATS_V0), chance.choice([0, 0, 5, 212])]
+        shares = chance.choice([0.0, 4.9, 5.0, 50.0, 89.9, 90.0, 100.0]), chance.choice([0.0, 12.5])
+        lines.append(form.format(i // 360 % 24, i // 6 % 60, i % 6 * 10, chance.random() * 99, chance.random() * 999, *counts, *shares).encode())
+    return lines
+
+
+@pytest.mark.parametrize("form", [STATS_0_8_0, STATS_V0], ids=["0.8.0", "V0"])
+def test_older_statistics_lines_kept_back_change_no_report(form: str, read_whole) -> None:
+    lines = statistics_before_0_8_3(form, 700, 4)
+    assert all(scanner(builtin(), serving=True).sample_in(line) for line in lines)
+    data = ANSWERED * 9 + b"".join(line + ANSWERED * 3 for line in lines)
+    read_whole(1 << 60)
+    whole = report(data)
+    read_whole(5)
+    assert report(data) == whole
+
+
 def statistics(count: int, seed: int) -> list[bytes]:
     chance = random.Random(seed)
     lines = []
@@ -273,9 +301,10 @@ def test_statistics_with_numbers_that_are_none_change_no_report(number: str, odd
 
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:
     """Lines of one state make the same patterns match: that is why a few of them are enough."""
-    matcher, samples, states = Matcher(builtin()), Samples(), {}
+    matcher, samples, states = Matcher(builtin()), Samples(builtin()), {}
     sample_in = scanner(builtin(), serving=True).sample_in
-    for line in statistics(900, 7):
+    older = [line for form in (STATS_0_8_0, STATS_V0) for line in statistics_before_0_8_3(form, 400, 8) if b"Swapped: 2" not in line]
+    for line in [*statistics(900, 7), *older]:
         samples.take(sample_in(line), 1, Load())
         event = EventReader().alone(Line(1, line.decode().rstrip()))
         found = frozenset((waiting.rule, waiting.pattern.id) for waiting, _ in matcher.matches(event))

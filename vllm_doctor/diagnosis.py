@@ -100,7 +100,7 @@ class Diagnosis:
     def _new_run(self, number: int) -> Run:
         version = self.options.vllm_version
         releases = Releases.of(version) if version else Releases.every()
-        run = Run(number, Samples(), FactStore(self.base.names), releases)
+        run = Run(number, Samples(self.base), FactStore(self.base.names), releases)
         if version:
             run.facts.add("vllm_version", version, 0)
         return run

@@ -6,25 +6,29 @@ last are read in full, as many as a report keeps; of those between only the load
 
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
-import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from vllm_doctor.errors import RuleError
 from vllm_doctor.load import Load
+from vllm_doctor.patterns import lazy
 from vllm_doctor.rules import RuleBase
 
-WORDING = "stats-v1"
-"""The wording of a fact (`rules/facts/runtime.yaml`) whose lines are meant."""
-_GROUPS = ("stamp", "engine_index", "num_engines", "running_requests", "waiting_requests", "preemptions",
-           "kv_cache_usage_percent", "prefix_cache_hit_percent")
+WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
+"""The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""
+_FIELDS = ("engine_index", "num_engines", "running_requests", "waiting_requests", "kv_cache_usage_percent",
+           "prefix_cache_hit_percent")
+_RARE = ("preemptions", "swapped_requests")  # a line that counts some is read in full
+_RAW, _STAMP, _BEFORE = 1, 2, 3  # the places of the line, of its time, of the first group of a wording
+_NONE = -1  # the place of a group that matches no such line
 _FIRST = 8
 _LAST = 8
 _MOST = 1e9  # no requests and no percent are more
 _MOST_STATES = 4096
-_PREFIX = r"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d) \[[\w./-]+:\d+\] "
+_GROUP = lazy(r"\(\?P<(\w+)>")
+_PREFIX = r"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]+:\d+\] "
 
 
 class Kept(NamedTuple):
@@ -46,21 +50,36 @@ class _State:
         self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST)
 
 
+class Expression(NamedTuple):
+    """Matches such a line with vLLM's prefix. `layouts` tell for each wording where its groups stand.
+
+    A layout is the place of a group that only this wording has, and what takes the fields out of all groups.
+    """
+
+    regex: str
+    layouts: Sequence[tuple[int, Callable[[Sequence[bytes]], Any]]]
+
+
 @lru_cache(maxsize=4)
-def expression(base: RuleBase) -> str:
-    """Matches such a line with vLLM's prefix. Its groups are what `Samples.take` reads, in the order of _GROUPS."""
-    pattern = next(wording.regex for wording in base.facts if wording.id == WORDING)
-    names = re.findall(r"\(\?P<(\w+)>", pattern)
-    if ["stamp", *(name for name in names if name in _GROUPS)] != [*_GROUPS]:
-        raise RuleError(f"`{WORDING}` must name in this order: {', '.join(_GROUPS[1:])}")
-    groups = re.sub(r"\(\?P<(\w+)>", lambda group: "(" if group[1] in _GROUPS else "(?:", pattern)
-    return rf"{_PREFIX}(?:{groups})"
+def expression(base: RuleBase) -> Expression:
+    """The expression for the wordings of a rule base."""
+    patterns = {wording.id: wording.regex for wording in base.facts if wording.id in WORDINGS}
+    regexes, layouts, at = [], [], _BEFORE
+    for wording in WORDINGS:
+        names = [name for name in _GROUP.findall(patterns[wording]) if name in {*_FIELDS, *_RARE}]
+        regexes.append(_GROUP.sub(lambda group: "(" if group[1] in {*_FIELDS, *_RARE} else "(?:", patterns[wording]))
+        places = {name: at + place for place, name in enumerate(names)}
+        rare = next((places[name] for name in _RARE if name in places), _NONE)
+        layouts.append((places["running_requests"], itemgetter(rare, *(places.get(name, _NONE) for name in _FIELDS))))
+        at += len(names)
+    return Expression(rf"{_PREFIX}(?:{'|'.join(regexes)})\.?", layouts)
 
 
 class Samples:
     """The statistics lines of one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: RuleBase) -> None:
+        self._layouts = expression(base).layouts
         self._states: dict[tuple[Any, ...], _State] = {}
 
     def take(self, groups: Sequence[bytes], number: int, load: Load) -> bool:
@@ -68,8 +87,9 @@ class Samples:
 
         `groups` are the line as it stands, the server's line in it, what `expression` found there, and nothing.
         """
-        _, raw, stamp, engine, engines, runs, waits, preempted, usage, hits, _ = groups
-        if preempted:
+        only, fields = next(layout for layout in self._layouts if groups[layout[0]] is not None)
+        rare, engine, engines, runs, waits, usage, hits = fields(groups)
+        if rare and rare.strip(b"0"):
             return False
         try:
             running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)
@@ -79,7 +99,7 @@ class Samples:
         if max(running, waiting, percent) > _MOST:
             return False
         band = 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
-        state = engine, engines, running > 0, waiting > 0, hits is None, no_hits, band
+        state = only, engine, engines, running > 0, waiting > 0, hits is None, no_hits, band
         seen = self._states.get(state)
         if seen is None:
             if len(self._states) >= _MOST_STATES:
@@ -88,8 +108,8 @@ class Samples:
         seen.lines += 1
         if seen.lines <= _FIRST:
             return False
-        load.count(running, waiting, max(percent, 0.0), int(engine or 0), no_hits, number, stamp)
-        seen.last.append((number, raw))
+        load.count(running, waiting, max(percent, 0.0), int(engine or 0), no_hits, number, groups[_STAMP])
+        seen.last.append((number, groups[_RAW]))
         return True
 
     def rest(self) -> list[Kept]:

@@ -189,4 +189,4 @@ def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str, str]:
         return [*readers, *markers, *others], "", ""
     inside = base.healthy.replace('"', r'\\"')
     healthy = rf"(?:{_STAMP})?{base.healthy}|{_JSON}{inside}{_JSON_END}"
-    return [*readers, *markers, *others], healthy, rf"(?:{_STAMP}|{_JSON})?({expression(base)})(?:{_JSON_END})?"
+    return [*readers, *markers, *others], healthy, rf"(?:{_STAMP}|{_JSON})?({expression(base).regex})(?:{_JSON_END})?"
