@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from vllm_doctor.match import Matcher
 from vllm_doctor.report.to_json import render
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.samples import Samples
-from vllm_doctor.scan import FastScanner, Find, Sample, Scanner
+from vllm_doctor.scan import FastScanner, Find, Scanner
 from vllm_doctor.skim import Reader, Skimmer, finder, scanner, words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,22 +123,23 @@ class First:
 
     def __init__(self) -> None:
         self.begin: int | None = None
+        self.stopped = False
 
     def line(self, begin: int, stop: int, alone: bool) -> bool:
         if self.begin is None:
             self.begin = begin
+        self.stopped = True
         return False
 
-    def samples(self, found: list[Sample]) -> bool:
-        if found and self.begin is None:
-            self.begin = found[0][0]
-        return not found
+    def sample(self, begin: int, groups: Sequence[bytes]) -> None:
+        if self.begin is None:
+            self.begin = begin
 
 
 def first(find: Find, block: bytes, start: int = 1) -> int:
     """Where the first line begins that is found; the end where none is."""
     taker = First()
-    find(block, start, len(block), taker)
+    assert find(block, start, len(block), taker) is not taker.stopped
     return len(block) if taker.begin is None else taker.begin
 
 

@@ -140,12 +140,10 @@ class Diagnosis:
 
     def _passes_by(self, data: bytes) -> bool:
         """Whether a line of a process that prints more than one line is a message apart. Then it is noted as that."""
-        number = self._lines.line_count + self._skipped_lines + 1
-        if not self._finder.at_rest or self._run_begins or not self._events.is_apart(data):
+        key = self._events.apart(data) if self._finder.at_rest and not self._run_begins else ""
+        if not key or any_of(_STRUCTURE).search(data.decode(errors="replace")):
             return False
-        if any_of(_STRUCTURE).search(data.decode(errors="replace")):
-            return False
-        self._events.pass_by(number, data)
+        self._events.pass_by(self._lines.line_count + self._skipped_lines + 1, key)
         return True
 
     def _read_telling(self, data: bytes, *, serves: bool, alone: bool) -> bool:

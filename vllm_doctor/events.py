@@ -128,16 +128,16 @@ class EventReader:
         keys = [key.split("\0") for key in self._open]
         return None if any(source for source, _ in keys) else tuple(process for _, process in keys)
 
-    def is_apart(self, data: bytes) -> bool:
-        """Whether a line is a record that is no part of a traceback which its process prints."""
+    def apart(self, data: bytes) -> str:
+        """The key of the process, for a record that is no part of a traceback which it prints; "" for another line."""
         record = _RECORD_APART.match(data)
-        stream = self._streams.get(_key_of(record)) if record else None
-        return record is not None and not (stream and stream.inside and stream.level == "INFO")
+        key = "\0" + (record[1] or b"").decode() if record else ""
+        stream = self._streams.get(key)
+        return "" if stream and stream.inside and stream.level == "INFO" else key
 
-    def pass_by(self, number: int, data: bytes) -> None:
+    def pass_by(self, number: int, key: str) -> None:
         """Note such a record, but for its message."""
-        record = _RECORD_APART.match(data)
-        stream = self._streams.get(key := _key_of(record)) if record else None
+        stream = self._streams.get(key)
         if stream is not None:
             stream.pass_by()
             self._note(key, stream, number)
@@ -279,11 +279,6 @@ class EventReader:
         if name in {"Worker", "VllmWorker"}:
             return 0
         return self._ranks.setdefault(name, len(self._ranks))
-
-
-def _key_of(record: re.Match[bytes]) -> str:
-    """The key of the process that printed a record."""
-    return "\0" + (record[1] or b"").decode()
 
 
 def _begins_message(message: str) -> bool:

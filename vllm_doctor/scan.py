@@ -19,9 +19,6 @@ _BRACKET = ord("(")  # the prefix of a process begins with it
 _PREFIX = 120  # bytes in which such prefixes stand
 _SAMPLE = 1  # the group of a statistics line
 
-Sample = tuple[int, Sequence[bytes]]
-"""Where a statistics line begins, and its groups: itself and those of the expression for such lines."""
-
 
 class Taker(Protocol):
     """Gets what is found in a block."""
@@ -29,8 +26,8 @@ class Taker(Protocol):
     def line(self, begin: int, stop: int, alone: bool) -> bool:
         """A line with its end; `alone`: it is no part of what came before. Whether to go on."""
 
-    def samples(self, found: list[Sample]) -> bool:
-        """Statistics lines that are no part of what came before, all up to the next line. Whether to go on."""
+    def sample(self, begin: int, groups: Sequence[bytes]) -> None:
+        """A statistics line that is no part of what came before: where it begins, and the groups of `Scanner`."""
 
 
 Find = Callable[[bytes, int, int, Taker], bool]
@@ -57,13 +54,8 @@ class Scanner:
                                    rf"(?:({sample or '(?!)'}[ \r]*\n)|([^\n]*\n)|\Z)").encode("latin-1"))
 
     def unhealthy(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
-        """Finds the lines that are not known as healthy."""
-        for match in self._next.finditer(block, start, end):
-            if match.lastindex is None:
-                return True
-            if not taker.line(*match.span(match.lastindex), False):
-                return False
-        return True
+        """Finds the lines that are not known as healthy, none of them alone."""
+        return self._unknown(block, start, end, taker, lambda _block, _begin, _stop: True)
 
     def tells(self, line: bytes) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
@@ -71,80 +63,61 @@ class Scanner:
 
     def telling(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
         """Finds the lines worth reading."""
+        if self._skips:
+            return self._unknown(block, start, end, taker)
         search = self._telling.search
-        if not self._skips:
 
-            def find(at: int) -> int:
-                found = search(block, at, end)
-                return found.start() if found else -1
+        def find(at: int) -> int:
+            found = search(block, at, end)
+            return found.start() if found else -1
 
-            return self._hits(block, start, end, taker, find)
-        samples: list[Sample] = []
-        for match in self._next.finditer(block, start, end):
-            kind = match.lastindex
-            if kind == _SAMPLE:
-                samples.append((match.start(_SAMPLE), match.groups()))
-                continue
-            if kind is None:
-                break
-            begin, stop = match.span(kind)
-            if search(block, begin, stop) and not _is_binary(block[begin:stop]):
-                if samples and not taker.samples(samples):
-                    return False
-                samples = []
-                if not taker.line(begin, stop, True):
-                    return False
-        return taker.samples(samples)
+        return self._hits(block, start, end, taker, find)
 
     def telling_or(self, starts: tuple[bytes, ...], *, bare: bool) -> Find:
         """What finds these, and the lines of processes: those that begin so, or without a process."""
-        search = self._telling.search
 
-        def find(block: bytes, start: int, end: int, taker: Taker) -> bool:
-            samples: list[Sample] = []
-            for match in self._next.finditer(block, start, end):
-                kind = match.lastindex
-                if kind is None:
-                    break
-                begin, stop = match.span(kind)
-                if block[begin] == _BRACKET:
-                    theirs = block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
-                else:  # the process may stand behind a wrapper
-                    theirs = bare or block.find(b"(", begin, stop) >= 0
-                if kind == _SAMPLE and not theirs:
-                    samples.append((begin, match.groups()))
-                elif theirs or (search(block, begin, stop) and not _is_binary(block[begin:stop])):
-                    if samples and not taker.samples(samples):
-                        return False
-                    samples = []
-                    if not taker.line(begin, stop, not theirs):
-                        return False
-            return taker.samples(samples)
+        def theirs(block: bytes, begin: int, stop: int) -> bool:
+            if block[begin] == _BRACKET:
+                return block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
+            return bare or block.find(b"(", begin, stop) >= 0  # the process may stand behind a wrapper
 
-        return find
+        return lambda block, start, end, taker: self._unknown(block, start, end, taker, theirs)
 
     def sample_in(self, line: bytes) -> Sequence[bytes] | None:
         """What a statistics line tells, as `Taker.sample` gets it; None for another line."""
         match = self._next.match(line)
         return match.groups() if match and match.lastindex == _SAMPLE and not match.start(_SAMPLE) else None
 
+    def _unknown(self, block: bytes, start: int, end: int, taker: Taker,
+                 theirs: Callable[[bytes, int, int], bool] | None = None) -> bool:
+        """Gives the lines that are not known as healthy: those that are `theirs`, of the others those that tell."""
+        search = self._telling.search
+        for match in self._next.finditer(block, start, end):
+            kind = match.lastindex
+            if kind is None:
+                return True
+            begin, stop = match.span(kind)
+            awaited = theirs is not None and theirs(block, begin, stop)
+            if kind == _SAMPLE and not awaited:
+                taker.sample(begin, match.groups())
+                continue
+            found = awaited or (search(block, begin, stop) and not _is_binary(block[begin:stop]))
+            if found and not taker.line(begin, stop, not awaited):
+                return False
+        return True
+
     def _hits(self, block: bytes, start: int, end: int, taker: Taker, find: Callable[[int], int]) -> bool:
         """Gives the lines that count and hold what `find` finds at or behind a place (-1: nothing)."""
-        samples: list[Sample] = []
         while start < end and (found := find(start)) >= 0:
             begin, start = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found) + 1
             match = self._next.match(block, begin, start)
             if match is None or match.lastindex is None:
                 continue  # a healthy line
             if match.lastindex == _SAMPLE:
-                samples.append((begin, match.groups()))
-            elif not _is_binary(block[begin:start]):
-                if samples and not taker.samples(samples):
-                    return False
-                samples = []
-                if not taker.line(begin, start, True):
-                    return False
-        return taker.samples(samples)
+                taker.sample(begin, match.groups())
+            elif not _is_binary(block[begin:start]) and not taker.line(begin, start, True):
+                return False
+        return True
 
 
 class FastScanner(Scanner):

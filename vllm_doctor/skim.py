@@ -17,7 +17,7 @@ from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.samples import expression
-from vllm_doctor.scan import FastScanner, Find, Sample, Scanner
+from vllm_doctor.scan import FastScanner, Find, Scanner
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
@@ -109,6 +109,7 @@ class _Taker:
         self._block = block
         self._find: Find | None = None
         self._refused = False
+        self._samples: list[tuple[int, Sequence[bytes]]] = []  # not yet read: many are read in one go
 
     def search(self, end: int) -> bool:
         """Whether there is a line to be given out. Those before it are dealt with."""
@@ -117,7 +118,8 @@ class _Taker:
             if self._find is None:
                 return True
             if self._find(self._block, self._at, end, self):
-                self._pass_over(end)
+                if self._read_samples():
+                    self._pass_over(end)
             elif self._refused:
                 return True
         return False
@@ -129,6 +131,8 @@ class _Taker:
         return self._block[start:self._at]
 
     def line(self, begin: int, stop: int, alone: bool) -> bool:
+        if self._samples and not self._read_samples():
+            return False
         self._pass_over(begin)
         self._refused = not self._reader.alone(self._block[begin:stop], alone)
         if self._refused:
@@ -137,7 +141,12 @@ class _Taker:
         self.lines += 1
         return self._reader.find() is self._find
 
-    def samples(self, found: list[Sample]) -> bool:
+    def sample(self, begin: int, groups: Sequence[bytes]) -> None:
+        self._samples.append((begin, groups))
+
+    def _read_samples(self) -> bool:
+        """Read the statistics lines so far. False when one changed how the lines behind it are read."""
+        found, self._samples = self._samples, []
         count, at, lines, sample = self._block.count, self._at, 0, self._reader.sampler()
         for begin, groups in found:
             lines += count(b"\n", at, begin)
