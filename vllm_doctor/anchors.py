@@ -14,6 +14,7 @@ from vllm_doctor.windows import PATIENCE, Trie, windows
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")
 _DIGITS = lazy(r"\d+")
+_ID_EDGES = lazy(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")  # of an anchor, what may be a part of an id
 _HEAD = 4  # characters of an anchor by which it is looked up
 _KEPT = 4096  # texts remembered, their digits aside
 _LONG = 1024  # characters of a text that is not remembered
@@ -36,6 +37,7 @@ class Anchors:
         self._by_window: dict[str, list[str]] = {}
         self._always: list[str] = []
         self._order: dict[str, int] = {}
+        self._cores: dict[str, str] = {}  # of each anchor, what stands in every text of a shape that may hold it
         self._remembered: dict[str, tuple[str, ...]] = {}
 
     def add(self, anchor: str, key: Any) -> None:
@@ -65,6 +67,13 @@ class Anchors:
                     self._remembered.clear()
                 self._remembered[shape] = anchors
         return [key for anchor in anchors if anchor in text for key in self._keys[anchor]]
+
+    def possible_in(self, text: str) -> list[Any]:
+        """The keys whose anchor may stand in a text that differs from `text` in digits and long ids alone."""
+        if len(self._cores) < len(self._keys):
+            self._cores = {anchor: _ID_EDGES.sub("", anchor).translate(_NO_DIGITS) for anchor in self._keys}
+        shape = text.translate(_NO_DIGITS)
+        return [key for anchor, core in self._cores.items() if core in shape for key in self._keys[anchor]]
 
     def _plainly(self, text: str) -> list[Any]:
         """As `found_in`: of the anchors whose first characters stand in the text, those that do."""

@@ -24,6 +24,7 @@ from vllm_doctor.notes import Reading, is_omission, notes, recognised
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
 from vllm_doctor.releases import Releases
+from vllm_doctor.repeats import Plan, Repeats, plan
 from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
@@ -36,8 +37,6 @@ from vllm_doctor.windows import any_of
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
-_KEEP_LINES = 4096
-_SHORT = 512  # bytes of a line that is kept
 _CHUNK = 1 << 18
 
 
@@ -63,7 +62,6 @@ class Diagnosis:
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self.run_count = 1
         self._finished = False
-        self._told_nothing: set[bytes] = set()  # lines that stood alone; in a storm of messages they come again
         self._quiet: Find | None = None  # what `_find` answers as long as no line is awaited
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
@@ -100,7 +98,8 @@ class Diagnosis:
     def _new_run(self, number: int) -> Run:
         version = self.options.vllm_version
         releases = Releases.of(version) if version else Releases.every()
-        run = Run(number, Samples(self.base), FactStore(self.base.names), releases)
+        facts = FactStore(self.base.names)
+        run = Run(number, Samples(self.base), Repeats(self._plan, facts), facts, releases)
         if version:
             run.facts.add("vllm_version", version, 0)
         return run
@@ -131,7 +130,7 @@ class Diagnosis:
         serves = self.runs[-1].serves
         if not (alone or self._passes_by(data)):
             return False
-        if data not in self._told_nothing and not self._read_telling(data, serves=serves, alone=alone):
+        if not (serves and self._repeats(data)) and not self._read_telling(data, serves=serves, alone=alone):
             return False
         self._lines.skip(1, len(data))
         if self.runs[-1].serves != serves:
@@ -157,14 +156,21 @@ class Diagnosis:
         text = self._lines.plain_line(data)
         if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
             return False
-        event = self._events.alone(Line(self._lines.line_count + self._skipped_lines + 1, text))
-        news = run.news
-        self._event(run, event, text)
-        if run.news == news and event.level and len(data) < _SHORT:
-            if len(self._told_nothing) >= _KEEP_LINES:
-                self._told_nothing.clear()
-            self._told_nothing.add(data)
+        self._event(run, self._events.alone(Line(self._lines.line_count + self._skipped_lines + 1, text)), text)
         return True
+
+    def _repeats(self, data: bytes) -> bool:
+        """Whether a line is one of many of its shape, of which no more need be read now."""
+        run = self.runs[-1]
+        run.news += 1
+        return run.repeats.take(data, self._lines.line_count + self._skipped_lines + 1)
+
+    def _plan(self, data: bytes) -> Plan | None:
+        """How lines like this one, which stands alone, are read in short."""
+        text = self._lines.plain_line(data)
+        if text is None or any_of(_STRUCTURE).search(text):
+            return None
+        return plan(text, self._events.alone(Line(0, text)), self._matcher, self.base.names)
 
     def _sampler(self) -> Callable[[Sequence[bytes], int], bool]:
         """What reads statistics lines in short, so many lines behind the next one."""
@@ -202,16 +208,15 @@ class Diagnosis:
         held = any(anchor in text for anchor in self.base.healthy_anchors)
         return held and compiled(self.base.healthy).fullmatch(text) is not None
 
-    def _read_samples(self) -> None:
-        """Read the statistics lines in full that were kept back."""
+    def _read_kept(self) -> None:
+        """Read the lines in full that were kept back."""
         run = self.runs[-1]
-        for number, raw, times in run.samples.rest():
+        for number, raw, times in sorted((*run.samples.rest(), *run.repeats.rest())):
             text = raw.decode().rstrip()
             self._event(run, self._events.alone(Line(number, text)), text, sampled=times)
 
     def _next_run(self, event: Event) -> Run:
-        self._read_samples()
-        self._told_nothing.clear()
+        self._read_kept()
         self.runs[-1].command = self._finder.command
         self._run_begins = True
         run = self._new_run(event.run)
@@ -326,7 +331,7 @@ class Diagnosis:
 
     def case(self, run: Run | None = None) -> Case:
         """A run (by default the one the report is about) with what the user told, as it stands now."""
-        self._read_samples()
+        self._read_kept()
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._finder.command if run is self.runs[-1] else None)
         return Case(run, self.base, self.options, typed)

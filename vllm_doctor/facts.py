@@ -139,6 +139,12 @@ class FactStore:
             add_last(seen.last, fact, _KEEP)
         return fact
 
+    def exceeds(self, name: str, raw: Any) -> bool:
+        """Whether a value is beyond all so far of a fact whose largest or smallest one counts."""
+        definition, seen = self._names[name], self._seen.get(name)
+        value = convert(definition.type, raw)
+        return value is not None and (seen is None or _merge(definition.merge, seen.value, value) != seen.value)
+
     def get(self, name: str) -> Any:
         """The merged value, or None."""
         seen = self._seen.get(name)

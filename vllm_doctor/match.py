@@ -140,6 +140,13 @@ class Matcher:
         return found
 
 
+    def possible(self, event: Event) -> list[Waiting]:
+        """The patterns that may match a message which differs from the event's in digits and long ids alone."""
+        waiting = [_waiting(self._base, at) for at in self._anchors.possible_in(event.text)]
+        return [one for one in waiting
+                if not (one.pattern.level and event.level not in one.pattern.level) and not one.pattern.frames]
+
+
 def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
     """Search the pattern in a message; of a very long one, in a window around the anchor.
 

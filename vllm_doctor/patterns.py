@@ -26,4 +26,4 @@ def lazy(regex: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 
 def portable(regex: str) -> str:
     """The expression for this Python: before 3.11 a repeat cannot be told to keep what it took (`++`)."""
-    return regex if sys.version_info >= (3, 11) else re.sub(r"(?<=[^\\][+*}])\+", "", regex)
+    return regex if sys.version_info >= (3, 11) else re.sub(r"(?<=[^\\][+*?}])\+", "", regex)

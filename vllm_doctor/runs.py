@@ -11,6 +11,7 @@ from vllm_doctor.load import Load
 from vllm_doctor.match import Hits
 from vllm_doctor.phases import ORDER
 from vllm_doctor.releases import Releases
+from vllm_doctor.repeats import Repeats
 from vllm_doctor.samples import Samples
 
 _BLOCK_LINES = 60
@@ -20,9 +21,10 @@ _OMISSIONS = 5
 class Run:
     """What was read of one start. `serving_line` is where it began to serve; `block` is its first traceback."""
 
-    def __init__(self, number: int, samples: Samples, facts: FactStore, releases: Releases) -> None:
+    def __init__(self, number: int, samples: Samples, repeats: Repeats, facts: FactStore, releases: Releases) -> None:
         self.number = number
         self.samples = samples
+        self.repeats = repeats
         self.facts = facts
         self.releases = releases
         self.hits: dict[str, Hits] = {}

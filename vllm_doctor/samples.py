@@ -6,7 +6,6 @@ last are read in full, as many as a report keeps; of those between only the load
 
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.load import Load
 from vllm_doctor.patterns import lazy
 from vllm_doctor.rules import RuleBase
+from vllm_doctor.series import FIRST, Kept, Series
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 """The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""
@@ -23,31 +23,13 @@ _FIELDS = ("engine_index", "num_engines", "running_requests", "waiting_requests"
 _RARE = ("preemptions", "swapped_requests")  # a line that counts some is read in full
 _RAW, _STAMP, _BEFORE = 1, 2, 3  # the places of the line, of its time, of the first group of a wording
 _NONE = -1  # the place of a group that matches no such line
-_FIRST = 8
-_LAST = 8
 _MOST = 1e9  # no requests and no percent are more
 _MOST_STATES = 4096
 _GROUP = lazy(r"\(\?P<(\w+)>")
-_PREFIX = r"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]+:\d+\] "
-
-
-class Kept(NamedTuple):
-    """A line still to be read in full; `times` counts it and those it stands for."""
-
-    number: int
-    raw: bytes
-    times: int
-
-
-class _State:
-    """The lines of one state: how many came, how many of them were given out or stand for others, the last ones."""
-
-    __slots__ = ("given", "last", "lines")
-
-    def __init__(self) -> None:
-        self.lines = 0
-        self.given = _FIRST
-        self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST)
+_PREFIX = (r"(?:\([!-~]++ pid=[0-9]++\) )?+INFO (?:[0-9]{4}-)?+([0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9]) "
+           r"\[?[!-Z^-~]++\] ")
+# What the wordings say in ways that are slower on bytes: they are tried on many lines of a long log.
+_QUICKER = ((r"[\d.]+", "[0-9.]++"), (r"\d", "[0-9]"), ("[0-9]+)", "[0-9]++)"), (")?(", ")?+("))
 
 
 class Expression(NamedTuple):
@@ -68,6 +50,8 @@ def expression(base: RuleBase) -> Expression:
     for wording in WORDINGS:
         names = [name for name in _GROUP.findall(patterns[wording]) if name in {*_FIELDS, *_RARE}]
         regexes.append(_GROUP.sub(lambda group: "(" if group[1] in {*_FIELDS, *_RARE} else "(?:", patterns[wording]))
+        for slow, quick in _QUICKER:
+            regexes[-1] = regexes[-1].replace(slow, quick)
         places = {name: at + place for place, name in enumerate(names)}
         rare = next((places[name] for name in _RARE if name in places), _NONE)
         layouts.append((places["running_requests"], itemgetter(rare, *(places.get(name, _NONE) for name in _FIELDS))))
@@ -80,7 +64,7 @@ class Samples:
 
     def __init__(self, base: RuleBase) -> None:
         self._layouts = expression(base).layouts
-        self._states: dict[tuple[Any, ...], _State] = {}
+        self._states: dict[tuple[Any, ...], Series] = {}
 
     def take(self, groups: Sequence[bytes], number: int, load: Load) -> bool:
         """Count a statistics line in the load and keep it back; False for a line to be read in full at once.
@@ -104,22 +88,14 @@ class Samples:
         if seen is None:
             if len(self._states) >= _MOST_STATES:
                 return False
-            seen = self._states[state] = _State()
+            seen = self._states[state] = Series()
         seen.lines += 1
-        if seen.lines <= _FIRST:
+        if seen.lines <= FIRST:
             return False
         load.count(running, waiting, max(percent, 0.0), int(engine or 0), no_hits, number, groups[_STAMP])
-        seen.last.append((number, groups[_RAW]))
+        seen.keep(number, groups[_RAW])
         return True
 
     def rest(self) -> list[Kept]:
         """The lines kept back, in order; they are not given again."""
-        kept: list[Kept] = []
-        for state in self._states.values():
-            gone = state.lines - state.given - len(state.last)
-            for number, raw in state.last:
-                kept.append(Kept(number, raw, 1 + gone))
-                gone = 0
-            state.given = max(state.lines, _FIRST)
-            state.last.clear()
-        return sorted(kept)
+        return [kept for state in self._states.values() for kept in state.rest()]

@@ -197,5 +197,6 @@ def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str, str]:
     if not serving:
         return [*readers, *markers, *others], "", ""
     inside = base.healthy.replace('"', r'\\"')
-    healthy = rf"(?:{_STAMP})?{base.healthy}|{_JSON}{inside}{_JSON_END}"
-    return [*readers, *markers, *others], healthy, rf"(?:{_STAMP}|{_JSON})?({expression(base).regex})(?:{_JSON_END})?"
+    healthy = rf"{base.healthy}|{_STAMP}{base.healthy}|{_JSON}{inside}{_JSON_END}"
+    sample = rf"(?:|{_STAMP}|{_JSON})({expression(base).regex})(?:{_JSON_END})?+"
+    return [*readers, *markers, *others], healthy, sample

@@ -1,0 +1,126 @@
+"""Messages that come again and again, read in short: few of each shape are read for what they say.
+
+Two messages have one shape when they differ in digits and long ids alone. Where the same patterns match them, all but the first and
+the last tell nothing more than how many there were, unless a fact in one is larger or smaller than it was before.
+"""
+
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from vllm_doctor.events import Event
+from vllm_doctor.facts import FactName, FactStore
+from vllm_doctor.match import Matcher, compiled
+from vllm_doctor.patterns import lazy
+from vllm_doctor.series import FIRST, Kept, Series
+
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")
+_BRACKET = ord("(")  # the prefix of a process begins with it
+_LONG = 512  # bytes of a line that is not kept
+_MOST = 1024  # shapes
+_ALWAYS_READ = {"vllm_version", "running_requests"}  # facts that change more than themselves
+_SETTINGS = ("args: ", "with config: ")
+
+
+class Test(NamedTuple):
+    """A pattern that may match the messages of a shape, and whether it does.
+
+    `extremes` are those of its facts of which the largest or the smallest value counts.
+    """
+
+    search: Callable[[str], re.Match[str] | None]
+    told: bool
+    extremes: Sequence[str]
+
+
+class Plan(NamedTuple):
+    """How the messages of a shape are read in short. They stand behind so many characters."""
+
+    start: int
+    tests: Sequence[Test]
+
+
+class _Shape(Series):
+    """The lines of one shape; the plan is made when they are more than a few."""
+
+    __slots__ = ("plan", "planned")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plan: Plan | None = None
+        self.planned = False
+
+
+class Repeats:
+    """The messages of one run that stand alone. `make` makes the plan of a line, None for one to be read in full."""
+
+    def __init__(self, make: Callable[[bytes], Plan | None], facts: FactStore) -> None:
+        self._make = make
+        self._facts = facts
+        self._shapes: dict[bytes, _Shape] = {}
+
+    def take(self, raw: bytes, number: int) -> bool:
+        """Keep a line back, or know that it says nothing; False for one to be read in full at once."""
+        shape = self._shape(raw)
+        if shape is None:
+            return False
+        shape.lines += 1
+        if shape.lines <= FIRST:
+            return False
+        if not shape.planned:
+            shape.plan, shape.planned = self._make(raw), True
+        plan = shape.plan
+        if plan is None:
+            return False
+        tells = False
+        message = raw.decode()[plan.start:].rstrip() if plan.tests else ""
+        for search, told, extremes in plan.tests:
+            match = search(message)
+            if (match is not None) is not told:
+                return False
+            if match is not None:
+                if extremes and any(self._facts.exceeds(name, match[name]) for name in extremes):
+                    return False
+                tells = True
+        if tells:
+            shape.keep(number, raw)
+        return True
+
+    def rest(self) -> list[Kept]:
+        """The lines kept back; they are not given again."""
+        return [kept for shape in self._shapes.values() for kept in shape.rest()]
+
+    def _shape(self, raw: bytes) -> _Shape | None:
+        if len(raw) > _LONG:
+            return None
+        cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
+        key = raw[:cut] + raw[cut:].translate(_ZEROS)
+        shape = self._shapes.get(key)
+        if shape is None:
+            key = _ID.sub(b"#", key)
+            shape = self._shapes.get(key)
+            if shape is None and len(self._shapes) < _MOST:
+                shape = self._shapes[key] = _Shape()
+        return shape
+
+
+def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName]) -> Plan | None:
+    """The plan for lines of the shape of this one, given its event; None where each is to be read in full."""
+    start = len(text) - len(event.text)
+    if not event.level or "&#" in text or any(word in event.text for word in _SETTINGS) or not text.endswith(event.text):
+        return None
+    tests = []
+    for waiting in matcher.possible(event):
+        pattern = waiting.pattern
+        if pattern.own:  # it is searched within a time limit
+            return None
+        search = compiled(pattern.regex).search
+        match = search(event.text)
+        if match and (waiting.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):
+            return None
+        extremes = match and [name for name in match.groupdict() if name in names and names[name].merge in {"max", "min"}]
+        tests.append(Test(search, match is not None, extremes or ()))
+    return Plan(start, tests)
