@@ -130,7 +130,13 @@ class Diagnosis:
         serves = self.runs[-1].serves
         if not (alone or self._passes_by(data)):
             return False
-        if not (serves and self._repeats(data)) and not self._read_telling(data, serves=serves, alone=alone):
+        if not alone:  # of these some tell nothing
+            found = scanner(self.base, serving=serves)
+            sample = found.sample_in(data) if serves else None
+            told = (sample and self._sampler()(sample, 0)) or not found.tells(data)
+        else:
+            told = False
+        if not (told or (serves and self._repeats(data)) or self._read_telling(data, serves=serves)):
             return False
         self._lines.skip(1, len(data))
         if self.runs[-1].serves != serves:
@@ -145,18 +151,13 @@ class Diagnosis:
         self._events.pass_by(self._lines.line_count + self._skipped_lines + 1, key)
         return True
 
-    def _read_telling(self, data: bytes, *, serves: bool, alone: bool) -> bool:
-        """Read a line for what it tells by itself. Of those that are not `alone` some tell nothing."""
-        run = self.runs[-1]
-        if not alone:
-            found = scanner(self.base, serving=serves)
-            sample = found.sample_in(data) if serves else None
-            if (sample and self._sampler()(sample, 0)) or not found.tells(data):
-                return True
+    def _read_telling(self, data: bytes, *, serves: bool) -> bool:
+        """Read a line for what it tells by itself."""
         text = self._lines.plain_line(data)
         if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
             return False
-        self._event(run, self._events.alone(Line(self._lines.line_count + self._skipped_lines + 1, text)), text)
+        line = Line(self._lines.line_count + self._skipped_lines + 1, text)
+        self._event(self.runs[-1], self._events.alone(line), text)
         return True
 
     def _repeats(self, data: bytes) -> bool:
@@ -168,9 +169,18 @@ class Diagnosis:
     def _plan(self, data: bytes) -> Plan | None:
         """How lines like this one, which stands alone, are read in short."""
         text = self._lines.plain_line(data)
-        if text is None or any_of(_STRUCTURE).search(text):
+        if text is None or any_of(COMMAND_WORDS).search(text):
             return None
-        return plan(text, self._events.alone(Line(0, text)), self._matcher, self.base.names)
+        line = Line(0, text)
+        key = self._events.opened_by(line)
+        if key is None:
+            return None
+        return plan(text, self._events.alone(line), self._matcher, self.base.names,
+                    (lambda number, message: self._open(number, key, message)) if key else None)
+
+    def _open(self, number: int, key: str, message: str) -> None:
+        self._events.open_message(number, key, message)
+        self._quiet = None
 
     def _sampler(self) -> Callable[[Sequence[bytes], int], bool]:
         """What reads statistics lines in short, so many lines behind the next one."""

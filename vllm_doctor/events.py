@@ -95,6 +95,10 @@ class _Stream:
         """A traceback begins."""
         self.frames, self.inside, self.detail, self.level, self.aside = [], True, 0, level, 0
 
+    def begin_message(self, message: str) -> None:
+        """An exception's message begins that stands without its traceback."""
+        self.detail, self.shown, self.message = _BARE_DETAIL, "", [message]
+
     def pass_by(self) -> None:
         """Another message came: it ends the exception's; after some the traceback is one that never ended."""
         self.detail = 0
@@ -170,6 +174,23 @@ class EventReader:
         """What a line says that stands by itself and holds none of WORDS."""
         return self._split(line)[1]
 
+    def opened_by(self, line: "Line") -> str | None:
+        """The key of the process that a line by itself lets begin an exception's message, "" where it begins none.
+
+        None for a line that may do more: begin a traceback or go on with one, begin or end a start.
+        """
+        process, event, _ = self._split(line)
+        if _TRACEBACK in event.text or _FRAME.match(event.text) or self._runs.concerns(event.text):
+            return None
+        return f"{line.source}\0{process}" if _begins_message(event.text) else ""
+
+    def open_message(self, number: int, key: str, message: str) -> None:
+        """Note that a process began an exception's message, which may go on."""
+        stream = self._stream(key)
+        stream.inside, stream.indent = False, 0
+        stream.begin_message(message)
+        self._note(key, stream, number)
+
     def _split(self, line: "Line") -> tuple[str, Event, bool]:
         """The process as printed, the message behind the prefixes, whether it had a record's prefix."""
         process, rank, rest = self._process(line.text, line.source)
@@ -208,7 +229,7 @@ class EventReader:
         if stream.detail and level:
             stream.detail = 0
         elif not stream.detail and _begins_message(message):
-            stream.detail, stream.shown, stream.message = _BARE_DETAIL, "", [message]
+            stream.begin_message(message)
         return event if message is event.text else event._replace(text=message)
 
     def _stream(self, key: str) -> _Stream:
@@ -371,6 +392,10 @@ class RunCounter:
         elif not self._ended and any(word in message for word in _ENDED):
             self._ended = True
         return self.run
+
+    def concerns(self, message: str) -> bool:
+        """Whether a message may begin or end a start."""
+        return self._stage(message) != "" or any(word in message for word in _ENDED)
 
     def _anew(self, stage: str, name: str) -> bool:
         """Whether a banner of this stage begins another start."""

@@ -37,10 +37,14 @@ class Test(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How the messages of a shape are read in short. They stand behind so many characters."""
+    """How the messages of a shape are read in short. They stand behind so many characters.
+
+    `then` is what else such a line does, given its number and its message.
+    """
 
     start: int
     tests: Sequence[Test]
+    then: Callable[[int, str], None] | None
 
 
 class _Shape(Series):
@@ -76,7 +80,7 @@ class Repeats:
         if plan is None:
             return False
         tells = False
-        message = raw.decode()[plan.start:].rstrip() if plan.tests else ""
+        message = raw.decode()[plan.start:].rstrip() if plan.tests or plan.then else ""
         for search, told, extremes in plan.tests:
             match = search(message)
             if (match is not None) is not told:
@@ -87,6 +91,8 @@ class Repeats:
                 tells = True
         if tells:
             shape.keep(number, raw)
+        if plan.then:
+            plan.then(number, message)
         return True
 
     def rest(self) -> list[Kept]:
@@ -107,10 +113,11 @@ class Repeats:
         return shape
 
 
-def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName]) -> Plan | None:
+def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],
+         then: Callable[[int, str], None] | None) -> Plan | None:
     """The plan for lines of the shape of this one, given its event; None where each is to be read in full."""
     start = len(text) - len(event.text)
-    if not event.level or "&#" in text or any(word in event.text for word in _SETTINGS) or not text.endswith(event.text):
+    if not event.level or "&#" in text or not text.endswith(event.text) or any(word in text for word in _SETTINGS):
         return None
     tests = []
     for waiting in matcher.possible(event):
@@ -121,6 +128,7 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
         match = search(event.text)
         if match and (waiting.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):
             return None
-        extremes = match and [name for name in match.groupdict() if name in names and names[name].merge in {"max", "min"}]
-        tests.append(Test(search, match is not None, extremes or ()))
-    return Plan(start, tests)
+        facts = match.groupdict() if match else ()
+        extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]
+        tests.append(Test(search, match is not None, extremes))
+    return Plan(start, tests, then)
