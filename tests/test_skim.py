@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ from vllm_doctor.load import Load
 from vllm_doctor.match import Matcher
 from vllm_doctor.report.to_json import render
 from vllm_doctor.rule_index import builtin
-from vllm_doctor.samples import Samples
-from vllm_doctor.scan import FastScanner, Find, Scanner
-from vllm_doctor.skim import Reader, Skimmer, finder, scanner, words
+from vllm_doctor.samples import Layout, Layouts, Samples
+from vllm_doctor.scan import FastScanner, Scanner
+from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -83,14 +84,14 @@ def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], b
 
 @pytest.mark.parametrize("wrap", [docker, kubectl])
 def test_healthy_and_statistics_lines_are_known_behind_a_wrapper(wrap: Callable[[bytes], bytes]) -> None:
-    found = scanner(builtin(), serving=True)
+    everything = mode_of(builtin(), None, serving=True)
     for sample in SAMPLES:
         block = b"\n" + wrap(f"{sample}\n".encode()) * 2
-        assert first(found.unhealthy, block) == len(block)
+        assert first(everything, block) == len(block)
     line = statistics(1, 1)[0]
-    groups = found.sample_in(wrap(line))
-    assert groups is not None
-    assert groups[:2] == (wrap(line), line.rstrip())
+    layout = layout_of(wrap(line))
+    assert wrap(line)[layout.line] == line.rstrip()
+    assert re.fullmatch(rb"11-05 \d\d:\d\d:\d\d", wrap(line)[layout.stamp])
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
@@ -109,42 +110,48 @@ def test_a_client_s_words_make_no_finding() -> None:
     assert diagnosis.finish().findings == ()
 
 
+def reader_of(**parts: Callable[..., object]) -> Reader:
+    """A reader that reads nothing, but for these parts."""
+    nothing = {"mode": lambda: None, "number": lambda: 1, "apart": lambda line, number: False,
+               "short": lambda line, number, shape: False, "alone": lambda line: False, "skip": lambda lines, size: None}
+    return Reader(**{**nothing, **parts})
+
+
+TELLING = mode_of(builtin(), (), serving=True)
+LAYOUTS = Layouts(builtin())
+
+
+def layout_of(line: bytes) -> Layout:
+    layout = LAYOUTS.of(re.sub(rb"\d", b"0", line))
+    assert layout is not None
+    return layout
+
+
 class Passes:
     """A skimmer that reads nothing by itself, and what it passed over."""
 
-    def __init__(self, find: Find) -> None:
+    def __init__(self, mode: Mode) -> None:
         self.passed: list[tuple[int, int]] = []
-        self.skimmer = Skimmer(Reader(lambda: find, lambda line, alone: False, lambda: lambda groups, lines: False, lambda data: None,
-                                      lambda lines, size: self.passed.append((lines, size))))
+        self.skimmer = Skimmer(reader_of(mode=lambda: mode, skip=lambda lines, size: self.passed.append((lines, size))))
 
 
-class First:
-    """Takes the first line that is found."""
-
-    def __init__(self) -> None:
-        self.begin: int | None = None
-        self.stopped = False
-
-    def line(self, begin: int, stop: int, alone: bool) -> bool:
-        if self.begin is None:
-            self.begin = begin
-        self.stopped = True
-        return False
-
-    def sample(self, begin: int, groups: Sequence[bytes]) -> None:
-        if self.begin is None:
-            self.begin = begin
-
-
-def first(find: Find, block: bytes, start: int = 1) -> int:
-    """Where the first line begins that is found; the end where none is."""
-    taker = First()
-    assert find(block, start, len(block), taker) is not taker.stopped
-    return len(block) if taker.begin is None else taker.begin
+def first(mode: Mode, block: bytes, start: int = 1) -> int:
+    """Where the first line begins that is found, or where the block ends."""
+    index = block.count(b"\n", 1, start)
+    for row in mode.rows(block, start, index, len(block)):
+        place, begin, stop, shape = row
+        assert place == block.count(b"\n", 1, begin)
+        if shape is None:
+            assert begin == stop == len(block)
+            return begin
+        assert block[begin - 1:begin] == block[stop - 1:stop] == b"\n"
+        if not mode.awaited or mode.awaits(block, begin, stop) or mode.scanner.tells(shape, block, begin, stop):
+            return begin
+    raise AssertionError("no last row")
 
 
 def test_only_lines_that_tell_something_are_read() -> None:
-    passes = Passes(scanner(builtin(), serving=True).telling)
+    passes = Passes(TELLING)
     told = b"(EngineCore pid=8) ERROR 11-20 11:38:49 [core.py:9] torch.OutOfMemoryError: CUDA out of memory.\n"
     head = ANSWERED * skim.READ_WHOLE
     assert list(passes.skimmer.pieces(head)) == [head]
@@ -169,7 +176,7 @@ def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open
     block = b"\n" + ANSWERED + line
     for serving in (True, False):
         if serving or line is not ANSWERED:
-            at = first(finder(builtin(), open_processes, serving=serving), block, 1 + len(ANSWERED))
+            at = first(mode_of(builtin(), open_processes, serving=serving), block, 1 + len(ANSWERED))
             assert at == (1 + len(ANSWERED) if read else len(block))
 
 
@@ -178,16 +185,20 @@ def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open
 ])
 def test_what_may_hide_a_literal_is_read(told: bytes) -> None:
     block = b"\n" + ANSWERED + told + ANSWERED
-    assert first(scanner(builtin(), serving=True).telling, block) == 1 + len(ANSWERED)
+    assert first(TELLING, block) == 1 + len(ANSWERED)
 
 
 @pytest.mark.parametrize("serving", [True, False])
-def test_the_engines_find_the_same_lines(serving: bool) -> None:
+def test_the_engines_find_the_same_lines(serving: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over all logs, with a server's traffic and noise between the lines."""
     pytest.importorskip("hyperscan", reason="the extra `fast` is not installed")
     chance = random.Random(5)
-    plain = Scanner(*words(builtin(), serving=serving))
-    fast = FastScanner(*words(builtin(), serving=serving))
+    monkeypatch.delenv(skim.ENGINE, raising=False)
+    fast = skim.scanner.__wrapped__(builtin(), serving=serving)
+    monkeypatch.setenv(skim.ENGINE, "re")
+    plain = skim.scanner.__wrapped__(builtin(), serving=serving)
+    assert isinstance(fast, FastScanner)
+    assert not isinstance(plain, FastScanner)
     for log in LOGS:
         lines = log.read_bytes().splitlines(keepends=True)
         noise = [chance.randbytes(chance.randrange(300)).replace(b"\n", b"") + b"\n" for _ in range(20)]
@@ -195,9 +206,10 @@ def test_the_engines_find_the_same_lines(serving: bool) -> None:
         block = b"\n" + b"".join(mixed) + b"\n"
         at, count = 1, 0
         while at < len(block):
-            where = first(plain.telling, block, at)
-            assert first(fast.telling, block, at) == where
-            at, count = block.find(b"\n", where) + 1 or len(block), count + 1
+            found, again = ([(*place, shape and shape.text) for *place, shape in islice(made.telling(block, at, 0, len(block)), 3)]
+                            for made in (plain, fast))
+            assert found == again
+            at, count = found[0][2], count + 1
         assert count > len(lines) / 9
 
 
@@ -205,7 +217,7 @@ def test_the_engines_find_the_same_lines(serving: bool) -> None:
 @settings(max_examples=60)
 def test_every_byte_is_given_or_counted(parts: list[bytes], cuts: list[int]) -> None:
     data = b"".join(parts)
-    passes = Passes(Scanner(["tell"], "INFO:[^\n]*").telling)
+    passes = Passes(Mode(Scanner(["tell"], "INFO:[^\n]*")))
     skimmer, rest, kept = passes.skimmer, data, b""
     for cut in [*cuts, len(data)]:
         kept += b"".join(skimmer.pieces(rest[:cut]))
@@ -241,7 +253,7 @@ def statistics_before_0_8_3(form: str, count: int, seed: int) -> list[bytes]:
 @pytest.mark.parametrize("form", [STATS_0_8_0, STATS_V0], ids=["0.8.0", "V0"])
 def test_older_statistics_lines_kept_back_change_no_report(form: str, read_whole) -> None:
     lines = statistics_before_0_8_3(form, 700, 4)
-    assert all(scanner(builtin(), serving=True).sample_in(line) for line in lines)
+    assert all(map(layout_of, lines))
     data = ANSWERED * 9 + b"".join(line + ANSWERED * 3 for line in lines)
     read_whole(1 << 60)
     whole = report(data)
@@ -281,9 +293,7 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
 def test_statistics_lines_are_no_longer_read_in_one_go_when_things_change(read_whole) -> None:
     read_whole(1)
     read: list[bytes] = []
-    quiet = scanner(builtin(), serving=True).telling
-    reader = Reader(lambda: None if read else quiet, lambda line, alone: False, lambda: lambda groups, lines: False, read.append,
-                    lambda lines, size: None)
+    reader = reader_of(mode=lambda: None if read else TELLING, alone=lambda line: read.append(line) is None)
     lines = statistics(3, 3)
     assert list(Skimmer(reader).pieces(ANSWERED + b"".join(lines))) == [ANSWERED, *lines[1:]]
     assert read == lines[:1]
@@ -302,11 +312,10 @@ def test_statistics_with_numbers_that_are_none_change_no_report(number: str, odd
 
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:
     """Lines of one state make the same patterns match: that is why a few of them are enough."""
-    matcher, samples, states = Matcher(builtin()), Samples(builtin()), {}
-    sample_in = scanner(builtin(), serving=True).sample_in
+    matcher, samples, states = Matcher(builtin()), Samples(), {}
     older = [line for form in (STATS_0_8_0, STATS_V0) for line in statistics_before_0_8_3(form, 400, 8) if b"Swapped: 2" not in line]
     for line in [*statistics(900, 7), *older]:
-        samples.take(sample_in(line), 1, Load())
+        samples.take(line, 1, layout_of(line), Load())
         event = EventReader().alone(Line(1, line.decode().rstrip()))
         found = frozenset((waiting.rule, waiting.pattern.id) for waiting, _ in matcher.matches(event))
         state = next(state for state, seen in samples._states.items() if seen.lines != states.get(state, (0,))[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import IO, Any
 
 from vllm_doctor.case import Case
@@ -30,8 +30,8 @@ from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
 from vllm_doctor.samples import Samples
-from vllm_doctor.scan import Find
-from vllm_doctor.skim import Reader, Skimmer, finder, scanner
+from vllm_doctor.scan import Shape
+from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of
 from vllm_doctor.spells import Moment
 from vllm_doctor.windows import any_of
 
@@ -53,8 +53,8 @@ class Diagnosis:
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
-        self._skimmer = Skimmer(
-            Reader(self._find, self._read_alone, self._sampler, self._read_sample, self._lines.skip))
+        self._skimmer = Skimmer(Reader(self._mode, self._next_number, self._is_apart, self._read_short,
+                                       self._read_alone, self._lines.skip))
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -62,7 +62,7 @@ class Diagnosis:
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self.run_count = 1
         self._finished = False
-        self._quiet: Find | None = None  # what `_find` answers as long as no line is awaited
+        self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -99,72 +99,65 @@ class Diagnosis:
         version = self.options.vllm_version
         releases = Releases.of(version) if version else Releases.every()
         facts = FactStore(self.base.names)
-        run = Run(number, Samples(self.base), Repeats(self._plan, facts), facts, releases)
+        run = Run(number, Samples(), Repeats(self._plan, facts), facts, releases)
         if version:
             run.facts.add("vllm_version", version, 0)
         return run
 
-    def _find(self) -> Find | None:
-        """What finds the next line to be read. Lines that say nothing may be passed over where no line is awaited."""
+    def _mode(self) -> Mode | None:
+        """How the next lines are read. Lines that say nothing may be passed over where no line is awaited."""
         if self._quiet is not None:
             return self._quiet
         if not self._lines.at_rest:
             return None
         serves = self.runs[-1].serves
-        number = self._lines.line_count + self._skipped_lines + 1
-        awaiting = self._events.open_processes(number) if self._finder.at_rest and not self._run_begins else None
-        if awaiting is None:
-            return scanner(self.base, serving=True).unhealthy if serves else None
-        find = finder(self.base, awaiting, serving=serves)
-        if not awaiting:
-            self._quiet = find
-        return find
+        resting = self._finder.at_rest and not self._run_begins
+        awaiting = self._events.open_processes(self._next_number()) if resting else None
+        if awaiting is None and not serves:
+            return None
+        found = mode_of(self.base, awaiting, serving=serves)
+        if awaiting == ():
+            self._quiet = found
+        return found
+
+    def _next_number(self) -> int:
+        return self._lines.line_count + self._skipped_lines + 1
 
     def _read(self, data: bytes) -> None:
         self._quiet = None
         for line in self._lines.feed(data):
             self._line(line)
 
-    def _read_alone(self, data: bytes, alone: bool) -> bool:
-        """Read a line by itself; False for one that may be or begin more than itself. `alone`: nothing awaits it."""
-        serves = self.runs[-1].serves
-        if not (alone or self._passes_by(data)):
-            return False
-        if not alone:  # of these some tell nothing
-            found = scanner(self.base, serving=serves)
-            sample = found.sample_in(data) if serves else None
-            told = (sample and self._sampler()(sample, 0)) or not found.tells(data)
-        else:
-            told = False
-        if not (told or (serves and self._repeats(data)) or self._read_telling(data, serves=serves)):
-            return False
-        self._lines.skip(1, len(data))
-        if self.runs[-1].serves != serves:
-            self._quiet = None
-        return True
-
-    def _passes_by(self, data: bytes) -> bool:
+    def _is_apart(self, data: bytes, number: int) -> bool:
         """Whether a line of a process that prints more than one line is a message apart. Then it is noted as that."""
         key = self._events.apart(data) if self._finder.at_rest and not self._run_begins else ""
         if not key or any_of(_STRUCTURE).search(data.decode(errors="replace")):
             return False
-        self._events.pass_by(self._lines.line_count + self._skipped_lines + 1, key)
+        self._events.pass_by(number, key)
         return True
 
-    def _read_telling(self, data: bytes, *, serves: bool) -> bool:
-        """Read a line for what it tells by itself."""
+    def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
+        """Read a line in short, where it is one of many of its kind."""
+        run = self.runs[-1]
+        if not run.serves:
+            return False
+        run.news += 1
+        if shape.layout is not None:
+            return run.samples.take(data, number, shape.layout, run.load)
+        return run.repeats.take(data, number, shape.text)
+
+    def _read_alone(self, data: bytes) -> bool:
+        """Read the next line for what it tells by itself; False for one that may be or begin more than itself."""
+        run = self.runs[-1]
+        serves = run.serves
         text = self._lines.plain_line(data)
         if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
             return False
-        line = Line(self._lines.line_count + self._skipped_lines + 1, text)
-        self._event(self.runs[-1], self._events.alone(line), text)
+        self._event(run, self._events.alone(Line(self._next_number(), text)), text)
+        self._lines.skip(1, len(data))
+        if run.serves != serves:
+            self._quiet = None
         return True
-
-    def _repeats(self, data: bytes) -> bool:
-        """Whether a line is one of many of its shape, of which no more need be read now."""
-        run = self.runs[-1]
-        run.news += 1
-        return run.repeats.take(data, self._lines.line_count + self._skipped_lines + 1)
 
     def _plan(self, data: bytes) -> Plan | None:
         """How lines like this one, which stands alone, are read in short."""
@@ -181,19 +174,6 @@ class Diagnosis:
     def _open(self, number: int, key: str, message: str) -> None:
         self._events.open_message(number, key, message)
         self._quiet = None
-
-    def _sampler(self) -> Callable[[Sequence[bytes], int], bool]:
-        """What reads statistics lines in short, so many lines behind the next one."""
-        run = self.runs[-1]
-        first = self._lines.line_count + self._skipped_lines + 1
-        take, load = run.samples.take, run.load
-        run.news += 1
-        return lambda groups, lines: take(groups, first + lines, load)
-
-    def _read_sample(self, data: bytes) -> None:
-        """Read a statistics line in full."""
-        if not self._read_alone(data, True):
-            self._read(data)
 
     def _line(self, line: Line) -> None:
         if self._skipped_lines:

@@ -129,8 +129,7 @@ class EventReader:
         if number > self._closes:
             self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
             self._closes = min(self._open.values(), default=0) + _REACH
-        keys = [key.split("\0") for key in self._open]
-        return None if any(source for source, _ in keys) else tuple(process for _, process in keys)
+        return _processes(tuple(self._open))
 
     def apart(self, data: bytes) -> str:
         """The key of the process, for a record that is no part of a traceback which it prints; "" for another line."""
@@ -300,6 +299,13 @@ class EventReader:
         if name in {"Worker", "VllmWorker"}:
             return 0
         return self._ranks.setdefault(name, len(self._ranks))
+
+
+@lru_cache(maxsize=256)
+def _processes(keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The processes of streams; None where one of these has a source."""
+    named = [key.split("\0") for key in keys]
+    return None if any(source for source, _ in named) else tuple(process for _, process in named)
 
 
 def _begins_message(message: str) -> bool:

@@ -64,12 +64,15 @@ class Load:
         if running:
             self.busy_lines += 1
             self.peak_running = max(self.peak_running, running)
-        self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, usage)
+        if usage > self.peak_kv_cache_usage_percent:  # noqa: PLR1730 - `max` costs more, for each line of a long log
+            self.peak_kv_cache_usage_percent = usage
         if no_prefix_hits:
             self.zero_prefix_hit_lines += 1
-        if index not in self._engines and len(self._engines) >= _MAX_ENGINES:
-            index = -1  # all the others together
-        engine = self._engines.get(index) or self._engines.setdefault(index, _Engine())
+        engine = self._engines.get(index)
+        if engine is None:
+            if len(self._engines) >= _MAX_ENGINES:
+                index = -1  # all the others together
+            engine = self._engines.setdefault(index, _Engine())
         if waiting:
             self._queue(engine, running, waiting, usage)
         elif engine.stalled_in_a_row:

@@ -1,7 +1,7 @@
 """Messages that come again and again, read in short: few of each shape are read for what they say.
 
-Two messages have one shape when they differ in digits and long ids alone. Where the same patterns match them, all but the first and
-the last tell nothing more than how many there were, unless a fact in one is larger or smaller than it was before.
+Two messages have one shape when they differ in digits and long ids alone. Where the same patterns match them, all but
+the first and the last tell nothing more than how many there were, unless a fact is larger or smaller than before.
 """
 
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
@@ -13,11 +13,8 @@ from typing import NamedTuple
 from vllm_doctor.events import Event
 from vllm_doctor.facts import FactName, FactStore
 from vllm_doctor.match import Matcher, compiled
-from vllm_doctor.patterns import lazy
 from vllm_doctor.series import FIRST, Kept, Series
 
-_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _LONG = 512  # bytes of a line that is not kept
 _MOST = 1024  # shapes
@@ -66,11 +63,20 @@ class Repeats:
         self._facts = facts
         self._shapes: dict[bytes, _Shape] = {}
 
-    def take(self, raw: bytes, number: int) -> bool:
-        """Keep a line back, or know that it says nothing; False for one to be read in full at once."""
-        shape = self._shape(raw)
-        if shape is None:
+    def take(self, raw: bytes, number: int, text: bytes) -> bool:
+        """Keep a line back, or know that it says nothing; False for one to be read in full at once.
+
+        `text` is what the scanner knows as the shape's.
+        """
+        if len(raw) > _LONG:
             return False
+        cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
+        key = raw[:cut] + text[cut:]
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= _MOST:
+                return False
+            shape = self._shapes[key] = _Shape()
         shape.lines += 1
         if shape.lines <= FIRST:
             return False
@@ -98,19 +104,6 @@ class Repeats:
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""
         return [kept for shape in self._shapes.values() for kept in shape.rest()]
-
-    def _shape(self, raw: bytes) -> _Shape | None:
-        if len(raw) > _LONG:
-            return None
-        cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
-        key = raw[:cut] + raw[cut:].translate(_ZEROS)
-        shape = self._shapes.get(key)
-        if shape is None:
-            key = _ID.sub(b"#", key)
-            shape = self._shapes.get(key)
-            if shape is None and len(self._shapes) < _MOST:
-                shape = self._shapes[key] = _Shape()
-        return shape
 
 
 def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],

@@ -6,8 +6,7 @@ last are read in full, as many as a report keeps; of those between only the load
 
 # Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -18,72 +17,77 @@ from vllm_doctor.series import FIRST, Kept, Series
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 """The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""
+# The wrappers behind which those lines are known: a time stamp before each (kubectl, docker), docker's JSON around it.
+STAMP = r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9](?:\.[0-9]{1,9})?Z "
+JSON = r'\{"log":"'
+JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
+# What is read of a line, behind what is rare: a line that counts some of these is read in full.
+_RARE = ("preemptions", "swapped_requests")
 _FIELDS = ("engine_index", "num_engines", "running_requests", "waiting_requests", "kv_cache_usage_percent",
            "prefix_cache_hit_percent")
-_RARE = ("preemptions", "swapped_requests")  # a line that counts some is read in full
-_RAW, _STAMP, _BEFORE = 1, 2, 3  # the places of the line, of its time, of the first group of a wording
-_NONE = -1  # the place of a group that matches no such line
+_NOWHERE = slice(0, 0)
 _MOST = 1e9  # no requests and no percent are more
 _MOST_STATES = 4096
-_GROUP = lazy(r"\(\?P<(\w+)>")
-_PREFIX = (r"(?:\([!-~]++ pid=[0-9]++\) )?+INFO (?:[0-9]{4}-)?+([0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9]) "
-           r"\[?[!-Z^-~]++\] ")
-# What the wordings say in ways that are slower on bytes: they are tried on many lines of a long log.
-_QUICKER = ((r"[\d.]+", "[0-9.]++"), (r"\d", "[0-9]"), ("[0-9]+)", "[0-9]++)"), (")?(", ")?+("))
+_PREFIX = r"(?:\([!-~]+ pid=\d+\) )?INFO (?:\d{4}-)?(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]+:\d+\] "
 
 
-class Expression(NamedTuple):
-    """Matches such a line with vLLM's prefix. `layouts` tell for each wording where its groups stand.
+class Layout(NamedTuple):
+    """Where in the statistics lines of one shape the values stand.
 
-    A layout is the place of a group that only this wording has, and what takes the fields out of all groups.
+    `line` is the server's line, without a wrapper. `fields` gives what is rare in such a line and then its values in
+    the order of _FIELDS, empty where it has none.
     """
 
-    regex: str
-    layouts: Sequence[tuple[int, Callable[[Sequence[bytes]], Any]]]
+    wording: str
+    line: slice
+    stamp: slice
+    fields: Callable[[bytes], tuple[bytes, ...]]
 
 
-@lru_cache(maxsize=4)
-def expression(base: RuleBase) -> Expression:
-    """The expression for the wordings of a rule base."""
-    patterns = {wording.id: wording.regex for wording in base.facts if wording.id in WORDINGS}
-    regexes, layouts, at = [], [], _BEFORE
-    for wording in WORDINGS:
-        names = [name for name in _GROUP.findall(patterns[wording]) if name in {*_FIELDS, *_RARE}]
-        regexes.append(_GROUP.sub(lambda group: "(" if group[1] in {*_FIELDS, *_RARE} else "(?:", patterns[wording]))
-        for slow, quick in _QUICKER:
-            regexes[-1] = regexes[-1].replace(slow, quick)
-        places = {name: at + place for place, name in enumerate(names)}
-        rare = next((places[name] for name in _RARE if name in places), _NONE)
-        layouts.append((places["running_requests"], itemgetter(rare, *(places.get(name, _NONE) for name in _FIELDS))))
-        at += len(names)
-    return Expression(rf"{_PREFIX}(?:{'|'.join(regexes)})\.?", layouts)
+class Layouts:
+    """The wordings of a rule base."""
+
+    def __init__(self, base: RuleBase) -> None:
+        self._expressions = [(wording.id, lazy(_whole(wording.regex))) for wording in base.facts
+                             if wording.id in WORDINGS]
+
+    def of(self, shape: bytes) -> Layout | None:
+        """The layout of a shape; None where it is none of statistics lines."""
+        for wording, expression in self._expressions:
+            match = expression.fullmatch(shape)
+            if match:
+                spans = {name: slice(*match.span(name)) for name, value in match.groupdict().items() if value}
+                rare = next((spans[name] for name in _RARE if name in spans), _NOWHERE)
+                values = [rare, *(spans.get(name, _NOWHERE) for name in _FIELDS)]
+                return Layout(wording, spans["line"], spans["stamp"], itemgetter(*values))
+        return None
+
+
+def _whole(regex: str) -> bytes:
+    """The expression for a whole line of a wording."""
+    return rf"(?:{STAMP}|{JSON})?(?P<line>{_PREFIX}{regex}\.?)(?:{JSON_END})?[ \r]*\n".encode()
 
 
 class Samples:
     """The statistics lines of one run."""
 
-    def __init__(self, base: RuleBase) -> None:
-        self._layouts = expression(base).layouts
+    def __init__(self) -> None:
         self._states: dict[tuple[Any, ...], Series] = {}
 
-    def take(self, groups: Sequence[bytes], number: int, load: Load) -> bool:
-        """Count a statistics line in the load and keep it back; False for a line to be read in full at once.
-
-        `groups` are the line as it stands, the server's line in it, what `expression` found there, and nothing.
-        """
-        only, fields = next(layout for layout in self._layouts if groups[layout[0]] is not None)
-        rare, engine, engines, runs, waits, usage, hits = fields(groups)
-        if rare and rare.strip(b"0"):
+    def take(self, raw: bytes, number: int, layout: Layout, load: Load) -> bool:
+        """Count a statistics line in the load and keep it back; False for one to be read in full at once."""
+        rare, engine, engines, runs, waits, usage, hits = layout.fields(raw)
+        if rare.strip(b"0"):
             return False
         try:
-            running, waiting, percent = int(runs), int(waits), -1.0 if usage is None else float(usage)
-            no_hits = hits is not None and not float(hits)
+            running, waiting, percent = int(runs), int(waits), float(usage) if usage else -1.0
+            no_hits = hits != b"" and not float(hits)
         except ValueError:  # 0..2
             return False
-        if max(running, waiting, percent) > _MOST:
+        if running > _MOST or waiting > _MOST or percent > _MOST:
             return False
         band = 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
-        state = only, engine, engines, running > 0, waiting > 0, hits is None, no_hits, band
+        state = layout.wording, engine, engines, running > 0, waiting > 0, hits == b"", no_hits, band
         seen = self._states.get(state)
         if seen is None:
             if len(self._states) >= _MOST_STATES:
@@ -92,8 +96,9 @@ class Samples:
         seen.lines += 1
         if seen.lines <= FIRST:
             return False
-        load.count(running, waiting, max(percent, 0.0), int(engine or 0), no_hits, number, groups[_STAMP])
-        seen.keep(number, groups[_RAW])
+        load.count(running, waiting, percent if percent > 0 else 0.0, int(engine or 0), no_hits, number,
+                   raw[layout.stamp])
+        seen.keep(number, raw[layout.line])
         return True
 
     def rest(self) -> list[Kept]:

@@ -1,12 +1,16 @@
-"""Which lines of a block of bytes are worth reading: those with one of many literals that are not known as healthy."""
+"""Which lines of a block of bytes are worth reading: those with one of many literals that are not known as healthy.
 
-from __future__ import annotations
+A busy server's lines repeat but for their numbers. So what is found out about a line is kept for its shape, in which
+each digit is a zero; few lines of a block have a shape that is new.
+"""
+
+# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
 
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.windows import Trie, windows
@@ -15,138 +19,150 @@ from vllm_doctor.windows import Trie, windows
 # that do not break; and a shell's line that goes on. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", " ^\n", " `\n")
 _CONTROLS = bytes(code for code in (*range(1, 32), 127) if code not in b"\t\n\r\x1b")
-_BRACKET = ord("(")  # the prefix of a process begins with it
-_PREFIX = 120  # bytes in which such prefixes stand
-_SAMPLE = 1  # the group of a statistics line
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
+_LONG = 512  # bytes of a line whose shape is remembered
+_MOST = 4096  # shapes remembered
 
 
-class Taker(Protocol):
-    """Gets what is found in a block."""
+class Shape(NamedTuple):
+    """What is known of lines that differ in digits and long ids alone: of these `text` has zeros and none.
 
-    def line(self, begin: int, stop: int, alone: bool) -> bool:
-        """A line with its end; `alone`: it is no part of what came before. Whether to go on."""
+    `tells`: one of the literals may stand in them; `certain`: it does, whatever the digits. `layout` is what the
+    scanner's `layout` says of them, for statistics lines.
+    """
 
-    def sample(self, begin: int, groups: Sequence[bytes]) -> None:
-        """A statistics line that is no part of what came before: where it begins, and the groups of `Scanner`."""
+    text: bytes
+    tells: bool
+    certain: bool = True
+    layout: Any = None
 
 
-Find = Callable[[bytes, int, int, Taker], bool]
-"""`find(block, start, end, taker)` gives lines of `block[start:end]` in order; whether it came to the end.
-
-A line end stands before `start` and before `end`.
-"""
+Row = tuple[int, int, int, Shape | None]
+"""A line of a block: how many stand before it, where it begins, where it ends. The last row is the block's end."""
+_TELLS = Shape(b"", tells=True)
 
 
 class Scanner:
     """Finds the lines worth reading, by literals of which each holds one.
 
-    `healthy` is an expression for whole lines that are never worth it, `sample` one for statistics lines.
+    `healthy` is an expression for whole lines that are never worth it; `layout` tells of a shape how statistics lines
+    of that shape are read, None for other lines.
     """
 
-    def __init__(self, literals: Iterable[str], healthy: str = "", sample: str = "") -> None:
-        forms = {form for literal in literals for form in _forms(literal)}
-        words = Trie([*windows(forms).values(), *_ODD])
-        self._words = [word.encode("latin-1") for word in words.words]
-        self._telling = lazy(words.any().encode("latin-1"))
+    def __init__(self, literals: Iterable[str], healthy: str = "",
+                 layout: Callable[[bytes], Any] = lambda _: None) -> None:
+        chosen = windows({form for literal in literals for form in _forms(literal)}).values()
+        self._words = [word.encode("latin-1") for word in Trie([*chosen, *_ODD]).words]
+        self._telling = _any(self._words)
+        self._telling_shape = _any(word.translate(_ZEROS) for word in self._words)
+        self._certain = _any(word for word in self._words if not re.search(rb"\d", word))
+        self._healthy = lazy(portable(healthy or "(?!)").encode("latin-1"))
+        # Healthy lines, as many as there are, then another line; nothing more at the end.
+        self._next = lazy(portable(rf"(?:(?:{healthy or '(?!)'})\n)*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
         self._skips = bool(healthy)
-        # Healthy lines, as many as there are, then a line of statistics or another one; nothing more at the end.
-        self._next = lazy(portable(rf"(?:(?:{healthy or '(?!)'})\n)*+"
-                                   rf"(?:({sample or '(?!)'}[ \r]*\n)|([^\n]*\n)|\Z)").encode("latin-1"))
+        self._layout = layout
+        self._known: dict[bytes, Shape] = {}
 
-    def unhealthy(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
-        """Finds the lines that are not known as healthy, none of them alone."""
-        return self._unknown(block, start, end, taker, lambda _block, _begin, _stop: True)
+    def unhealthy(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines of `block[at:end]` that are not known as healthy, given how many lines stand before `at`.
 
-    def tells(self, line: bytes) -> bool:
-        """Whether a line is worth reading that is not known as healthy."""
-        return self._telling.search(line) is not None and not _is_binary(line)
+        A line end stands before `at` and before `end`.
+        """
+        return self._walk(block, at, index, end, every=True)
 
-    def telling(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
-        """Finds the lines worth reading."""
+    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """Those of the lines that are worth reading."""
         if self._skips:
-            return self._unknown(block, start, end, taker)
+            return self._walk(block, at, index, end, every=False)
         search = self._telling.search
 
-        def find(at: int) -> int:
-            found = search(block, at, end)
+        def find(place: int) -> int:
+            found = search(block, place, end)
             return found.start() if found else -1
 
-        return self._hits(block, start, end, taker, find)
+        return self._hits(block, at, index, end, find)
 
-    def telling_or(self, starts: tuple[bytes, ...], *, bare: bool) -> Find:
-        """What finds these, and the lines of processes: those that begin so, or without a process."""
+    def tells(self, shape: Shape, block: bytes, begin: int, stop: int) -> bool:
+        """Whether a line is worth reading that is not known as healthy."""
+        return shape.tells and (shape.certain or self._telling.search(block, begin, stop) is not None)
 
-        def theirs(block: bytes, begin: int, stop: int) -> bool:
-            if block[begin] == _BRACKET:
-                return block.startswith(starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
-            return bare or block.find(b"(", begin, stop) >= 0  # the process may stand behind a wrapper
+    def _walk(self, block: bytes, at: int, index: int, end: int, *, every: bool) -> Iterator[Row]:
+        for match in self._next.finditer(block, at, end):
+            if match.lastindex is None:
+                break
+            begin, stop = match.span(1)
+            shape = self._shape(match[1])
+            if every or self.tells(shape, block, begin, stop):
+                index += block.count(b"\n", at, begin)
+                at = begin
+                yield index, begin, stop, shape
+        yield index + block.count(b"\n", at, end), end, end, None
 
-        return lambda block, start, end, taker: self._unknown(block, start, end, taker, theirs)
-
-    def sample_in(self, line: bytes) -> Sequence[bytes] | None:
-        """What a statistics line tells, as `Taker.sample` gets it; None for another line."""
-        match = self._next.match(line)
-        return match.groups() if match and match.lastindex == _SAMPLE and not match.start(_SAMPLE) else None
-
-    def _unknown(self, block: bytes, start: int, end: int, taker: Taker,
-                 theirs: Callable[[bytes, int, int], bool] | None = None) -> bool:
-        """Gives the lines that are not known as healthy: those that are `theirs`, of the others those that tell."""
-        search = self._telling.search
-        for match in self._next.finditer(block, start, end):
-            kind = match.lastindex
-            if kind is None:
-                return True
-            begin, stop = match.span(kind)
-            awaited = theirs is not None and theirs(block, begin, stop)
-            if kind == _SAMPLE and not awaited:
-                taker.sample(begin, match.groups())
-                continue
-            found = awaited or (search(block, begin, stop) and not _is_binary(block[begin:stop]))
-            if found and not taker.line(begin, stop, not awaited):
-                return False
-        return True
-
-    def _hits(self, block: bytes, start: int, end: int, taker: Taker, find: Callable[[int], int]) -> bool:
-        """Gives the lines that count and hold what `find` finds at or behind a place (-1: nothing)."""
+    def _hits(self, block: bytes, at: int, index: int, end: int, find: Callable[[int], int]) -> Iterator[Row]:
+        """The lines that hold what `find` finds at or behind a place (-1: nothing)."""
+        start = at
         while start < end and (found := find(start)) >= 0:
             begin, start = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found) + 1
-            match = self._next.match(block, begin, start)
-            if match is None or match.lastindex is None:
-                continue  # a healthy line
-            if match.lastindex == _SAMPLE:
-                taker.sample(begin, match.groups())
-            elif not _is_binary(block[begin:start]) and not taker.line(begin, start, True):
-                return False
-        return True
+            if self._healthy.fullmatch(block, begin, start - 1):
+                continue
+            shape = self._shape(block[begin:start]) if self._skips else _TELLS
+            if shape.tells and (self._skips or not _is_binary(block[begin:start])):
+                index += block.count(b"\n", at, begin)
+                at = begin
+                yield index, begin, start, shape
+        yield index + block.count(b"\n", at, end), end, end, None
+
+    def _shape(self, line: bytes) -> Shape:
+        """The shape of a line with its end."""
+        zeros = line.translate(_ZEROS)
+        shape = self._known.get(zeros)
+        if shape is None:
+            text = _ID.sub(b"\0", zeros)
+            shape = self._known.get(text)
+            if shape is None:
+                tells = self._telling_shape.search(text) is not None and not _is_binary(text)
+                certain = self._certain.search(text) is not None
+                shape = Shape(text, tells, certain, self._layout(text) if tells else None)
+                if len(text) <= _LONG:
+                    if len(self._known) >= _MOST:
+                        self._known.clear()
+                    self._known[text] = shape
+        return shape
 
 
 class FastScanner(Scanner):
     """The same with a multi-pattern engine (the extra `fast`). Raises ImportError where that is not installed."""
 
-    def __init__(self, literals: Iterable[str], healthy: str = "", sample: str = "") -> None:
+    def __init__(self, literals: Iterable[str], healthy: str = "",
+                 layout: Callable[[bytes], Any] = lambda _: None) -> None:
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
-        super().__init__(literals, healthy, sample)
+        super().__init__(literals, healthy, layout)
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         count = len(self._words)
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
                                literal=True)
-        self._block = b""
+        self._scanned = b""
         self._ends: list[int] = []  # where literals end in that block
 
-    def telling(self, block: bytes, start: int, end: int, taker: Taker) -> bool:
-        """Finds the lines worth reading."""
-        if block is not self._block:  # all at once: a scan that stops at each literal would read the rest again
-            self._block, self._ends = block, []
+    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines worth reading."""
+        if block is not self._scanned:  # all at once: a scan that stops at each literal would read the rest again
+            self._scanned, self._ends = block, []
             note = self._ends.append
             self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
                                 match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop))
-        found = iter(self._ends[bisect_right(self._ends, start):])
+        found = iter(self._ends[bisect_right(self._ends, at):])
 
-        def find(at: int) -> int:
-            return next((stop - 1 for stop in found if stop > at), -1)
+        def find(place: int) -> int:
+            return next((stop - 1 for stop in found if stop > place), -1)
 
-        return self._hits(block, start, end, taker, find)
+        return self._hits(block, at, index, end, find)
+
+
+def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
+    return lazy(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
 
 
 def _forms(literal: str) -> set[str]:

@@ -9,40 +9,64 @@ made into text. What is passed over depends on the lines alone, not on how the b
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.samples import expression
-from vllm_doctor.scan import FastScanner, Find, Scanner
+from vllm_doctor.samples import JSON, JSON_END, STAMP, Layouts
+from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` does without the extra `fast` where it is installed."""
-# The wrappers behind which those lines are known: a time stamp before each (kubectl, docker), docker's JSON around it.
-_STAMP = r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9](?:\.[0-9]{1,9})?Z "
-_JSON = r'\{"log":"'
-_JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
+_BRACKET = ord("(")  # the prefix of a process begins with it
+_PREFIX = 120  # bytes in which such prefixes stand
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
+
+
+class Mode(NamedTuple):
+    """How lines are read as things stand: what finds them, and, where some are `awaited`, which.
+
+    `starts`: those that begin so, or name another process behind it; `bare`: those without a process; neither: all.
+    """
+
+    scanner: Scanner
+    awaited: bool = False
+    starts: tuple[bytes, ...] = ()
+    bare: bool = False
+
+    def rows(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines worth a look."""
+        return (self.scanner.unhealthy if self.awaited else self.scanner.telling)(block, at, index, end)
+
+    def awaits(self, block: bytes, begin: int, stop: int) -> bool:
+        """Whether a line may go on with what came before, where some are awaited."""
+        if not (self.starts or self.bare):
+            return True
+        if block[begin] == _BRACKET:
+            return block.startswith(self.starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
+        return self.bare or block.find(b"(", begin, stop) >= 0  # the process may stand behind a wrapper
 
 
 class Reader(NamedTuple):
     """Who reads a stream."""
 
-    find: Callable[[], Find | None]
-    """What finds the next line worth reading as things stand; None while every line counts."""
-    alone: Callable[[bytes, bool], bool]
-    """Reads a line by itself, given whether nothing awaits it; False for one to be given out."""
-    sampler: Callable[[], Callable[[Sequence[bytes], int], bool]]
-    """What reads statistics lines, given how many lines behind the next one they stand; False for one not read."""
-    read: Callable[[bytes], None]
-    """Reads a line in full."""
+    mode: Callable[[], Mode | None]
+    """How the next lines are read; None while every line counts."""
+    number: Callable[[], int]
+    """The number of the next line."""
+    apart: Callable[[bytes, int], bool]
+    """Notes a line that does not go on with what came before, though it might; False for one that may."""
+    short: Callable[[bytes, int, Shape], bool]
+    """Reads a line in short, given its number and shape; False for one that must be read."""
+    alone: Callable[[bytes], bool]
+    """Reads the next line by itself; False for one to be given out."""
     skip: Callable[[int, int], None]
-    """Hears of so many lines and bytes that are passed over, those of statistics lines among them."""
+    """Hears of so many lines and bytes that are passed over, those read in short among them."""
 
 
 class Skimmer:
@@ -92,111 +116,65 @@ class Skimmer:
         return at + 1
 
     def _block(self, block: bytes, end: int) -> Iterator[bytes]:
-        """The lines of `block[1:end]`."""
-        taker = _Taker(self._reader, block)
-        while taker.search(end):
-            yield taker.give()
-        self._lines += taker.lines
-
-
-class _Taker:
-    """Takes what is found in a block and hands it to the reader. A line end stands before the block's first line."""
-
-    def __init__(self, reader: Reader, block: bytes) -> None:
-        self.lines = 0  # dealt with so far
-        self._at = 1  # the first line not dealt with
-        self._reader = reader
-        self._block = block
-        self._find: Find | None = None
-        self._refused = False
-        self._samples: list[tuple[int, Sequence[bytes]]] = []  # not yet read: many are read in one go
-
-    def search(self, end: int) -> bool:
-        """Whether there is a line to be given out. Those before it are dealt with."""
-        while self._at < end:
-            self._find, self._refused = self._reader.find(), False
-            if self._find is None:
-                return True
-            if self._find(self._block, self._at, end, self):
-                if self._read_samples():
-                    self._pass_over(end)
-            elif self._refused:
-                return True
-        return False
-
-    def give(self) -> bytes:
-        """The line that `search` found."""
-        start, self._at = self._at, self._block.index(b"\n", self._at) + 1
-        self.lines += 1
-        return self._block[start:self._at]
-
-    def line(self, begin: int, stop: int, alone: bool) -> bool:
-        if self._samples and not self._read_samples():
-            return False
-        self._pass_over(begin)
-        self._refused = not self._reader.alone(self._block[begin:stop], alone)
-        if self._refused:
-            return False
-        self._at = stop
-        self.lines += 1
-        return self._reader.find() is self._find
-
-    def sample(self, begin: int, groups: Sequence[bytes]) -> None:
-        self._samples.append((begin, groups))
-
-    def _read_samples(self) -> bool:
-        """Read the statistics lines so far. False when one changed how the lines behind it are read."""
-        found, self._samples = self._samples, []
-        count, at, lines, sample = self._block.count, self._at, 0, self._reader.sampler()
-        for begin, groups in found:
-            lines += count(b"\n", at, begin)
-            at = begin
-            if not sample(groups, lines):
-                self._pass_over(begin)
-                self._reader.read(groups[0])
-                self._at = at = begin + len(groups[0])
-                self.lines += 1
-                if self._reader.find() is not self._find:
-                    return False
-                lines, sample = 0, self._reader.sampler()
-        return True
-
-    def _pass_over(self, end: int) -> None:
-        if self._at < end:
-            lines = self._block.count(b"\n", self._at, end)
-            self._reader.skip(lines, end - self._at)
-            self._at = end
-            self.lines += lines
+        """What to give out of `block[1:end]`. `at` and `index` are the first line that is not dealt with."""
+        reader, at, index = self._reader, 1, 0
+        while at < end:
+            mode = reader.mode()
+            if mode is None:
+                stop = block.index(b"\n", at) + 1
+                yield block[at:stop]
+                at, index = stop, index + 1
+                continue
+            first = reader.number() - index
+            for place, begin, stop, shape in mode.rows(block, at, index, end):
+                line, number = block[begin:stop], first + place
+                awaited = mode.awaited and shape and mode.awaits(block, begin, stop) and not reader.apart(line, number)
+                said = shape and not awaited and (
+                    (mode.awaited and not mode.scanner.tells(shape, block, begin, stop))
+                    or reader.short(line, number, shape))
+                if said and reader.mode() is mode:
+                    continue
+                here, lines = (stop, place + 1) if said else (begin, place)
+                if at < here:
+                    reader.skip(lines - index, here - at)
+                if shape and not said:
+                    if awaited or not reader.alone(line):
+                        yield line
+                    lines += 1
+                at, index = stop, lines
+                if reader.mode() is not mode:
+                    break
+        self._lines += index
 
 
 @lru_cache(maxsize=64)
-def finder(base: RuleBase, open_processes: tuple[str, ...], *, serving: bool) -> Find:
-    """What finds the lines worth reading; `open_processes` print something that goes on."""
+def mode_of(base: RuleBase, open_processes: tuple[str, ...] | None, *, serving: bool) -> Mode:
+    """How lines are read while `open_processes` print something that goes on; None: any line may go on."""
     made = scanner(base, serving=serving)
-    if not open_processes:
-        return made.telling
+    if open_processes is None:
+        return Mode(made, awaited=True)
     starts = tuple(f"({process}) ".encode() for process in open_processes if process)
-    return made.telling_or(starts, bare="" in open_processes)
+    return Mode(made, bool(open_processes), starts, "" in open_processes)
 
 
 @lru_cache(maxsize=4)
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
+    healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
     if os.environ.get(ENGINE) != "re":
         with contextlib.suppress(ImportError):
-            return FastScanner(*words(base, serving=serving))
-    return Scanner(*words(base, serving=serving))
+            return FastScanner(words(base, serving=serving), healthy, layout)
+    return Scanner(words(base, serving=serving), healthy, layout)
 
 
-def words(base: RuleBase, *, serving: bool) -> tuple[list[str], str, str]:
-    """Literals of which every line worth reading holds one, the expressions for healthy and for statistics lines."""
-    readers = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)
-    others = base.anchors[len(base.markers):]
+def words(base: RuleBase, *, serving: bool) -> list[str]:
+    """Literals of which every line worth reading holds one."""
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
-    if not serving:
-        return [*readers, *markers, *others], "", ""
+    return [*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS, *markers, *base.anchors[len(base.markers):]]
+
+
+def _healthy(base: RuleBase) -> str:
+    """The expression for healthy lines, also behind a wrapper."""
     inside = base.healthy.replace('"', r'\\"')
-    healthy = rf"{base.healthy}|{_STAMP}{base.healthy}|{_JSON}{inside}{_JSON_END}"
-    sample = rf"(?:|{_STAMP}|{_JSON})({expression(base).regex})(?:{_JSON_END})?+"
-    return [*readers, *markers, *others], healthy, sample
+    return rf"{base.healthy}|{STAMP}{base.healthy}|{JSON}{inside}{JSON_END}"
