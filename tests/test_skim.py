@@ -20,6 +20,7 @@ from vllm_doctor.events import EventReader
 from vllm_doctor.lines import Line
 from vllm_doctor.load import Load
 from vllm_doctor.match import Matcher
+from vllm_doctor.repeats import Repeats
 from vllm_doctor.report.to_json import render
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.samples import Layout, Layouts, Samples
@@ -308,6 +309,53 @@ def test_statistics_with_numbers_that_are_none_change_no_report(number: str, odd
     whole = report(ANSWERED + data)
     read_whole(3)
     assert report(ANSWERED + data) == whole
+
+
+def messages() -> list[str]:
+    """What rules and facts are tested with, as one-line messages."""
+    found = []
+    for path in sorted((ROOT / "rules").rglob("*.yaml")):
+        entries = yaml.safe_load(path.read_text())
+        for entry in entries if isinstance(entries, list) else [entries]:
+            for test in [*entry.get("samples", ()), *entry.get("tests", ())] if isinstance(entry, dict) else ():
+                text = test.get("log", "") if isinstance(test, dict) else ""
+                found += [line for line in text.splitlines() if line.strip()]
+    return found
+
+
+MESSAGES = messages()
+
+
+def storm(chance: random.Random) -> bytes:
+    """Some messages, each many times with other numbers, of one server or of several processes."""
+    forms = []
+    for text in chance.sample(MESSAGES, 8):
+        process = chance.choice(["", "(APIServer pid=7) ", "(EngineCore pid=8) ", "(Worker_TP{:.0} pid=9) "])
+        prefix = chance.choice(["", *(f"{level} 11-20 11:38:{{second:02}} [a.py:7] " for level in ("INFO", "WARNING", "ERROR") * 3)])
+        forms.append((f"{process}{prefix}", text, " chatcmpl-{:032x}" * (chance.random() < 0.2)))
+    lines = [ANSWERED, b"INFO:     Application startup complete.\n"]
+    for _ in range(600):
+        prefix, text, request = chance.choice(forms)
+        if chance.random() < 0.8:
+            text = re.sub(r"\d", lambda _: str(chance.randrange(10)), text)
+        prefix = prefix.replace("{:.0}", str(chance.randrange(3))).replace("{second:02}", f"{chance.randrange(60):02}")
+        lines.append(f"{prefix}{text}{request.format(chance.getrandbits(128))}\n".encode())
+        lines += [ANSWERED] * chance.randrange(3) + statistics(1, chance.randrange(99)) * chance.randrange(2)
+    return b"".join(lines)
+
+
+def test_messages_that_repeat_change_no_report(read_whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    take = Repeats.take
+    monkeypatch.setattr(Repeats, "take", lambda *given: taken.append(take(*given)) or taken[-1])
+    for seed in range(60, 72):
+        chance = random.Random(seed)
+        data = storm(chance)
+        read_whole(1 << 60)
+        whole = report(data)
+        read_whole(2)
+        assert report(data, chance.choice([900, 1 << 18])) == whole
+    assert taken.count(True) > 600
 
 
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:

@@ -18,6 +18,7 @@ from vllm_doctor.series import FIRST, Kept, Series
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _LONG = 512  # bytes of a line that is not kept
 _MOST = 1024  # shapes
+_WORTH_A_PLAN = 3  # lines of a shape: most shapes never have as many
 _ALWAYS_READ = {"vllm_version", "running_requests"}  # facts that change more than themselves
 _SETTINGS = ("args: ", "with config: ")
 
@@ -45,14 +46,14 @@ class Plan(NamedTuple):
 
 
 class _Shape(Series):
-    """The lines of one shape; the plan is made when they are more than a few."""
+    """The lines of one shape, those that are as its plan says counted apart."""
 
-    __slots__ = ("plan", "planned")
+    __slots__ = ("plan", "seen")
 
     def __init__(self) -> None:
         super().__init__()
+        self.seen = 0
         self.plan: Plan | None = None
-        self.planned = False
 
 
 class Repeats:
@@ -77,11 +78,11 @@ class Repeats:
             if len(self._shapes) >= _MOST:
                 return False
             shape = self._shapes[key] = _Shape()
-        shape.lines += 1
-        if shape.lines <= FIRST:
+        shape.seen += 1
+        if shape.seen < _WORTH_A_PLAN:
             return False
-        if not shape.planned:
-            shape.plan, shape.planned = self._make(raw), True
+        if shape.seen == _WORTH_A_PLAN:
+            shape.plan = self._make(raw)
         plan = shape.plan
         if plan is None:
             return False
@@ -96,6 +97,9 @@ class Repeats:
                     return False
                 tells = True
         if tells:
+            shape.lines += 1
+            if shape.lines <= FIRST:
+                return False
             shape.keep(number, raw)
         if plan.then:
             plan.then(number, message)
