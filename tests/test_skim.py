@@ -113,7 +113,7 @@ def test_a_client_s_words_make_no_finding() -> None:
 
 def reader_of(**parts: Callable[..., object]) -> Reader:
     """A reader that reads nothing, but for these parts."""
-    nothing = {"mode": lambda: None, "number": lambda: 1, "apart": lambda line, number: False,
+    nothing = {"mode": lambda: None, "number": lambda: 1, "apart": lambda line, number, shape: False,
                "short": lambda line, number, shape: False, "alone": lambda line: False, "skip": lambda lines, size: None}
     return Reader(**{**nothing, **parts})
 

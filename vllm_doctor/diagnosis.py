@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import IO, Any
 
 from vllm_doctor.case import Case
@@ -16,7 +17,7 @@ from vllm_doctor.command import Command, CommandFinder
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.errors import InputError
 from vllm_doctor.events import WORDS as EVENT_WORDS
-from vllm_doctor.events import Event, EventReader
+from vllm_doctor.events import Event, EventReader, is_record
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
@@ -128,13 +129,10 @@ class Diagnosis:
         for line in self._lines.feed(data):
             self._line(line)
 
-    def _is_apart(self, data: bytes, number: int) -> bool:
+    def _is_apart(self, data: bytes, number: int, shape: Shape) -> bool:
         """Whether a line of a process that prints more than one line is a message apart. Then it is noted as that."""
-        key = self._events.apart(data) if self._finder.at_rest and not self._run_begins else ""
-        if not key or any_of(_STRUCTURE).search(data.decode(errors="replace")):
-            return False
-        self._events.pass_by(number, key)
-        return True
+        resting = self._finder.at_rest and not self._run_begins
+        return resting and _is_message(shape.text) and self._events.pass_by(number, data)
 
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Read a line in short, where it is one of many of its kind."""
@@ -364,6 +362,12 @@ class Diagnosis:
         lines = self._lines
         return Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
                        self.options.run is not None, tuple(self._matcher.slow))
+
+
+@lru_cache(maxsize=4096)
+def _is_message(shape: bytes) -> bool:
+    """Whether lines of a shape are messages that neither begin nor end anything."""
+    return is_record(shape) and not any_of(_STRUCTURE).search(shape.decode(errors="replace"))
 
 
 def given_command(options: Options) -> Command | None:

@@ -27,7 +27,7 @@ _RECORD = lazy(
 )
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
-_RECORD_APART = lazy(rb"(?:\((\w+ pid=\d+)\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
+_RECORD_APART = lazy(rb"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?")
@@ -131,19 +131,17 @@ class EventReader:
             self._closes = min(self._open.values(), default=0) + _REACH
         return _processes(tuple(self._open))
 
-    def apart(self, data: bytes) -> str:
-        """The key of the process, for a record that is no part of a traceback which it prints; "" for another line."""
-        record = _RECORD_APART.match(data)
-        key = "\0" + (record[1] or b"").decode() if record else ""
-        stream = self._streams.get(key)
-        return "" if stream and stream.inside and stream.level == "INFO" else key
-
-    def pass_by(self, number: int, key: str) -> None:
-        """Note such a record, but for its message."""
+    def pass_by(self, number: int, line: bytes) -> bool:
+        """Note a record (see `is_record`) but for its message; False for one that may be part of a traceback."""
+        process = line[1:line.index(b")")] if line.startswith(b"(") else b""
+        key = "\0" + process.decode()
         stream = self._streams.get(key)
         if stream is not None:
+            if stream.inside and stream.level == "INFO":
+                return False
             stream.pass_by()
             self._note(key, stream, number)
+        return True
 
     def read(self, line: "Line") -> Event | None:
         """What one line says; None for a blank line."""
@@ -308,6 +306,11 @@ def _processes(keys: tuple[str, ...]) -> tuple[str, ...] | None:
     return None if any(source for source, _ in named) else tuple(process for _, process in named)
 
 
+def is_record(line: bytes) -> bool:
+    """Whether a line is a record of vLLM's logger that goes on with no error's traceback."""
+    return _RECORD_APART.match(line) is not None
+
+
 def _begins_message(message: str) -> bool:
     """Whether it is the first line of an exception's message that stands without its traceback."""
     if "Error: " in message or "Exception: " in message:
@@ -347,10 +350,10 @@ _ENDED = (
 )  # fmt: skip
 # Of each expression here a literal: a line without any says nothing about a start or its end.
 _RUN_WORDS = (
-    "vllm", "usage: vllm", "usage: api", "usage: __main__", "vLLM API server version", "version ", "args: ",
-    "LLM engine", "Engine core initialization failed", "failed to start", "error: ", "Finished server process",
-    "Application shutdown complete", "EngineDeadError", "Engine loop is dead", "Killed process", "exited with code",
-    "SystemExit", "Segmentation fault",
+    "vllm serve ", "-m vllm.entrypoints", "usage: vllm", "usage: api", "usage: __main__", "vLLM API server version",
+    "version ", "args: ", "LLM engine", "Engine core initialization failed", "failed to start", "error: ",
+    "Finished server process", "Application shutdown complete", "EngineDeadError", "Engine loop is dead",
+    "Killed process", "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
 WORDS = (_TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *_RUN_WORDS)
 """Literals without which a line opens no traceback and neither begins nor ends a start."""

@@ -77,11 +77,11 @@ class Samples:
     def take(self, raw: bytes, number: int, layout: Layout, load: Load) -> bool:
         """Count a statistics line in the load and keep it back; False for one to be read in full at once."""
         rare, engine, engines, runs, waits, usage, hits = layout.fields(raw)
-        if rare.strip(b"0"):
+        if rare and rare.strip(b"0"):
             return False
         try:
             running, waiting, percent = int(runs), int(waits), float(usage) if usage else -1.0
-            no_hits = hits != b"" and not float(hits)
+            no_hits = b"" < hits < b"1" and not float(hits)
         except ValueError:  # 0..2
             return False
         if running > _MOST or waiting > _MOST or percent > _MOST:

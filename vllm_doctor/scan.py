@@ -8,7 +8,7 @@ each digit is a zero; few lines of a block have a shape that is new.
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -75,13 +75,7 @@ class Scanner:
         """Those of the lines that are worth reading."""
         if self._skips:
             return self._walk(block, at, index, end, every=False)
-        search = self._telling.search
-
-        def find(place: int) -> int:
-            found = search(block, place, end)
-            return found.start() if found else -1
-
-        return self._hits(block, at, index, end, find)
+        return self._hits(block, at, index, end, (found.start() for found in self._telling.finditer(block, at, end)))
 
     def tells(self, shape: Shape, block: bytes, begin: int, stop: int) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
@@ -99,19 +93,30 @@ class Scanner:
                 yield index, begin, stop, shape
         yield index + block.count(b"\n", at, end), end, end, None
 
-    def _hits(self, block: bytes, at: int, index: int, end: int, find: Callable[[int], int]) -> Iterator[Row]:
-        """The lines that hold what `find` finds at or behind a place (-1: nothing)."""
+    def _hits(self, block: bytes, at: int, index: int, end: int, places: Iterable[int]) -> Iterator[Row]:
+        """The lines at these places."""
         start = at
-        while start < end and (found := find(start)) >= 0:
-            begin, start = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found) + 1
-            if self._healthy.fullmatch(block, begin, start - 1):
+        for place in places:
+            if place < start:  # in a line that was dealt with
                 continue
-            shape = self._shape(block[begin:start]) if self._skips else _TELLS
-            if shape.tells and (self._skips or not _is_binary(block[begin:start])):
+            begin, start = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
+            shape = self._shape_of_hit(block[begin:start])
+            if shape is not None:
                 index += block.count(b"\n", at, begin)
                 at = begin
                 yield index, begin, start, shape
         yield index + block.count(b"\n", at, end), end, end, None
+
+    def _shape_of_hit(self, line: bytes) -> Shape | None:
+        """The shape of a line that holds a literal; None for one that is healthy or no text."""
+        if not self._skips:
+            return None if _is_binary(line) else _TELLS
+        shape = self._known.get(line.translate(_ZEROS))
+        if shape is None:
+            if self._healthy.fullmatch(line, 0, len(line) - 1):
+                return None
+            shape = self._shape(line)
+        return shape if shape.tells else None
 
     def _shape(self, line: bytes) -> Shape:
         """The shape of a line with its end."""
@@ -144,21 +149,16 @@ class FastScanner(Scanner):
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
                                literal=True)
         self._scanned = b""
-        self._ends: list[int] = []  # where literals end in that block
+        self._places: list[int] = []  # where literals end in that block
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
         if block is not self._scanned:  # all at once: a scan that stops at each literal would read the rest again
-            self._scanned, self._ends = block, []
-            note = self._ends.append
+            self._scanned, self._places = block, []
+            note = self._places.append
             self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
-                                match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop))
-        found = iter(self._ends[bisect_right(self._ends, at):])
-
-        def find(place: int) -> int:
-            return next((stop - 1 for stop in found if stop > place), -1)
-
-        return self._hits(block, at, index, end, find)
+                                match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
+        return self._hits(block, at, index, end, self._places[bisect_left(self._places, at):])
 
 
 def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:

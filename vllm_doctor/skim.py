@@ -59,7 +59,7 @@ class Reader(NamedTuple):
     """How the next lines are read; None while every line counts."""
     number: Callable[[], int]
     """The number of the next line."""
-    apart: Callable[[bytes, int], bool]
+    apart: Callable[[bytes, int, Shape], bool]
     """Notes a line that does not go on with what came before, though it might; False for one that may."""
     short: Callable[[bytes, int, Shape], bool]
     """Reads a line in short, given its number and shape; False for one that must be read."""
@@ -118,21 +118,23 @@ class Skimmer:
     def _block(self, block: bytes, end: int) -> Iterator[bytes]:
         """What to give out of `block[1:end]`. `at` and `index` are the first line that is not dealt with."""
         reader, at, index = self._reader, 1, 0
+        mode = reader.mode()
         while at < end:
-            mode = reader.mode()
             if mode is None:
                 stop = block.index(b"\n", at) + 1
                 yield block[at:stop]
-                at, index = stop, index + 1
+                at, index, mode = stop, index + 1, reader.mode()
                 continue
+            now: Mode | None = mode
             first = reader.number() - index
             for place, begin, stop, shape in mode.rows(block, at, index, end):
                 line, number = block[begin:stop], first + place
-                awaited = mode.awaited and shape and mode.awaits(block, begin, stop) and not reader.apart(line, number)
+                awaited = (mode.awaited and shape and mode.awaits(block, begin, stop)
+                           and not reader.apart(line, number, shape))
                 said = shape and not awaited and (
                     (mode.awaited and not mode.scanner.tells(shape, block, begin, stop))
                     or reader.short(line, number, shape))
-                if said and reader.mode() is mode:
+                if said and (now := reader.mode()) is mode:
                     continue
                 here, lines = (stop, place + 1) if said else (begin, place)
                 if at < here:
@@ -140,10 +142,11 @@ class Skimmer:
                 if shape and not said:
                     if awaited or not reader.alone(line):
                         yield line
-                    lines += 1
+                    lines, now = lines + 1, reader.mode()
                 at, index = stop, lines
-                if reader.mode() is not mode:
+                if now is not mode:
                     break
+            mode = now
         self._lines += index
 
 
