@@ -10,6 +10,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from vllm_doctor.patterns import lazy, portable
@@ -54,15 +55,30 @@ class Scanner:
                  layout: Callable[[bytes], Any] = lambda _: None) -> None:
         chosen = windows({form for literal in literals for form in _forms(literal)}).values()
         self._words = [word.encode("latin-1") for word in Trie([*chosen, *_ODD]).words]
-        self._telling = _any(self._words)
-        self._telling_shape = _any(word.translate(_ZEROS) for word in self._words)
-        self._certain = _any(word for word in self._words if not re.search(rb"\d", word))
+        self._numbered = [word for word in self._words if re.search(rb"\d", word)]
         self._healthy = lazy(portable(healthy or "(?!)").encode("latin-1"))
         # Healthy lines, as many as there are, then another line; nothing more at the end.
         self._next = lazy(portable(rf"(?:(?:{healthy or '(?!)'})\n)*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
         self._skips = bool(healthy)
         self._layout = layout
         self._known: dict[bytes, Shape] = {}
+
+    @cached_property
+    def _telling(self) -> re.Pattern[bytes]:
+        return _any(self._words)
+
+    @cached_property
+    def _telling_words(self) -> re.Pattern[bytes]:
+        """What tells in a line without its numbers."""
+        return _any(set(self._words).difference(self._numbered))
+
+    @cached_property
+    def _telling_numbers(self) -> re.Pattern[bytes]:
+        return _any(self._numbered)
+
+    @cached_property
+    def _telling_zeros(self) -> re.Pattern[bytes]:
+        return _any(word.translate(_ZEROS) for word in self._numbered)
 
     def unhealthy(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines of `block[at:end]` that are not known as healthy, given how many lines stand before `at`.
@@ -79,7 +95,7 @@ class Scanner:
 
     def tells(self, shape: Shape, block: bytes, begin: int, stop: int) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
-        return shape.tells and (shape.certain or self._telling.search(block, begin, stop) is not None)
+        return shape.tells and (shape.certain or self._telling_numbers.search(block, begin, stop) is not None)
 
     def _walk(self, block: bytes, at: int, index: int, end: int, *, every: bool) -> Iterator[Row]:
         for match in self._next.finditer(block, at, end):
@@ -126,8 +142,8 @@ class Scanner:
             text = _ID.sub(b"\0", zeros)
             shape = self._known.get(text)
             if shape is None:
-                tells = self._telling_shape.search(text) is not None and not _is_binary(text)
-                certain = self._certain.search(text) is not None
+                certain = self._telling_words.search(text) is not None
+                tells = (certain or self._telling_zeros.search(text) is not None) and not _is_binary(text)
                 shape = Shape(text, tells, certain, self._layout(text) if tells else None)
                 if len(text) <= _LONG:
                     if len(self._known) >= _MOST:
@@ -162,7 +178,7 @@ class FastScanner(Scanner):
 
 
 def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
-    return lazy(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
+    return re.compile(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
 
 
 def _forms(literal: str) -> set[str]:
