@@ -347,7 +347,7 @@ def storm(chance: random.Random) -> bytes:
 def test_messages_that_repeat_change_no_report(read_whole, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     take = Repeats.take
-    monkeypatch.setattr(Repeats, "take", lambda *given: taken.append(take(*given)) or taken[-1])
+    monkeypatch.setattr(Repeats, "take", lambda *given, **named: taken.append(take(*given, **named)) or taken[-1])
     for seed in range(60, 72):
         chance = random.Random(seed)
         data = storm(chance)

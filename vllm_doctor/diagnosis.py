@@ -137,12 +137,10 @@ class Diagnosis:
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Read a line in short, where it is one of many of its kind."""
         run = self.runs[-1]
-        if not run.serves:
-            return False
-        run.news += 1
         if shape.layout is not None:
+            run.told += 1
             return run.samples.take(data, number, shape.layout, run.load)
-        return run.repeats.take(data, number, shape.text)
+        return run.repeats.take(data, number, shape.text, serves=run.serves)
 
     def _read_alone(self, data: bytes) -> bool:
         """Read the next line for what it tells by itself; False for one that may be or begin more than itself."""
@@ -160,7 +158,7 @@ class Diagnosis:
     def _plan(self, data: bytes) -> Plan | None:
         """How lines like this one, which stands alone, are read in short."""
         text = self._lines.plain_line(data)
-        if text is None or any_of(COMMAND_WORDS).search(text):
+        if text is None or any_of(COMMAND_WORDS).search(text) or self._is_healthy(text):
             return None
         line = Line(0, text)
         key = self._events.opened_by(line)
@@ -235,7 +233,7 @@ class Diagnosis:
             pattern = waiting.pattern
             if waiting.marker is not None:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
-                run.news += 1
+                run.told += 1
                 continue
             groups = match.groupdict() if match.lastindex else {}
             values = {name: raw for name, raw in groups.items() if raw is not None}
@@ -254,7 +252,7 @@ class Diagnosis:
                 run.releases = run.releases.narrow(pattern.vllm)
         if "running_requests" in seen and not sampled:
             run.load.add(seen, Moment.of(event.line, printed))
-        run.news += len(seen) + len(found)
+        run.told += len(seen) + len(found)
         for waiting, values in found:  # behind the markers, which say the phase that this very line begins
             self._hit(run, waiting, event, values, sampled or 1)
 

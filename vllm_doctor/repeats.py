@@ -60,14 +60,16 @@ class Repeats:
     """The messages of one run that stand alone. `make` makes the plan of a line, None for one to be read in full."""
 
     def __init__(self, make: Callable[[bytes], Plan | None], facts: FactStore) -> None:
+        self.kept = 0  # lines so far
         self._make = make
         self._facts = facts
         self._shapes: dict[bytes, _Shape] = {}
 
-    def take(self, raw: bytes, number: int, text: bytes) -> bool:
+    def take(self, raw: bytes, number: int, text: bytes, *, serves: bool) -> bool:
         """Keep a line back, or know that it says nothing; False for one to be read in full at once.
 
-        `text` is what the scanner knows as the shape's.
+        `text` is what the scanner knows as the shape's. While the server starts, what a line tells depends on how far
+        it has come: then none is kept back.
         """
         if len(raw) > _LONG:
             return False
@@ -98,9 +100,10 @@ class Repeats:
                 tells = True
         if tells:
             shape.lines += 1
-            if shape.lines <= FIRST:
+            if shape.lines <= FIRST or not serves:
                 return False
             shape.keep(number, raw)
+            self.kept += 1
         if plan.then:
             plan.then(number, message)
         return True

@@ -45,7 +45,7 @@ class Run:
         self.omissions: list[int] = []  # the first lines that stand for lines left out
         self.crashed = False  # an exception ended a traceback and the start went no further since
         self.last_line = 0
-        self.news = 0  # facts, hits and markers so far: while it stands, the rules' answer does
+        self.told = 0  # facts, hits and markers so far
 
     def advance(self, phase: str, status: str, line: int) -> None:
         """Note how far the start has come and how it stands.
@@ -65,6 +65,11 @@ class Run:
         """Note a line that stands for lines left out."""
         if len(self.omissions) < _OMISSIONS:
             self.omissions.append(line)
+
+    @property
+    def news(self) -> int:
+        """How much was learned so far: while it stands, the rules' answer does."""
+        return self.told + self.repeats.kept
 
     @property
     def serves(self) -> bool:

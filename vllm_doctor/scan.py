@@ -41,7 +41,6 @@ class Shape(NamedTuple):
 
 Row = tuple[int, int, int, Shape | None]
 """A line of a block: how many stand before it, where it begins, where it ends. The last row is the block's end."""
-_TELLS = Shape(b"", tells=True)
 
 
 class Scanner:
@@ -91,7 +90,7 @@ class Scanner:
         """Those of the lines that are worth reading."""
         if self._skips:
             return self._walk(block, at, index, end, every=False)
-        return self._hits(block, at, index, end, (found.start() for found in self._telling.finditer(block, at, end)))
+        return self._hits(block, at, index, end, self._places(block, at, end))
 
     def tells(self, shape: Shape, block: bytes, begin: int, stop: int) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
@@ -109,6 +108,12 @@ class Scanner:
                 yield index, begin, stop, shape
         yield index + block.count(b"\n", at, end), end, end, None
 
+    def _places(self, block: bytes, at: int, end: int) -> Iterator[int]:
+        """Where literals stand, the first of each line."""
+        while found := self._telling.search(block, at, end):
+            yield found.start()
+            at = block.index(b"\n", found.start()) + 1
+
     def _hits(self, block: bytes, at: int, index: int, end: int, places: Iterable[int]) -> Iterator[Row]:
         """The lines at these places."""
         start = at
@@ -125,11 +130,9 @@ class Scanner:
 
     def _shape_of_hit(self, line: bytes) -> Shape | None:
         """The shape of a line that holds a literal; None for one that is healthy or no text."""
-        if not self._skips:
-            return None if _is_binary(line) else _TELLS
         shape = self._known.get(line.translate(_ZEROS))
         if shape is None:
-            if self._healthy.fullmatch(line, 0, len(line) - 1):
+            if self._healthy.fullmatch(line, 0, len(line) - 1) if self._skips else _is_binary(line):
                 return None
             shape = self._shape(line)
         return shape if shape.tells else None
@@ -165,16 +168,16 @@ class FastScanner(Scanner):
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
                                literal=True)
         self._scanned = b""
-        self._places: list[int] = []  # where literals end in that block
+        self._found: list[int] = []  # where literals end in that block
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
         if block is not self._scanned:  # all at once: a scan that stops at each literal would read the rest again
-            self._scanned, self._places = block, []
-            note = self._places.append
+            self._scanned, self._found = block, []
+            note = self._found.append
             self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
                                 match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
-        return self._hits(block, at, index, end, self._places[bisect_left(self._places, at):])
+        return self._hits(block, at, index, end, self._found[bisect_left(self._found, at):])
 
 
 def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
