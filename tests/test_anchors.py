@@ -24,6 +24,26 @@ def test_without_anchors_nothing_is_found() -> None:
     assert Anchors(0).found_in("anything") == []
 
 
+HEX = "0123456789abcdef-"
+
+
+@given(st.lists(st.text(alphabet="ab4f- x", min_size=1, max_size=5), min_size=1, max_size=8),
+       st.lists(st.text(alphabet="ab4f- x", max_size=6), min_size=1, max_size=4), st.data())
+def test_what_may_stand_in_texts_of_one_shape(words: list[str], parts: list[str], data: st.DataObject) -> None:
+    """Whatever the digits and the ids: in each such text only literals stand that are told of any of them."""
+    anchors = Anchors()
+    for word in words:
+        anchors.add(word, word)
+
+    def text() -> str:
+        ids = st.text(alphabet=HEX, min_size=14, max_size=20).map(lambda middle: f"a{middle}0")
+        digits = st.sampled_from("0123456789")
+        return " ".join("".join(data.draw(digits) if letter.isdigit() else letter for letter in part) + f" {data.draw(ids)}"
+                        for part in parts)
+
+    assert {*anchors.found_in(text())} <= {*anchors.possible_in(text())}
+
+
 @given(st.lists(WORDS, min_size=1, max_size=6), st.text(alphabet="ab*.[", max_size=30))
 def test_a_word_is_found_one_by_one_and_by_an_expression(words: list[str], text: str) -> None:
     searched = windows._Words(tuple(words))

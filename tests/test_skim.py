@@ -291,7 +291,7 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
     assert render(live.finish()) == report(data)
 
 
-def test_statistics_lines_are_no_longer_read_in_one_go_when_things_change(read_whole) -> None:
+def test_a_line_that_changes_how_lines_are_read_counts_at_once(read_whole) -> None:
     read_whole(1)
     read: list[bytes] = []
     reader = reader_of(mode=lambda: None if read else TELLING, alone=lambda line: read.append(line) is None)
