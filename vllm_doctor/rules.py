@@ -15,6 +15,29 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class Needles(NamedTuple):
+    """The words without which an expression cannot match: to look for them costs less than to compile it.
+
+    A match holds one word of each group. `enough`: the expression matches where they do, and captures nothing.
+    """
+
+    groups: Sequence[Sequence[str]] = ()
+    enough: bool = False
+
+    def stand_in(self, text: str) -> bool:
+        """Whether the expression can match somewhere in the text."""
+        for words in self.groups:
+            for word in words:
+                if word in text:
+                    break
+            else:
+                return False
+        return True
+
+
+_ANY = Needles()
+
+
 class Pattern(NamedTuple):
     """One wording. `regex` is searched in a message that holds `anchor`; that of a user's rule (`own`) with a limit."""
 
@@ -29,6 +52,9 @@ class Pattern(NamedTuple):
     set: Mapping[str, Any] = _NOTHING
     own: bool = False
     weak: bool = False  # a fact's wording that counts only where nothing else told the fact before
+    needles: Needles = _ANY  # of `regex`
+    frames_needles: Needles = _ANY
+    not_frames_needles: Needles = _ANY
 
 
 class FixRule(NamedTuple):
