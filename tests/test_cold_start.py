@@ -20,17 +20,12 @@ from vllm_doctor.rule_index import NAME
 ROOT = Path(__file__).resolve().parent.parent
 DEAR = {
     "bz2", "click", "dataclasses", "datetime", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "inspect", "jinja2", "lzma", "packaging", "pathlib",
-    "regex", "rich", "shutil", "tempfile", "tomllib", "urllib.parse", "yaml", "zstandard",
+    "regex", "rich", "shutil", "tempfile", "tomllib", "typing", "urllib.parse", "yaml", "zstandard",
     "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
     "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.settings", "vllm_doctor.sizing", "vllm_doctor.web",
 }
 PROGRAM = """
-import builtins
 import sys
-def modules_only(source, name, mode, *more, compile=compile, **named):
-    assert mode == "exec", "an annotation of a NamedTuple or a TypeVar is a text; the first text compiled costs 1 ms"
-    return compile(source, name, mode, *more, **named)
-builtins.compile = modules_only
 before = set(sys.modules)
 from vllm_doctor import rule_index
 from vllm_doctor.cli import main

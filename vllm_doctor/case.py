@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from vllm_doctor import phases, ranking
 from vllm_doctor.command import Command, from_arguments
@@ -14,6 +13,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.releases import Releases
 from vllm_doctor.rules import Rule, RuleBase
 from vllm_doctor.runs import Run
+from vllm_doctor.typed import Any
 
 
 class Case:

@@ -10,7 +10,6 @@ import os
 from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import IO, Any
 
 from vllm_doctor.case import Case
 from vllm_doctor.command import Command, CommandFinder
@@ -34,6 +33,7 @@ from vllm_doctor.samples import Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of
 from vllm_doctor.spells import Moment
+from vllm_doctor.typed import IO, Any
 from vllm_doctor.windows import any_of
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)

@@ -5,15 +5,15 @@ Lines that print many settings at once (`args: Namespace(…)`, `non-default arg
 `literals`, and `names.yaml` says which setting is which fact.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from vllm_doctor.ends import add_last
 from vllm_doctor.literals import Repr, read_pairs, read_value
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import Any, NamedTuple
 
 _UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
 _QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)

@@ -11,10 +11,10 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 from vllm_doctor import phases
 from vllm_doctor.releases import Releases
+from vllm_doctor.typed import Any
 
 REFUSALS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a filter raises when a value is none for it: a text where a number belongs, a number beyond all bounds."""

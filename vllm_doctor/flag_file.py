@@ -9,7 +9,8 @@ import json
 import os
 from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+
+from vllm_doctor.typed import Any
 
 
 class Entries(Mapping[str, dict[str, Any]]):

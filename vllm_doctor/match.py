@@ -4,18 +4,18 @@ Only patterns whose anchor stands in the message are tried. A rule keeps its fir
 not grow with the log.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 from vllm_doctor import expressions
 from vllm_doctor.anchors import Anchors
 from vllm_doctor.ends import add_last
 from vllm_doctor.events import Event
 from vllm_doctor.rules import Marker, Needles, Pattern, Rule, RuleBase
+from vllm_doctor.typed import Any, NamedTuple
 
 _WINDOW = 16_384  # of a very long message only the part around the anchor is searched
 _KEEP = 6
@@ -93,12 +93,12 @@ def _waiting(base: RuleBase, at: int) -> Waiting:
     """The pattern whose anchor stands there."""
     if at < len(base.markers):
         marker = base.markers[at]
-        return Waiting(marker.pattern, marker=marker, at=at)
+        return Waiting(marker.pattern, "", "any", marker, at)
     place = at - len(base.markers)
     if place < len(base.facts):
-        return Waiting(base.facts[place], at=at)
+        return Waiting(base.facts[place], "", "any", None, at)
     rule, part, pattern = base.wordings[place - len(base.facts)]
-    return Waiting(pattern, rule, part, at=at)
+    return Waiting(pattern, rule, part, None, at)
 
 
 class Matcher:

@@ -10,9 +10,9 @@ import importlib
 import re
 from collections.abc import Iterable
 from itertools import product
-from typing import Any
 
 from vllm_doctor.rules import Needles
+from vllm_doctor.typed import Any
 
 _MOST = 64  # texts that a part of an expression may stand for, to be told one by one
 _LEAST = 3  # characters of a word that is worth looking for

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, AnyStr, cast
+
+from vllm_doctor.typed import Any, AnyStr, cast
 
 
 class _Lazy:

@@ -12,15 +12,17 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any, TypeVar
 
 from vllm_doctor import expressions
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
 from vllm_doctor.patterns import portable
 from vllm_doctor.rules import Action, Marker, Needles, Pattern, Rule, RuleBase, Stall, Wording, rule_of
+from vllm_doctor.typed import IO, Any, TypeVar
 
 NAME = "index.jsonl"
+_NEEDLES = 3  # fields of a pattern
+_BETWEEN = tuple(Pattern._field_defaults.get(field) for field in Pattern._fields[:-_NEEDLES])
 
 
 _T = TypeVar("_T")
@@ -94,10 +96,9 @@ def builtin() -> RuleBase:
     )
 
 
-def _pattern(fields: Sequence[Any], text: Sequence[Any], frames: Sequence[Any], not_frames: Sequence[Any]) -> Pattern:
-    """A pattern, given its other fields and the needles of its expressions."""
-    return Pattern(*fields)._replace(needles=Needles(*text), frames_needles=Needles(*frames),
-                                     not_frames_needles=Needles(*not_frames))
+def _pattern(fields: Sequence[Any], *needles: Sequence[Any]) -> Pattern:
+    """A pattern, given its first fields and the needles of its expressions, which are the last ones."""
+    return Pattern(*fields, *_BETWEEN[len(fields):], *(Needles(*each) for each in needles))
 
 
 def _index(folder: str) -> Callable[[], IO[bytes]]:

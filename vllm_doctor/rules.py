@@ -1,13 +1,13 @@
 """Rules, facts' wordings, actions and phases: what stands in `rules/`, as small frozen values."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.facts import FactName
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
+from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +159,7 @@ class RuleBase:
         self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
         self.healthy_anchors = healthy_anchors  # each such line holds one of them
 
-    def with_rules(self, own: Mapping[str, Rule]) -> "RuleBase":
+    def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
         """These and some more; the same id overrides."""
         kept = (wording for wording in self.wordings if wording.rule not in own)
         added = (wording for rule in own.values() for wording in wordings(rule))
@@ -181,7 +181,7 @@ def wordings(rule: Rule) -> list[Wording]:
     return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
 
 
-def read_rule(path: "Path") -> Rule:
+def read_rule(path: Path) -> Rule:
     """One rule file. Raises RuleError with file:line:column."""
     text = read_text(path)
     check_text(text, str(path))

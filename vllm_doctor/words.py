@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from vllm_doctor.expressions import UNKNOWN, ExpressionError, Tree, evaluate, known_trees
+from vllm_doctor.typed import Any
 
 
 @lru_cache(maxsize=1024)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
 from vllm_doctor.cli.options import RuleId, RunNumber, shared
 from vllm_doctor.cli.reading import WRITERS, diagnose
 from vllm_doctor.cli.values import DIAGNOSE_DEFAULTS
+from vllm_doctor.typed import Any
 
 _Also = tuple[str, str]  # a format and a file
 

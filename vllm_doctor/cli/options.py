@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
 from vllm_doctor.cli.values import DEFAULTS, fill_in
 from vllm_doctor.errors import DoctorError
+from vllm_doctor.typed import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from vllm_doctor.cli.problem import tell
 from vllm_doctor.cli.terminal import colored, columns
@@ -19,6 +18,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
 from vllm_doctor.report.model import Report
+from vllm_doctor.typed import Any
 
 _CHUNK = 1 << 18
 WRITERS = {  # --format: the module of vllm_doctor.report, imported when asked for

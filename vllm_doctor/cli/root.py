@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 import click
 
@@ -11,6 +10,7 @@ import vllm_doctor
 from vllm_doctor.cli.problem import tell
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.typed import Any
 
 _COMMANDS = {
     "completion": "vllm_doctor.cli.completion",

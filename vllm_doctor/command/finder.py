@@ -6,7 +6,6 @@ Memory is bounded: one command of at most 200 lines, one document of at most 400
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from vllm_doctor.command.documents import KEY, parse_document
 from vllm_doctor.command.prompt import command_in, leads
@@ -14,6 +13,7 @@ from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start
 from vllm_doctor.command.words import split
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import TYPE_CHECKING
 from vllm_doctor.windows import any_of
 
 if TYPE_CHECKING:

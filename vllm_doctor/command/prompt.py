@@ -4,14 +4,14 @@ A line of prose that names `vllm serve` is none: without a prompt, what stands b
 what stands behind must be arguments.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from vllm_doctor.command.flags import Lookup
@@ -131,7 +131,7 @@ def leads(text: str) -> list[Lead]:
     return found
 
 
-def command_in(text: str, lookup: "Lookup | None" = None) -> "Command | None":
+def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
     """The command in one (logical) line, or None."""
     if not may_start(text):
         return None
@@ -146,7 +146,7 @@ def command_in(text: str, lookup: "Lookup | None" = None) -> "Command | None":
     return None
 
 
-def told(text: str, lookup: "Lookup | None" = None) -> "Command | None":
+def told(text: str, lookup: Lookup | None = None) -> Command | None:
     """The command in a text that is said to be one: programs that are not known may stand before vLLM's."""
     command = parse_shell(strip_prompt(text), lookup)
     if command is None:
@@ -168,7 +168,7 @@ def _is_program(text: str, pos: int) -> bool:
     return name in _PROGRAMS or bool(_PYTHON.fullmatch(name))
 
 
-def _is_plausible(command: "Command", *, prompted: bool) -> bool:
+def _is_plausible(command: Command, *, prompted: bool) -> bool:
     """Whether what stands behind the program are arguments and not the rest of a sentence."""
     positional = [option.values[0] for option in command.options if option.flag is None]
     if positional and positional[0].text.startswith(("[", "<")):  # a usage line

@@ -1,14 +1,14 @@
 """Read a shell command that starts vLLM: where its program stands, and which words are its arguments."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.flags import Lookup, canonical_by, is_flag, known_flag, spell, takes
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
     return _parse_tokens(tokens, complete=complete, lookup=lookup or known_flag, depth=0)
 
 
-def parse_words(words: "Sequence[Word]", lookup: Lookup | None = None) -> Command | None:
+def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
     """The command of an argument list; None when it does not start vLLM."""
     return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or known_flag, depth=0)
 
@@ -251,7 +251,7 @@ def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | 
 # Reading vLLM's arguments
 
 
-def read_options(words: "Sequence[Word]", lookup: Lookup) -> tuple[Option, ...]:
+def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
     """The words behind vLLM's program as options and positional words, in order."""
     options: list[Option] = []
     index = 0

@@ -3,13 +3,13 @@
 A shape that words may have too (`hf_transfer`) is a secret only if the value looks generated.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from vllm_doctor.redact.patterns import MASK, compiled
+from vllm_doctor.typed import NamedTuple
 
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # the start of a word, also after an escaped line end
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import TYPE_CHECKING
 
 from vllm_doctor.patterns import lazy
 from vllm_doctor.report.escape import inert_text
 from vllm_doctor.report.model import Finding, Fix, Report
 from vllm_doctor.report.outline import memory_shown, memory_title, said, shown_causes
+from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vllm_doctor.memory import Memory
