@@ -127,7 +127,9 @@ class Matcher:
                 continue
             waiting = _waiting(self._base, at)
             pattern = waiting.pattern
-            if (pattern.level and event.level not in pattern.level) or (pattern.frames and not event.frames):
+            if pattern.level and event.level not in pattern.level:
+                continue
+            if pattern.frames and (not event.frames or pattern.frames_needles.tell(event.frames) is False):
                 continue
             name = f"{waiting.rule}: {pattern.id}" if pattern.own else ""
             if name in self.slow:
@@ -162,16 +164,15 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     if values is not None or not event.context:
         return values
     text = f"{event.context}\n{text}"
-    match = _found(pattern.regex, text, own=pattern.own) if pattern.needles.stand_in(text) else None
+    match = _found(pattern.regex, text, own=pattern.own) if pattern.needles.tell(text) is not False else None
     return _groups(match) if match and match.end() > len(event.context) else None
 
 
 def _captured(pattern: Pattern, text: str) -> dict[str, str] | None:
     """What the pattern captures in a text; None where it does not match."""
-    if not pattern.needles.stand_in(text):
-        return None
-    if pattern.needles.enough:
-        return {}
+    told = pattern.needles.tell(text)
+    if told is not None:
+        return {} if told else None
     match = _found(pattern.regex, text, own=pattern.own)
     return _groups(match) if match else None
 
@@ -191,7 +192,8 @@ def _has_frames(pattern: Pattern, frames: str) -> bool:
 
 
 def _stands_in(source: str, needles: Needles, frames: str, *, own: bool) -> bool:
-    return needles.stand_in(frames) and (needles.enough or _found(source, frames, own=own) is not None)
+    told = needles.tell(frames)
+    return _found(source, frames, own=own) is not None if told is None else told
 
 
 def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:

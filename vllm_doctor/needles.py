@@ -1,4 +1,4 @@
-"""Which words stand in whatever an expression matches.
+"""By which words an expression matches.
 
 Most expressions of a rule are tried in vain, and to look for a word costs a hundredth of what it costs to compile one.
 The words are found when the index of the rules is made (`rule_compiler`).
@@ -23,10 +23,23 @@ def needles(regex: str) -> Needles:
     tree = _parsed(regex)
     if tree.state.flags & re.IGNORECASE:
         return Needles()
-    texts = _texts(tree)
-    if texts is not None and tree.state.groups == 1:
-        return Needles([texts], enough=True) if all(texts) else Needles()
-    return Needles([words for words in _groups(tree) if min(map(len, words)) >= _LEAST])
+    each = [(_texts(way), way) for way in _ways(tree)]
+    enough = _once(text for texts, _ in each if texts is not None for text in texts)
+    if not all(enough):  # it matches an empty text
+        return Needles()
+    if tree.state.groups > 1:  # what is captured needs the match
+        enough = []
+    others = [way for texts, way in each if texts is None or not enough]
+    groups = list(_groups(others[0])) if len(others) == 1 else [_one_of_each(others)]
+    return Needles([words for words in groups if not others or (words and min(map(len, words)) >= _LEAST)], enough)
+
+
+def _ways(tree: Any) -> list[Any]:
+    """The alternatives of an expression, each with what stands before all of them."""
+    *head, (operation, given) = tree or [("", None)]
+    if str(operation) != "BRANCH" or _texts(head) is None:
+        return [tree]
+    return [[*head, *branch] for branch in given[1]]
 
 
 def _parsed(regex: str) -> Any:
@@ -66,9 +79,14 @@ def _item_groups(operation: str, given: Any) -> Iterable[list[str]]:
     if operation.endswith("REPEAT") and given[0] > 0:
         return _groups(given[2])
     if operation == "BRANCH":
-        each = [max(_groups(branch), key=lambda words: min(map(len, words)), default=[]) for branch in given[1]]
-        return [_once(word for words in each for word in words)] if all(each) else ()
+        return [words] if (words := _one_of_each(given[1])) else ()
     return ()
+
+
+def _one_of_each(branches: Iterable[Any]) -> list[str]:
+    """Words of which each branch needs one; none where a branch needs none."""
+    each = [max(_groups(branch), key=lambda words: min(map(len, words)), default=[]) for branch in branches]
+    return _once(word for words in each for word in words) if all(each) else []
 
 
 def _item_texts(operation: str, given: Any) -> list[str] | None:

@@ -16,23 +16,26 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Needles(NamedTuple):
-    """The words without which an expression cannot match: to look for them costs less than to compile it.
+    """The words by which an expression matches: to look for them costs less than to compile it.
 
-    A match holds one word of each group. `enough`: the expression matches where they do, and captures nothing.
+    It matches wherever one of the words `enough` stands, capturing nothing; any other match holds a word of each group.
     """
 
     groups: Sequence[Sequence[str]] = ()
-    enough: bool = False
+    enough: Sequence[str] = ()
 
-    def stand_in(self, text: str) -> bool:
-        """Whether the expression can match somewhere in the text."""
+    def tell(self, text: str) -> bool | None:
+        """Whether the expression matches somewhere in the text; None where it may."""
+        for word in self.enough:
+            if word in text:
+                return True
         for words in self.groups:
             for word in words:
                 if word in text:
                     break
             else:
                 return False
-        return True
+        return None
 
 
 _ANY = Needles()
