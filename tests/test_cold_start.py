@@ -12,8 +12,6 @@ import pytest
 
 import vllm_doctor
 from vllm_doctor import patterns
-from vllm_doctor.cli.diagnose import command
-from vllm_doctor.cli.values import DIAGNOSE_DEFAULTS
 from vllm_doctor.rule_compiler import make
 from vllm_doctor.rule_index import NAME
 
@@ -46,21 +44,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["fatkv-cpu-space-17", "model-lora-rank-64", "arg-misspelt-max-modle-len"])
-def test_nothing_dear_is_loaded(installed: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "options"), [
+    ("fatkv-cpu-space-17", ()),
+    ("model-lora-rank-64", ()),
+    ("arg-misspelt-max-modle-len", ()),
+    ("fatkv-cpu-space-17", ("--format", "text", "--color", "never", "--max-fixes=2")),
+])
+def test_nothing_dear_is_loaded(installed: Path, tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
     log = ROOT / "fixtures" / "logs" / f"{name}.log"
-    done = subprocess.run([sys.executable, "-c", PROGRAM, installed, "diagnose", log], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-c", PROGRAM, installed, "diagnose", log, *options], capture_output=True, text=True,
                           cwd=tmp_path, check=True)
     status, *loaded = done.stderr.split()
     assert status == "1"
     assert "What to change" in done.stdout
     spared = DEAR - {"difflib"} if "misspelt" in name else DEAR
     assert spared.intersection(loaded) == set()
-
-
-def test_no_option_means_what_the_parser_says_of_none() -> None:
-    context = command.make_context("diagnose", ["a.log", "-"])
-    assert context.params == {**DIAGNOSE_DEFAULTS, "logs": ("a.log", "-")}
 
 
 @pytest.mark.parametrize("words", [
@@ -70,15 +68,21 @@ def test_no_option_means_what_the_parser_says_of_none() -> None:
     ("tests",),
     ("no-such.log", "fixtures/logs/healthy/tiny-load.log"),
     (),
+    ("--format", "json", "fixtures/logs/arg-block-size-17.log"),
+    ("fixtures/logs/arg-block-size-17.log", "--format=github", "-q", "--fail-on", "never"),
+    ("--color=always", "--max-fixes", "1", "-v", "-"),
+    ("fixtures/logs/arg-block-size-17.log", "--only", "no-such-rule"),
+    ("fixtures/logs/arg-block-size-17.log", "--vllm-version", "new"),
+    ("no-such.log", "--isolated", "--settings", "no-such.toml"),
 ])
 def test_without_the_parser_as_with_it(words: tuple[str, ...]) -> None:
     log = (ROOT / "fixtures/logs/mem-utilization-0.1.log").read_bytes()
     plain, parsed = (
-        subprocess.run([sys.executable, "-m", "vllm_doctor", "diagnose", *more, *words], input=log, capture_output=True,
-                       cwd=ROOT, check=False)
-        for more in ((), ("--",)))
+        subprocess.run([sys.executable, "-c", program, "diagnose", *words], input=log, capture_output=True, cwd=ROOT, check=False)
+        for program in ("from vllm_doctor.cli import main; main()", "from vllm_doctor.cli.root import cli; cli(prog_name='vllm-doctor')"))
     assert (plain.returncode, plain.stdout, plain.stderr) == (parsed.returncode, parsed.stdout, parsed.stderr)
-    assert plain.returncode == (2 if "no-such.log" in words or "tests" in words else 1)
+    wrong = any(word in {"tests", "new"} or word.startswith("no-such") for word in words)
+    assert plain.returncode == (2 if wrong else 0 if "never" in words else 1)
 
 
 def test_a_problem_goes_nowhere_when_stderr_is_closed() -> None:

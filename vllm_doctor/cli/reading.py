@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.problem import tell
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, exit_status, gather
@@ -21,16 +22,6 @@ from vllm_doctor.report.model import Report
 from vllm_doctor.typed import Any
 
 _CHUNK = 1 << 18
-WRITERS = {  # --format: the module of vllm_doctor.report, imported when asked for
-    "text": "to_text",
-    "json": "to_json",
-    "jsonl": "to_json",
-    "markdown": "to_markdown",
-    "html": "to_html",
-    "sarif": "to_sarif",
-    "junit": "to_junit",
-    "github": "to_github",
-}
 _WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
 
 
