@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.late import module
 from vllm_doctor.typed import IO, Any, TypeGuard, cast
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -54,8 +54,8 @@ def open_log(path: str) -> IO[bytes]:
 def _decompressed(path: str, kind: str) -> IO[bytes]:
     if kind == "zst":
         return _zstd(path)
-    module = importlib.import_module({"gz": "gzip", "xz": "lzma", "bz2": "bz2"}[kind])
-    return cast("IO[bytes]", module.open(path))
+    unpacker = module({"gz": "gzip", "xz": "lzma", "bz2": "bz2"}[kind])
+    return cast("IO[bytes]", unpacker.open(path))
 
 
 def _zstd(path: str) -> IO[bytes]:

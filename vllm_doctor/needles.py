@@ -6,11 +6,11 @@ The words are found when the index of the rules is made (`rule_compiler`).
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterable
 from itertools import product
 
+from vllm_doctor.late import module
 from vllm_doctor.rules import Needles
 from vllm_doctor.typed import Any
 
@@ -45,9 +45,9 @@ def _ways(tree: Any) -> list[Any]:
 def _parsed(regex: str) -> Any:
     """The expression's tree: of items, each a name of an operation and its arguments."""
     try:
-        parser: Any = importlib.import_module("re._parser")  # from Python 3.11 on
+        parser: Any = module("re._parser")  # from Python 3.11 on
     except ImportError:
-        parser = importlib.import_module("sre_parse")
+        parser = module("sre_parse")
     return parser.parse(regex)
 
 

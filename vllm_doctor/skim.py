@@ -7,7 +7,6 @@ made into text. What is passed over depends on the lines alone, not on how the b
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -165,8 +164,10 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
     if os.environ.get(ENGINE) != "re":
-        with contextlib.suppress(ImportError):
+        try:
             return FastScanner(words(base, serving=serving), healthy, layout)
+        except ImportError:  # the extra is not installed
+            pass
     return Scanner(words(base, serving=serving), healthy, layout)
 
 

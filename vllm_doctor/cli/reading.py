@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.inputs import chunks
+from vllm_doctor.late import module
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
@@ -108,7 +108,7 @@ def _why(log: str, options: Options, rule_id: str) -> str:
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     """The reports in a format. Nothing in it is a command to the build runner that may read this output."""
-    writer = importlib.import_module(f"vllm_doctor.report.{WRITERS[format_]}")
+    writer = module(f"vllm_doctor.report.{WRITERS[format_]}")
     if format_ == "text":
         return inert_text(_texts(reports, values, writer.render))
     if format_ == "jsonl":

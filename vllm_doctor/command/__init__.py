@@ -1,13 +1,12 @@
 """The user's command: read it in the form they used, change it, write it back in that form.
 
-`parse` reads a text that is a command, `CommandFinder` finds one in a log, `from_arguments` puts one
-together from the arguments vLLM prints. A `Command` tells what it says (`value`, `arguments`) and what it would be with
+`parse` reads a text that is a command, `CommandFinder` finds one in a log, `arguments` puts one together
+from the arguments vLLM prints. A `Command` tells what it says (`value`, `arguments`) and what it would be with
 other flags (`with_changes`, `render`, `patch`). Nothing is ever executed.
 """
 
 from __future__ import annotations
 
-from vllm_doctor.command.arguments import from_arguments
 from vllm_doctor.command.documents import KEY, parse_config_file, parse_document
 from vllm_doctor.command.finder import CommandFinder
 from vllm_doctor.command.flags import Canonical, FlagInfo, Lookup
@@ -23,7 +22,6 @@ __all__ = [
     "Lookup",
     "Option",
     "Word",
-    "from_arguments",
     "parse",
 ]
 
