@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import vllm_doctor
 from vllm_doctor import patterns
+from vllm_doctor.events import RunCounter
 from vllm_doctor.rule_compiler import make
 from vllm_doctor.rule_index import NAME
 
@@ -96,6 +100,30 @@ def test_every_pattern_compiles() -> None:
                for found in pkgutil.walk_packages(vllm_doctor.__path__, "vllm_doctor.") if "__main__" not in found.name]
     lazy = [value for module in modules for value in vars(module).values() if isinstance(value, patterns._Lazy)]
     assert len({value.pattern for value in lazy}) > 100
+
+
+def _cued() -> dict[str, patterns._Cued]:
+    modules = [importlib.import_module(found.name)
+               for found in pkgutil.walk_packages(vllm_doctor.__path__, "vllm_doctor.") if "__main__" not in found.name]
+    values = [value for module in modules for value in (*vars(module).values(), *(pattern for _, pattern in RunCounter._STAGES))]
+    return {value._made[0]: value for value in values if isinstance(value, patterns._Cued)}
+
+
+@pytest.mark.parametrize("regex", _cued())
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_what_a_pattern_matches_holds_a_cue(regex: str, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(re.compile(regex)))
+    cues = _cued()[regex]._cues
+    assert any(cue in text for cue in cues) or not re.search(regex, text)
+
+
+def test_a_pattern_with_cues_is_used_as_any_other() -> None:
+    pattern = patterns.lazy(r"a(\d)", cues=("a",))
+    assert (pattern.match("b1"), pattern.search("b1"), pattern.fullmatch("b1"), pattern.sub("-", "b1")) == (None, None, None, "b1")
+    assert "pattern" not in vars(pattern)
+    assert [pattern.match("xa1", 1)[1], pattern.search("xa1")[1], pattern.fullmatch("a1")[1], pattern.sub("-", "xa1")] == ["1", "1", "1", "x-"]
+    assert pattern.match("b1") is None
 
 
 def test_a_lazy_pattern_is_used_as_any_other() -> None:

@@ -25,12 +25,13 @@ _RECORD = lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
-_UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
+_UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
+                cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _RECORD_APART = lazy(rb"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
-_RAY_FRAME = lazy(r"\s*ray::\S+\(\)?")
+_RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = lazy(r"\brank ?(\d+)\b")
 # Which releases print a prefix: vllm/logger.py and decorate_logs of each. The first that fits counts.
@@ -44,7 +45,7 @@ _PREFIX_RELEASES = (
     ("Worker", ">=0.10.2"),
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-_PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$")
+_PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$", cues=(" validation error",))
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _MAX_FRAMES = 200
@@ -369,10 +370,10 @@ class RunCounter:
 
     _STAGES = (
         ("prompt", _PROMPT),
-        ("usage", lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-        ("banner", lazy(r"vLLM API server version|[█▀▄ ]{4,}version \d")),
-        ("arguments", lazy(r"args: Namespace\(|non-default args: \{")),
-        ("engine", lazy(r"Initializing an? (?:V\d )?LLM engine")),
+        ("usage", lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b", cues=("usage: ",))),
+        ("banner", lazy(r"vLLM API server version|[█▀▄ ]{4,}version \d", cues=("version",))),
+        ("arguments", lazy(r"args: Namespace\(|non-default args: \{", cues=("args: ",))),
+        ("engine", lazy(r"Initializing an? (?:V\d )?LLM engine", cues=("LLM engine",))),
     )
 
     _ORDER = ("prompt", "usage", "banner", "arguments", "engine")

@@ -194,9 +194,9 @@ class Settings(NamedTuple):
     complete: bool
 
 
-_NAMESPACE = lazy(r"\bargs: (?=Namespace\()")
-_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)")
-_CONFIG = lazy(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ")
+_NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
+_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
+_CONFIG = lazy(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ", cues=("with config: ",))
 
 
 def read_settings(text: str) -> Settings | None:

@@ -61,7 +61,7 @@ def without_numbers(source: str) -> str:
 
 def split(text: str) -> list[str]:
     """The paragraphs of a text."""
-    return re.split(r"\n[ \t]*\n", text.strip())
+    return re.split(r"\n[ \t]*\n", text.strip()) if "\n" in text else [text.strip()]
 
 
 def paragraphs(source: str, known: Mapping[str, Any]) -> str:

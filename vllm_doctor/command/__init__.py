@@ -7,7 +7,7 @@ other flags (`with_changes`, `render`, `patch`). Nothing is ever executed.
 
 from __future__ import annotations
 
-from vllm_doctor.command.documents import KEY, parse_config_file, parse_document
+from vllm_doctor.command.documents import key_of, parse_config_file, parse_document
 from vllm_doctor.command.finder import CommandFinder
 from vllm_doctor.command.flags import Canonical, FlagInfo, Lookup
 from vllm_doctor.command.line import Command, Option, Word
@@ -33,7 +33,7 @@ def parse(text: str, lookup: Lookup | None = None) -> Command | None:
     manifest or `kubectl describe`), the contents of a `--config` file. `lookup` is the flag table's, unless
     another is given.
     """
-    if any(KEY.match(line) for line in text.splitlines()[:2000]):
+    if any(key_of(line) for line in text.splitlines()[:2000]):
         command = parse_document(text, lookup)
         if command is not None:
             return command

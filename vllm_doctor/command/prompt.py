@@ -24,9 +24,10 @@ _PROMPT = lazy(
     r"|(?:PS\s)?[A-Za-z]:\\[^>\n]{0,200}>\s*"
     r"|(?:ba|z)?sh-[\d.]{1,9}[$#]\s*"
     r"|[~/][^\s$#%]{0,120}\s?[$#%]\s+"
-    r"|[\u276f\u279c$#%>]\s+|\++\s+"
-    r"|In\s\[\d{1,5}\]:\s!?|!(?=\w))"
+    r"|\++\s+|In\s\[\d{1,5}\]:\s!?|!(?=\w))",
+    cues=("@", "]", ":\\", "sh-", "$", "#", "%", "+", "!", ")"),
 )
+_BARE_PROMPT = lazy(r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*[\u276f\u279c$#%>]\s+")
 _LABEL = lazy(
     r"(?:[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+)(?P<quote>[\"'`]?)"
 )
@@ -104,9 +105,14 @@ class Lead(NamedTuple):
     prompted: bool
 
 
+def _prompt(text: str) -> re.Match[str] | None:
+    """A shell's prompt at the beginning."""
+    return _BARE_PROMPT.match(text) or _PROMPT.match(text)
+
+
 def strip_prompt(text: str) -> str:
     """The text without a shell's prompt."""
-    match = _PROMPT.match(text)
+    match = _prompt(text)
     return text[match.end() :] if match else text
 
 
@@ -114,7 +120,7 @@ def leads(text: str) -> list[Lead]:
     """Where a command may begin in a line, the likeliest first."""
     whole = len(text)
     found: list[Lead] = []
-    prompt = _PROMPT.match(text)
+    prompt = _prompt(text)
     if prompt is not None:
         found.append(Lead(prompt.end(), whole, prompted=True))
     if _is_program(text, 0):
@@ -124,7 +130,7 @@ def leads(text: str) -> list[Lead]:
     for label in _LABEL.finditer(text):
         if len(found) >= _MAX_LABELS:
             break
-        if _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()) or not _is_program(text, label.end()):
+        if not _is_program(text, label.end()) or _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()):
             continue
         closing = text.rfind(label["quote"]) if label["quote"] else whole
         found.append(Lead(label.end(), closing if closing > label.end() else whole, prompted=False))
@@ -165,7 +171,7 @@ def _is_program(text: str, pos: int) -> bool:
     if match["equals"]:
         return bool(_ASSIGNED.fullmatch(word))
     name = re.split(r"[/\\]", word)[-1].removesuffix(".exe")
-    return name in _PROGRAMS or bool(_PYTHON.fullmatch(name))
+    return name in _PROGRAMS or (name.startswith("python") and bool(_PYTHON.fullmatch(name)))
 
 
 def _is_plausible(command: Command, *, prompted: bool) -> bool:

@@ -27,7 +27,7 @@ _CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
 _ASSIGNMENT = lazy(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
-_INTERPRETER = lazy(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$")
+_INTERPRETER = lazy(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 # Options of `docker run` that take no value; every other one takes the next word.
 _CONTAINER_SWITCH = lazy(
@@ -37,7 +37,8 @@ _CONTAINER_SWITCH = lazy(
 _MAX_QUOTED = 1  # a shell in a shell
 _DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
 _BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
-_FOLDED_LEVEL = lazy(r"-O(=?)(\S+)")
+_OTHER_CONTINUATION = lazy(r"(?<=\s)[`^](?=\r?\n)", cues=("`", "^"))
+_FOLDED_LEVEL = lazy(r"-O(=?)(\S+)", cues=("-O",))
 
 
 def may_start(text: str) -> bool:
@@ -67,7 +68,7 @@ def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command 
 
 def _continued(text: str) -> str:
     """Line continuations of PowerShell (`) and cmd (^) as a shell's; the text's last one joins nothing."""
-    return re.sub(r"(?<=\s)[`^](?=\r?\n)", r"\\", text.rstrip().removesuffix("\\"))
+    return _OTHER_CONTINUATION.sub(r"\\", text.rstrip().removesuffix("\\"))
 
 
 def _parse_tokens(tokens: list[Token], *, complete: bool, lookup: Lookup, depth: int) -> Command | None:

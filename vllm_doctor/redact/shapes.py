@@ -19,6 +19,7 @@ class _Shape(NamedTuple):
     cues: tuple[str, ...]  # one of them stands in the text, else the pattern is not tried
     pattern: str  # group 1 stays, group 2 is masked
     is_secret: Callable[[str], bool] = lambda _value: True
+    least: int = 0  # characters that stand together
 
 
 def _is_bearer(value: str) -> bool:
@@ -60,9 +61,9 @@ _SHAPES = (
            r"((?<![\w-])(?:-u|--user)[ =][\"']?(?![0-9]+:[0-9])[^\s:\"']{1,64}:)([^\s\"']+)"),
     _Shape("watermark-key", ("watermark",),
            r"(watermark[^\n]{0,200}?\bkey\\?[\"']?(?:[:=]|\s)\s{0,4})([0-9]+)"),
-    _Shape("private-key", (), r"(?m)(^[ \t>|]*)([A-Za-z0-9+/]{40,}={0,2})(?=[ \t\r]*$)", _is_key_material),
+    _Shape("private-key", (), r"(?m)(^[ \t>|]*)([A-Za-z0-9+/]{40,}={0,2})(?=[ \t\r]*$)", _is_key_material, 40),
     _Shape("private-key", (),  # a line of a key file behind a log prefix: 64, 70 or 76 characters
-           r"(?<![\w+/=.-])()([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6}){0,2})(?![\w+/=.-])", _is_key_material),
+           r"(?<![\w+/=.-])()([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6}){0,2})(?![\w+/=.-])", _is_key_material, 64),
 )  # fmt: skip
 
 
@@ -70,6 +71,8 @@ def mask_shapes(text: str, found: dict[str, None]) -> str:
     """`text` with every secret known by its shape masked; its kind is added to `found`."""
     for shape in _SHAPES:
         if shape.cues and not any(cue in text for cue in shape.cues):
+            continue
+        if shape.least and not any(len(word) >= shape.least for word in text.split()):
             continue
 
         def masked(match: re.Match[str], shape: _Shape = shape) -> str:
