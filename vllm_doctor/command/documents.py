@@ -39,7 +39,7 @@ _ELSEWHERE = lazy(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:",
 
 def key_of(line: str) -> re.Match[str] | None:
     """A line that opens one of the keys that matter."""
-    return _KEY.match(line) if line.lstrip(" \t-\"'")[:3].lower() in _KEY_STARTS else None
+    return _KEY.match(line) if ":" in line and line.lstrip(" \t-\"'")[:3].lower() in _KEY_STARTS else None
 
 
 def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:
