@@ -67,8 +67,8 @@ def convert(kind: str, text: Any) -> Any:
         return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
             str(text).strip().lower())
     words = str(text).strip()
-    if words.isdecimal() and len(words) < 19 and kind in {"int", "float"}:
-        return int(words) if kind == "int" else float(words)
+    if len(words) < 19 and (plain := _plainly(kind, words)) is not None:
+        return plain
     if kind == "gib":
         match = _QUANTITY.match(words)
         if not match:
@@ -92,6 +92,20 @@ def convert(kind: str, text: Any) -> Any:
         match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
         return match[1] if match and not words.startswith(_UNTAGGED) else None
     return words or None
+
+
+def _plainly(kind: str, words: str) -> Any:
+    """The value of words as they mostly are, which need no expression."""
+    if kind == "int":
+        digits = words.replace(",", "")
+        return int(digits) if digits.isdecimal() and words[0] != "," else None
+    if kind in {"float", "gib"}:
+        number = words.removesuffix(" GiB") if kind == "gib" else words
+        return float(number) if number.replace(".", "", 1).isdecimal() else None
+    if kind == "version" and not words.startswith(_UNTAGGED):
+        parts = words.split(".")
+        return words if len(parts) > 1 and all(part.isdecimal() for part in parts) else None
+    return None
 
 
 def _number(text: str, factor: float) -> float | None:

@@ -24,10 +24,11 @@ _PROMPT = lazy(
     r"|(?:PS\s)?[A-Za-z]:\\[^>\n]{0,200}>\s*"
     r"|(?:ba|z)?sh-[\d.]{1,9}[$#]\s*"
     r"|[~/][^\s$#%]{0,120}\s?[$#%]\s+"
-    r"|\++\s+|In\s\[\d{1,5}\]:\s!?|!(?=\w))",
-    cues=("@", "]", ":\\", "sh-", "$", "#", "%", "+", "!", ")"),
+    r"|[\u276f\u279c$#%>]\s+|\++\s+"
+    r"|In\s\[\d{1,5}\]:\s!?|!(?=\w))",
+    cues=("@", "]", ":\\", "sh-", "\u276f", "\u279c", "$", "#", "%", ">", "+", "!"),
 )
-_BARE_PROMPT = lazy(r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*[\u276f\u279c$#%>]\s+")
+_COMMON_PROMPT = lazy(r"\s*[$#]\s+", cues=("$", "#"))
 _LABEL = lazy(
     r"(?:[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+)(?P<quote>[\"'`]?)"
 )
@@ -107,7 +108,7 @@ class Lead(NamedTuple):
 
 def _prompt(text: str) -> re.Match[str] | None:
     """A shell's prompt at the beginning."""
-    return _BARE_PROMPT.match(text) or _PROMPT.match(text)
+    return _COMMON_PROMPT.match(text) or _PROMPT.match(text)
 
 
 def strip_prompt(text: str) -> str:

@@ -19,7 +19,7 @@ class _Shape(NamedTuple):
     cues: tuple[str, ...]  # one of them stands in the text, else the pattern is not tried
     pattern: str  # group 1 stays, group 2 is masked
     is_secret: Callable[[str], bool] = lambda _value: True
-    least: int = 0  # characters that stand together
+    least: int = 0  # characters of base64 in a row
 
 
 def _is_bearer(value: str) -> bool:
@@ -67,12 +67,16 @@ _SHAPES = (
 )  # fmt: skip
 
 
+_BASE64_ALONE = bytes(code if chr(code).isalnum() or chr(code) in "+/" else 32 for code in range(128)) + b" " * 128
+
+
 def mask_shapes(text: str, found: dict[str, None]) -> str:
     """`text` with every secret known by its shape masked; its kind is added to `found`."""
+    longest = max(map(len, text.encode("ascii", "replace").translate(_BASE64_ALONE).split()), default=0)
     for shape in _SHAPES:
         if shape.cues and not any(cue in text for cue in shape.cues):
             continue
-        if shape.least and not any(len(word) >= shape.least for word in text.split()):
+        if shape.least and longest < shape.least:
             continue
 
         def masked(match: re.Match[str], shape: _Shape = shape) -> str:
