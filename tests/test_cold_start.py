@@ -21,9 +21,9 @@ from vllm_doctor.rule_index import NAME
 
 ROOT = Path(__file__).resolve().parent.parent
 DEAR = {
-    "bz2", "click", "dataclasses", "datetime", "difflib", "gzip", "hashlib", "html", "importlib.metadata", "inspect", "jinja2", "lzma", "packaging", "pathlib",
-    "regex", "rich", "shutil", "tempfile", "tomllib", "typing", "urllib.parse", "yaml", "zstandard",
-    "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
+    "bz2", "click", "contextlib", "dataclasses", "datetime", "difflib", "gzip", "hashlib", "html", "importlib", "importlib.metadata", "inspect", "jinja2", "lzma", "packaging", "pathlib",
+    "regex", "rich", "shutil", "tempfile", "tomllib", "typing", "urllib.parse", "warnings", "yaml", "zstandard",
+    "vllm_doctor.command.arguments", "vllm_doctor.gpus", "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.needles", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
     "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.settings", "vllm_doctor.sizing", "vllm_doctor.web",
 }
 PROGRAM = """
@@ -63,6 +63,14 @@ def test_nothing_dear_is_loaded(installed: Path, tmp_path: Path, name: str, opti
     assert "What to change" in done.stdout
     spared = DEAR - {"difflib"} if "misspelt" in name else DEAR
     assert spared.intersection(loaded) == set()
+
+
+def test_few_expressions_are_compiled(installed: Path, tmp_path: Path) -> None:
+    log = ROOT / "fixtures" / "logs" / "fatkv-cpu-space-17.log"
+    counted = PROGRAM.replace("*set(sys.modules) - before", "len(re._cache)").replace("import sys", "import re, sys")
+    done = subprocess.run([sys.executable, "-c", counted, installed, "diagnose", log], capture_output=True, text=True,
+                          cwd=tmp_path, check=True)
+    assert 50 < int(done.stderr.split()[1]) < 100  # each is a fivehundredth of the start
 
 
 @pytest.mark.parametrize("words", [
