@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from command_table import lookup
 
-from vllm_doctor.command import from_arguments
+from vllm_doctor.command.arguments import from_arguments
 from vllm_doctor.literals import Repr, read_value
 
 

@@ -497,3 +497,21 @@ def test_an_entry_read_by_itself_is_the_one_among_all() -> None:
     entries = table().flags
     assert entries["--max-model-len"] == dict(entries.items())["--max-model-len"]
     assert ("--max-model-len" in entries, "--no-such-flag" in entries) == (True, False)
+
+
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+def test_each_row_is_found_by_its_name() -> None:
+    for entries, begin in ((table().flags, "-"), (table().env, "V")):
+        names = list(entries)
+        assert names == sorted(names)
+        assert len(names) == len(entries) > 300
+        assert {name: entries[name] for name in names if name in entries} == dict(entries.items())
+        assert all(name.startswith("-") is (begin == "-") for name in names)
+
+
+@pytest.mark.parametrize("name", ["", "-", "--", "--model-", "--mode", "~", '--model",{"life', "--mödel", "\udcff", 7, None])
+def test_no_other_name_is(name: object) -> None:
+    assert name not in table().flags
+    assert name not in table().env

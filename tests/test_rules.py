@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from vllm_doctor import match
 from vllm_doctor.facts import FactStore
 from vllm_doctor.lint import check_pattern, lint
 from vllm_doctor.match import compiled
@@ -71,21 +69,3 @@ def test_user_rules_override_and_are_checked(tmp_path: Path) -> None:
     path = tmp_path / f"{RULES[0]}.yaml"
     path.write_text(source.replace("severity: error", "severity: info", 1), encoding="utf-8")
     assert read_rule(path).id == RULES[0]
-
-
-_FRAMES = sorted({frames for wording in BASE.wordings
-                  for frames in (wording.pattern.frames, wording.pattern.not_frames) if frames})
-
-
-def test_an_expression_of_words_alone_needs_no_engine() -> None:
-    assert match._words(r"core_client\.py:get_output|:load_model|vllm/worker/") == (
-        "core_client.py:get_output", ":load_model", "vllm/worker/")
-    for source in (r"\S", "envs.py:f", r"a\d|b", "a$", "(?:a|b)", "a{2}"):
-        assert match._words(source) == ()
-
-
-@pytest.mark.parametrize("source", _FRAMES)
-def test_calls_are_found_as_the_expression_finds_them(source: str) -> None:
-    words = [word for other in _FRAMES for word in match._words(other)]
-    for calls in ("", "vllm/v1/a.py:f", *(f"vllm/v1/a.py:f\n{word}\nb.py:g" for word in words)):
-        assert match._stands_in(source, calls, own=False) == (re.search(source, calls) is not None)

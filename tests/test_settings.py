@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from test_schema import GOOD
 
 from vllm_doctor import settings
-from vllm_doctor.cli.options import SEVERITIES
-from vllm_doctor.cli.reading import WRITERS
+from vllm_doctor.cli.formats import WRITERS
+from vllm_doctor.cli.option_table import SEVERITIES
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 

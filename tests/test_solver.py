@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from vllm_doctor import solver
 from vllm_doctor.solver import (
-    GIB,
     activation_peak_for,
     available_with_graph_estimate,
     available_with_tensor_parallel,
@@ -50,6 +49,7 @@ from vllm_doctor.solver import (
     utilization_limit,
     utilization_minus,
 )
+from vllm_doctor.solver.rounding import GIB
 
 EXACT = {"null_block": False, "rounding_gib": 0.0}
 

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from vllm_doctor.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vllm_doctor.diagnosis import Diagnosis, diagnose

@@ -7,9 +7,9 @@ are tried.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import Any
 from vllm_doctor.windows import PATIENCE, Trie, windows
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")

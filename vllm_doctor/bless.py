@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from vllm_doctor.diagnosis import diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.outputs import write_text
 from vllm_doctor.report.model import Fix, Report
+from vllm_doctor.typed import Any
 
 _NOTE = "Written by `rules bless`; review each line: it says what came out, not what is right."
 _TELLING = ("vllm_version", "engine", "device", "model", "port")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+
+from vllm_doctor.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vllm_doctor.memory import Memory

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from vllm_doctor import phases, ranking
-from vllm_doctor.command import Command, from_arguments
+from vllm_doctor.command import Command
 from vllm_doctor.facts import FactStore
 from vllm_doctor.match import Hit, Hits, fires
 from vllm_doctor.memory import derived
@@ -14,6 +13,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.releases import Releases
 from vllm_doctor.rules import Rule, RuleBase
 from vllm_doctor.runs import Run
+from vllm_doctor.typed import Any
 
 
 class Case:
@@ -52,6 +52,8 @@ class Case:
     def command(self) -> Command | None:
         """What the user ran; put together from the arguments the log prints, where it is not shown itself."""
         if self.typed is None and self.run.settings:
+            from vllm_doctor.command.arguments import from_arguments  # noqa: PLC0415 - most logs show the command
+
             return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
                                   non_default_only=self.run.settings_kind == "non-default")
         return self.typed

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.typed import Any
 
 _MOST_HEADER = 100 << 20  # bytes; safetensors' own bound
 _WIDTHS = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}

@@ -10,7 +10,6 @@ import os
 from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import IO, Any
 
 from vllm_doctor.case import Case
 from vllm_doctor.command import Command, CommandFinder
@@ -34,6 +33,7 @@ from vllm_doctor.samples import Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of
 from vllm_doctor.spells import Moment
+from vllm_doctor.typed import IO, Any
 from vllm_doctor.windows import any_of
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
@@ -229,14 +229,12 @@ class Diagnosis:
             self._engine_of(run, event)
         seen: dict[str, Any] = {}
         found: list[tuple[Waiting, dict[str, str]]] = []
-        for waiting, match in self._matcher.matches(event, run.settled):
+        for waiting, values in self._matcher.matches(event, run.settled):
             pattern = waiting.pattern
             if waiting.marker is not None:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
                 run.told += 1
                 continue
-            groups = match.groupdict() if match.lastindex else {}
-            values = {name: raw for name, raw in groups.items() if raw is not None}
             for name, raw in (*values.items(), *pattern.set.items()) if pattern.set else values.items():
                 if pattern.weak and run.facts.get(name) is not None:
                     continue

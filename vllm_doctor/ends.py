@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from vllm_doctor.typed import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from vllm_doctor.facts import Fact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from vllm_doctor.typed import Any
 
 
 class DoctorError(Exception):

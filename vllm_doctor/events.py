@@ -5,14 +5,14 @@ vLLM's log prefix by release: `INFO 10-08 20:33:48 llm_engine.py:72] message` up
 with several lines carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be told apart.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 from vllm_doctor.windows import any_of
 
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ _RECORD = lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
-_UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)")
+_UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
+                cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _RECORD_APART = lazy(rb"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
-_RAY_FRAME = lazy(r"\s*ray::\S+\(\)?")
+_RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = lazy(r"\brank ?(\d+)\b")
 # Which releases print a prefix: vllm/logger.py and decorate_logs of each. The first that fits counts.
@@ -44,7 +45,7 @@ _PREFIX_RELEASES = (
     ("Worker", ">=0.10.2"),
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-_PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$")
+_PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$", cues=(" validation error",))
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _MAX_FRAMES = 200
@@ -70,10 +71,10 @@ class Event(NamedTuple):
     process: str = ""
     rank: int | None = None
     run: int = 1
+    releases: str = ""
     frames: str = ""
     is_code: bool = False
     context: str = ""
-    releases: str = ""
 
 
 class _Stream:
@@ -143,7 +144,7 @@ class EventReader:
             self._note(key, stream, number)
         return True
 
-    def read(self, line: "Line") -> Event | None:
+    def read(self, line: Line) -> Event | None:
         """What one line says; None for a blank line."""
         text = line.text
         if not text or text.isspace():
@@ -167,11 +168,11 @@ class EventReader:
         elif self._open:
             self._open.pop(key, None)
 
-    def alone(self, line: "Line") -> Event:
+    def alone(self, line: Line) -> Event:
         """What a line says that stands by itself and holds none of WORDS."""
         return self._split(line)[1]
 
-    def opened_by(self, line: "Line") -> str | None:
+    def opened_by(self, line: Line) -> str | None:
         """The key of the process that a line by itself lets begin an exception's message, "" where it begins none.
 
         None for a line that may do more: begin a traceback or go on with one, begin or end a start.
@@ -188,12 +189,12 @@ class EventReader:
         stream.begin_message(message)
         self._note(key, stream, number)
 
-    def _split(self, line: "Line") -> tuple[str, Event, bool]:
+    def _split(self, line: Line) -> tuple[str, Event, bool]:
         """The process as printed, the message behind the prefixes, whether it had a record's prefix."""
         process, rank, rest = self._process(line.text, line.source)
         level, message, style = _record(rest)
         releases = _released(process) or style if process else style
-        event = Event(line.number, message, level, process or line.source, rank, self.run, releases=releases)
+        event = Event(line.number, message, level, process or line.source, rank, self.run, releases)
         return process, event, rest is not message
 
     def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
@@ -263,7 +264,7 @@ class EventReader:
         stream.detail, stream.message = _MAX_DETAIL, [message]
         if not event.level and not event.process:
             self._runs.crash()
-        return Event(event.line, message, event.level, event.process, event.rank, event.run, stream.shown)
+        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.shown)
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
         """Split off `(EngineCore_DP0 pid=12) ` prefixes: the process as printed, its rank, what follows."""
@@ -325,7 +326,7 @@ def _released(process: str) -> str:
 
 
 def _as_code(event: Event) -> Event:
-    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True)
+    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, "", "", True)
 
 
 def _record(text: str) -> tuple[str, str, str]:
@@ -369,10 +370,10 @@ class RunCounter:
 
     _STAGES = (
         ("prompt", _PROMPT),
-        ("usage", lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-        ("banner", lazy(r"vLLM API server version|[█▀▄ ]{4,}version \d")),
-        ("arguments", lazy(r"args: Namespace\(|non-default args: \{")),
-        ("engine", lazy(r"Initializing an? (?:V\d )?LLM engine")),
+        ("usage", lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b", cues=("usage: ",))),
+        ("banner", lazy(r"vLLM API server version|[█▀▄ ]{4,}version \d", cues=("version",))),
+        ("arguments", lazy(r"args: Namespace\(|non-default args: \{", cues=("args: ",))),
+        ("engine", lazy(r"Initializing an? (?:V\d )?LLM engine", cues=("LLM engine",))),
     )
 
     _ORDER = ("prompt", "usage", "banner", "arguments", "engine")

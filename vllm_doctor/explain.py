@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
 
 from vllm_doctor import flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.own_rules import load
 from vllm_doctor.rules import Rule, RuleBase
+from vllm_doctor.typed import Any
 
 
 def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:

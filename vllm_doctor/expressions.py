@@ -9,15 +9,15 @@ A name the log does not show is UNKNOWN, and UNKNOWN spreads: arithmetic with it
 three-valued logic. Division by zero and a filter that answers None are UNKNOWN too: "cannot be computed".
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import FunctionType
-from typing import Any, Final, NamedTuple, cast
 
 from vllm_doctor.filters import REFUSALS, find
+from vllm_doctor.typed import Any, Final, NamedTuple, cast
 
 Tree = list[Any]
 """A kind and its parts, of values JSON knows: `["mul", ["name", "max_model_len"], ["const", 0.5]]`."""

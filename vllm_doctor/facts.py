@@ -5,15 +5,15 @@ Lines that print many settings at once (`args: Namespace(…)`, `non-default arg
 `literals`, and `names.yaml` says which setting is which fact.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from vllm_doctor.ends import add_last
 from vllm_doctor.literals import Repr, read_pairs, read_value
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import Any, NamedTuple
 
 _UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
 _QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
@@ -67,8 +67,8 @@ def convert(kind: str, text: Any) -> Any:
         return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
             str(text).strip().lower())
     words = str(text).strip()
-    if words.isdecimal() and len(words) < 19 and kind in {"int", "float"}:
-        return int(words) if kind == "int" else float(words)
+    if len(words) < 19 and (plain := _plainly(kind, words)) is not None:
+        return plain
     if kind == "gib":
         match = _QUANTITY.match(words)
         if not match:
@@ -92,6 +92,20 @@ def convert(kind: str, text: Any) -> Any:
         match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
         return match[1] if match and not words.startswith(_UNTAGGED) else None
     return words or None
+
+
+def _plainly(kind: str, words: str) -> Any:
+    """The value of words as they mostly are, which need no expression."""
+    if kind == "int":
+        digits = words.replace(",", "")
+        return int(digits) if digits.isdecimal() and words[0] != "," else None
+    if kind in {"float", "gib"}:
+        number = words.removesuffix(" GiB") if kind == "gib" else words
+        return float(number) if number.replace(".", "", 1).isdecimal() else None
+    if kind == "version" and not words.startswith(_UNTAGGED):
+        parts = words.split(".")
+        return words if len(parts) > 1 and all(part.isdecimal() for part in parts) else None
+    return None
 
 
 def _number(text: str, factor: float) -> float | None:
@@ -194,9 +208,9 @@ class Settings(NamedTuple):
     complete: bool
 
 
-_NAMESPACE = lazy(r"\bargs: (?=Namespace\()")
-_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)")
-_CONFIG = lazy(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ")
+_NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
+_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
+_CONFIG = lazy(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ", cues=("with config: ",))
 
 
 def read_settings(text: str) -> Settings | None:

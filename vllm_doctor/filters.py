@@ -7,14 +7,14 @@ means "cannot be computed".
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 from vllm_doctor import phases
+from vllm_doctor.late import module
 from vllm_doctor.releases import Releases
+from vllm_doctor.typed import Any
 
 REFUSALS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a filter raises when a value is none for it: a text where a number belongs, a number beyond all bounds."""
@@ -198,8 +198,8 @@ _MORE = ("solver", "flag_values", "flag_advice", "model_families")  # modules al
 
 def names() -> list[str]:
     """The names of all filters, in order."""
-    modules = [importlib.import_module(f"vllm_doctor.{more}") for more in _MORE]
-    return sorted({*_NAMES, *(name for module in modules for name in module.__all__)})
+    holders = [module(f"vllm_doctor.{more}") for more in _MORE]
+    return sorted({*_NAMES, *(name for holder in holders for name in holder.__all__)})
 
 
 @lru_cache(maxsize=256)
@@ -207,8 +207,8 @@ def find(name: str) -> Callable[..., Any] | None:
     """The filter of that name, or None. Modules are loaded in turn until one has it: a start needs few of them."""
     if name in _NAMES:
         return _NAMES[name]
-    for module in (importlib.import_module(f"vllm_doctor.{more}") for more in _MORE):
-        if name in module.__all__:
-            found: Callable[..., Any] = getattr(module, name)
+    for holder in (module(f"vllm_doctor.{more}") for more in _MORE):
+        if name in holder.__all__:
+            found: Callable[..., Any] = getattr(holder, name)
             return found
     return None

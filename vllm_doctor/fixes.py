@@ -4,11 +4,10 @@ A fix drops out when a condition does not hold or a number it needs is unknown, 
 value, and when it would change nothing.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from vllm_doctor import expressions, flags, words
 from vllm_doctor.command import Command
@@ -16,6 +15,7 @@ from vllm_doctor.expressions import UNKNOWN
 from vllm_doctor.releases import Releases, admitted
 from vllm_doctor.report.model import Fix
 from vllm_doctor.rules import Action, FixRule, Rule
+from vllm_doctor.typed import Any, NamedTuple
 
 
 class Situation(NamedTuple):

@@ -3,17 +3,17 @@
 Which flag and successor exist in which release is `flags`' knowledge; here it is put together for one log.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from vllm_doctor import flags
 from vllm_doctor.flag_values import scalar
 from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
+from vllm_doctor.typed import NamedTuple
 
 __all__ = [
     "as_flag",

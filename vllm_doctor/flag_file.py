@@ -7,34 +7,48 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_left
 from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+
+from vllm_doctor.typed import Any
 
 
 class Entries(Mapping[str, dict[str, Any]]):
-    """What flags.jsonl says of each flag or variable, read when it is asked for: a log needs few of them."""
+    """What flags.jsonl says of each flag or variable, read when it is asked for: a log needs few of them.
 
-    def __init__(self, rows: dict[str, bytes]) -> None:
+    The rows are sorted by the names they begin with.
+    """
+
+    def __init__(self, rows: list[bytes]) -> None:
         self._rows = rows
 
     def __getitem__(self, name: str) -> dict[str, Any]:
-        entry: dict[str, Any] = json.loads(self._rows[name])[1]
+        row = self._row(name)
+        if row is None:
+            raise KeyError(name)
+        entry: dict[str, Any] = json.loads(row)[1]
         return entry
 
     def __contains__(self, name: object) -> bool:
-        return name in self._rows
+        return isinstance(name, str) and self._row(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return (row.split(b'"', 2)[1].decode() for row in self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def items(self) -> ItemsView[str, dict[str, Any]]:
         """All of them, read at once."""
-        read: dict[str, dict[str, Any]] = dict(json.loads(b"[%s]" % b",".join(self._rows.values())))
+        read: dict[str, dict[str, Any]] = dict(json.loads(b"[%s]" % b",".join(self._rows)))
         return read.items()
+
+    def _row(self, name: str) -> bytes | None:
+        begin = b'["%s"' % name.encode(errors="replace")
+        at = bisect_left(self._rows, begin)
+        found = at < len(self._rows) and self._rows[at].startswith(begin) and '"' not in name
+        return self._rows[at] if found else None
 
 
 class Table:
@@ -42,10 +56,10 @@ class Table:
 
     def __init__(self, text: bytes) -> None:
         head, *rows = text.splitlines()
-        named = {row.split(b'"', 2)[1].decode(): row for row in rows}
         self.releases: tuple[str, ...] = tuple(json.loads(head)["releases"])
-        self.flags = Entries({name: row for name, row in named.items() if name.startswith("-")})
-        self.env = Entries({name: row for name, row in named.items() if not name.startswith("-")})
+        variables = bisect_left(rows, b'[".')  # flags begin with a dash, the character before
+        self.flags = Entries(rows[:variables])
+        self.env = Entries(rows[variables:])
 
 
 @lru_cache(maxsize=1)

@@ -3,16 +3,16 @@
 Use it through flags.py.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
 
 from vllm_doctor.flag_file import table
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import Any, Final, NamedTuple
 
 
 class Computed:

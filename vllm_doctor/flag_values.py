@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from vllm_doctor import flags
 from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
+from vllm_doctor.typed import Any
 
 __all__ = [
     "as_json",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Iterable, Iterator
-from typing import IO, Any, TypeGuard, cast
+from collections.abc import Iterator
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.late import module
+from vllm_doctor.typed import IO, Any, TypeGuard, cast
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gz"),
@@ -33,9 +33,9 @@ def chunks(source: Any, size: int) -> Iterator[bytes]:
             yield from _read(file, size, os.fspath(source))
         return
     if hasattr(source, "read"):
-        yield from _read(cast("IO[bytes]", source), size, "standard input")
+        yield from _read(source, size, "standard input")
         return
-    yield from cast("Iterable[bytes]", source)
+    yield from source
 
 
 def open_log(path: str) -> IO[bytes]:
@@ -54,8 +54,8 @@ def open_log(path: str) -> IO[bytes]:
 def _decompressed(path: str, kind: str) -> IO[bytes]:
     if kind == "zst":
         return _zstd(path)
-    module = importlib.import_module({"gz": "gzip", "xz": "lzma", "bz2": "bz2"}[kind])
-    return cast("IO[bytes]", module.open(path))
+    unpacker = module({"gz": "gzip", "xz": "lzma", "bz2": "bz2"}[kind])
+    return cast("IO[bytes]", unpacker.open(path))
 
 
 def _zstd(path: str) -> IO[bytes]:

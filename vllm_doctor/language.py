@@ -7,12 +7,12 @@ made once, with their index, so that a start does without Jinja.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
 from vllm_doctor.expressions import ARITHMETIC, MAX_NUMBER, ExpressionError, Tree, parameters
+from vllm_doctor.typed import Any
 
 _MAX_LENGTH = 500
 _MAX_DEPTH = 100  # lists within lists of a tree

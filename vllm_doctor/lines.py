@@ -6,15 +6,15 @@ and wrappers taken off (wrappers/). Its memory does not grow with the input: a l
 for evidence is bounded.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import codecs
-from typing import NamedTuple
 
 from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, printable, sniff, trim
 from vllm_doctor.log_head import BARE, LOG_HEAD
 from vllm_doctor.patterns import lazy
 from vllm_doctor.progress_bars import BAR_END, BAR_HINT, overwrite, shown
+from vllm_doctor.typed import NamedTuple
 from vllm_doctor.wrapped_lines import Joiner
 from vllm_doctor.wrappers import Piece, Unwrapper
 

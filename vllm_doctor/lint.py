@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import regex
 from packaging.specifiers import InvalidSpecifier
@@ -24,6 +23,7 @@ from vllm_doctor.releases import admitted
 from vllm_doctor.rule_files import read_yaml
 from vllm_doctor.rule_index import rules_folder
 from vllm_doctor.rules import Pattern, Rule, RuleBase
+from vllm_doctor.typed import Any
 
 DERIVED = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",

@@ -5,12 +5,12 @@ configuration objects, enums, functions and JSON stand side by side. A log line 
 reader here returns what was there, says whether it was whole, never raises, and takes linear time.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
-from typing import Generic, NamedTuple, TypeVar
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 

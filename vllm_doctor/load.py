@@ -9,9 +9,9 @@ counted for each engine apart.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from vllm_doctor.spells import Moment, Spell, SpellKeeper
+from vllm_doctor.typed import Any
 
 SATURATED_PERCENT = 90.0
 """KV cache usage from which on a queue waits for the cache: a new request needs blocks for its whole prompt."""

@@ -25,5 +25,6 @@ LOG_HEAD = lazy(
     r"| {2}(?:File \"|\| |\+)|\[rank\d+\]:|\[[WEIF]\d{3,4} \d\d:\d\d:\d\d|[WEIF]\d{4} \d\d:\d\d:\d\d"
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning): |(?:Spawn|Fork)?Process[ -][\w-]+:?$"
     r"|(?:Loading|Capturing|Processed|Fetching|Downloading) [^%]{0,80}\d+%|/[\w./@+-]+\.py:\d+: \w*Warning"
-    r"|usage: \w|vllm: error|api_server\.py: error|Fatal Python error"
+    r"|usage: \w|vllm: error|api_server\.py: error|Fatal Python error",
+    cues=(":", "pid=", "Traceback", "  ", "Process", "%", "Fatal"),
 )

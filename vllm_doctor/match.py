@@ -4,21 +4,20 @@ Only patterns whose anchor stands in the message are tried. A rule keeps its fir
 not grow with the log.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 from vllm_doctor import expressions
 from vllm_doctor.anchors import Anchors
 from vllm_doctor.ends import add_last
 from vllm_doctor.events import Event
-from vllm_doctor.rules import Marker, Pattern, Rule, RuleBase
+from vllm_doctor.rules import Marker, Needles, Pattern, Rule, RuleBase
+from vllm_doctor.typed import Any, NamedTuple
 
 _WINDOW = 16_384  # of a very long message only the part around the anchor is searched
-_SPECIAL = frozenset("\\.^$*+?{}[]()")  # of an expression, beside `|`
 _KEEP = 6
 _KEEP_LAST = 2
 TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
@@ -94,12 +93,12 @@ def _waiting(base: RuleBase, at: int) -> Waiting:
     """The pattern whose anchor stands there."""
     if at < len(base.markers):
         marker = base.markers[at]
-        return Waiting(marker.pattern, marker=marker, at=at)
+        return Waiting(marker.pattern, "", "any", marker, at)
     place = at - len(base.markers)
     if place < len(base.facts):
-        return Waiting(base.facts[place], at=at)
+        return Waiting(base.facts[place], "", "any", None, at)
     rule, part, pattern = base.wordings[place - len(base.facts)]
-    return Waiting(pattern, rule, part, at=at)
+    return Waiting(pattern, rule, part, None, at)
 
 
 class Matcher:
@@ -113,8 +112,10 @@ class Matcher:
         self._base = base
         self._anchors = _anchors(base)
 
-    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[Waiting, re.Match[str]]]:
-        """The patterns that match the event's message. Where in the start it stands is for the caller to weigh.
+    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[Waiting, dict[str, str]]]:
+        """The patterns that match the event's message, each with what its groups captured.
+
+        Where in the start the event stands is for the caller to weigh.
 
         `settled` are places of patterns whose next match would change nothing.
         """
@@ -126,15 +127,17 @@ class Matcher:
                 continue
             waiting = _waiting(self._base, at)
             pattern = waiting.pattern
-            if (pattern.level and event.level not in pattern.level) or (pattern.frames and not event.frames):
+            if pattern.level and event.level not in pattern.level:
+                continue
+            if pattern.frames and (not event.frames or pattern.frames_needles.tell(event.frames) is False):
                 continue
             name = f"{waiting.rule}: {pattern.id}" if pattern.own else ""
             if name in self.slow:
                 continue
             try:
-                match = search(pattern, event) if pattern.own or not simple else compiled(pattern.regex).search(text)
-                if match is not None and _has_frames(pattern, event.frames):
-                    found.append((waiting, match))
+                values = _captured(pattern, text) if simple else _search(pattern, event)
+                if values is not None and _has_frames(pattern, event.frames):
+                    found.append((waiting, values))
             except TimeoutError:
                 self.slow[name] = None
         return found
@@ -147,8 +150,8 @@ class Matcher:
                 if not (one.pattern.level and event.level not in one.pattern.level) and not one.pattern.frames]
 
 
-def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
-    """Search the pattern in a message; of a very long one, in a window around the anchor.
+def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
+    """What the pattern captures in a message, of a very long one in a window around the anchor.
 
     In the message of an exception with several lines the match may begin in an earlier line: the anchor stands in the
     last line of what the pattern matches.
@@ -157,34 +160,43 @@ def search(pattern: Pattern, event: Event) -> re.Match[str] | None:
     if len(text) > _WINDOW:
         begin = max(0, text.find(pattern.anchor) - _WINDOW // 2)
         text = text[begin:begin + _WINDOW]
-    match = _search(pattern.regex, text, own=pattern.own)
-    if match is None and event.context:
-        before = len(event.context)
-        match = _search(pattern.regex, f"{event.context}\n{text}", own=pattern.own)
-        if match is not None and match.end() <= before:
-            return None
-    return match
+    values = _captured(pattern, text)
+    if values is not None or not event.context:
+        return values
+    text = f"{event.context}\n{text}"
+    match = _found(pattern.regex, text, own=pattern.own) if pattern.needles.tell(text) is not False else None
+    return _groups(match) if match and match.end() > len(event.context) else None
+
+
+def _captured(pattern: Pattern, text: str) -> dict[str, str] | None:
+    """What the pattern captures in a text; None where it does not match."""
+    told = pattern.needles.tell(text)
+    if told is not None:
+        return {} if told else None
+    match = _found(pattern.regex, text, own=pattern.own)
+    return _groups(match) if match else None
+
+
+def _groups(match: re.Match[str]) -> dict[str, str]:
+    if not match.lastindex:
+        return {}
+    return {name: raw for name, raw in match.groupdict().items() if raw is not None}
 
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
     """Whether the traceback's calls are those the pattern asks for."""
-    if pattern.frames and not _stands_in(pattern.frames, frames, own=pattern.own):
+    if pattern.frames and not _stands_in(pattern.frames, pattern.frames_needles, frames, own=pattern.own):
         return False
-    return not (pattern.not_frames and _stands_in(pattern.not_frames, frames, own=pattern.own))
+    refused = pattern.not_frames
+    return not (refused and _stands_in(refused, pattern.not_frames_needles, frames, own=pattern.own))
 
 
-def _stands_in(source: str, frames: str, *, own: bool) -> bool:
-    words = _words(source)
-    return any(word in frames for word in words) if words else _search(source, frames, own=own) is not None
+def _stands_in(source: str, needles: Needles, frames: str, *, own: bool) -> bool:
+    told = needles.tell(frames)
+    return _found(source, frames, own=own) is not None if told is None else told
 
 
-@lru_cache(maxsize=8192)
-def _words(source: str) -> tuple[str, ...]:
-    """The words of an expression that asks for one of some, for they are found without compiling it; else none."""
-    return tuple(source.replace(r"\.", ".").split("|")) if _SPECIAL.isdisjoint(source.replace(r"\.", "")) else ()
-
-
-def _search(source: str, text: str, *, own: bool) -> re.Match[str] | None:
+def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:
     """Our own patterns are linted and tested; a user's runs in an engine that can be stopped. Raises TimeoutError."""
     if not own:
         return compiled(source).search(text)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vllm_doctor.checkpoint import Checkpoint, read_checkpoint
 from vllm_doctor.errors import InputError
 from vllm_doctor.model_fields import Fields, read_fields
 from vllm_doctor.model_layers import Layer, kv_heads, layers_of
+from vllm_doctor.typed import Any
 
 DTYPE_BYTES: Mapping[str, int] = {
     "float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.typed import Any
 
 _MOST_LAYERS = 4096
 _MOST = 1 << 40

@@ -6,10 +6,10 @@ As vLLM 0.32 builds its attention and Mamba layers (model_executor/models, model
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.model_fields import Fields
+from vllm_doctor.typed import Literal
 
 Kind = Literal["full", "sliding", "mla", "indexer"]
 

@@ -1,14 +1,14 @@
 """What is said about the reading itself: missing parts, several starts, the release, contradictions."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from vllm_doctor.case import Case
 from vllm_doctor.patterns import lazy
 from vllm_doctor.runs import Run
+from vllm_doctor.typed import NamedTuple
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
 _OMISSION = lazy(

@@ -1,8 +1,8 @@
 """What the user can say beside the log."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
-from typing import NamedTuple
+from vllm_doctor.typed import NamedTuple
 
 
 class Options(NamedTuple):

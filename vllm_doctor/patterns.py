@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, AnyStr, cast
+
+from vllm_doctor.typed import Any, AnyStr, cast
 
 
 class _Lazy:
@@ -19,9 +20,33 @@ class _Lazy:
         return value
 
 
-def lazy(regex: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The expression, used as what `re.compile` gives."""
-    return cast("re.Pattern[AnyStr]", _Lazy(regex, flags))
+class _Cued(_Lazy):
+    """Is not compiled before a text with one of its cues comes."""
+
+    def __init__(self, regex: Any, flags: int, cues: tuple[str, ...]) -> None:
+        super().__init__(regex, flags)
+        self._cues = cues
+
+    def match(self, text: str, *places: int) -> re.Match[str] | None:
+        """As the expression's."""
+        return self.__getattr__("match")(text, *places) if any(cue in text for cue in self._cues) else None
+
+    def search(self, text: str, *places: int) -> re.Match[str] | None:
+        """As the expression's."""
+        return self.__getattr__("search")(text, *places) if any(cue in text for cue in self._cues) else None
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        """As the expression's."""
+        return self.__getattr__("fullmatch")(text) if any(cue in text for cue in self._cues) else None
+
+    def sub(self, new: Any, text: str) -> str:
+        """As the expression's."""
+        return self.__getattr__("sub")(new, text) if any(cue in text for cue in self._cues) else text
+
+
+def lazy(regex: AnyStr, flags: int = 0, cues: tuple[str, ...] = ()) -> re.Pattern[AnyStr]:
+    """The expression, used as what `re.compile` gives. Each text it matches holds one of the `cues`, if there are."""
+    return cast("re.Pattern[AnyStr]", _Cued(regex, flags, cues) if cues else _Lazy(regex, flags))
 
 
 def portable(regex: str) -> str:

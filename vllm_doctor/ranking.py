@@ -5,14 +5,14 @@ did; a specific rule hides the general one it refines; errors before warnings be
 but of warnings and remarks those of the service before those of the start.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from vllm_doctor.match import Hits
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rules import Rule
+from vllm_doctor.typed import NamedTuple
 
 _ROLE = {"cause": 0, "cascade": 1, "advice": 2}
 _SEVERITY = {"error": 0, "warning": 1, "info": 2}

@@ -4,14 +4,14 @@ The log says its version, or it does not: then each wording that matched narrows
 with nearly every release.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import operator
 from functools import lru_cache
-from typing import NamedTuple
 
 from vllm_doctor import flags
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import NamedTuple
 
 # Specifiers of plain releases, as all of our rules have: compared here, for `packaging` costs a start 10 ms.
 _PLAIN = lazy(r"(?P<numbers>\d+(?:\.\d+){0,5})(?:\.post(?P<post>\d+))?")
@@ -26,16 +26,16 @@ class Releases(NamedTuple):
     known: bool = False
 
     @classmethod
-    def every(cls) -> "Releases":
+    def every(cls) -> Releases:
         """All releases of the flag table."""
         return cls(flags.releases())
 
     @classmethod
-    def of(cls, version: str) -> "Releases":
+    def of(cls, version: str) -> Releases:
         """The one release that `version` (as vLLM prints it, dev and rc builds too) behaves as."""
         return cls((flags.resolve(version),), known=True)
 
-    def narrow(self, specifier: str) -> "Releases":
+    def narrow(self, specifier: str) -> Releases:
         """Only those that `specifier` (`>=0.7.0,<0.9`) admits; unchanged when the version is known or none is left."""
         if self.known or not specifier:
             return self

@@ -4,16 +4,16 @@ Two messages have one shape when they differ in digits and long ids alone. Where
 the first and the last tell nothing more than how many there were, unless a fact is larger or smaller than before.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from vllm_doctor.events import Event
 from vllm_doctor.facts import FactName, FactStore
 from vllm_doctor.match import Matcher, compiled
 from vllm_doctor.series import FIRST, Kept, Series
+from vllm_doctor.typed import NamedTuple
 
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _LONG = 512  # bytes of a line that is not kept

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.typed import Any
 
 _PROMPT_LENGTHS = ("prompt_tokens", "input_tokens", "prompt_len", "input_len", "input_length", "num_prompt_tokens",
                    "prompt_length")

@@ -6,7 +6,6 @@ missed. Where the cache cannot be written, the index is made each time.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import zlib
@@ -18,12 +17,10 @@ def cached(folder: str) -> bytes:
     """The index of a folder of rules: from the cache, else made and put there. Raises RuleError."""
     stamp = _stamp(folder)
     place = os.path.join(_cache(), f"rules-{zlib.crc32(folder.encode()):08x}.jsonl")
-    with contextlib.suppress(OSError):
-        if _private(os.path.dirname(place)):
-            with open(place, "rb") as file:
-                if file.readline() == stamp:
-                    return file.read()
-    from pathlib import Path  # noqa: PLC0415 - only when something has changed
+    if (kept := _kept(place, stamp)) is not None:
+        return kept
+    import contextlib  # noqa: PLC0415 - only when something has changed
+    from pathlib import Path  # noqa: PLC0415
 
     from vllm_doctor.rule_compiler import make  # noqa: PLC0415
 
@@ -31,6 +28,18 @@ def cached(folder: str) -> bytes:
     with contextlib.suppress(OSError):
         _save(place, stamp + made)
     return made
+
+
+def _kept(place: str, stamp: bytes) -> bytes | None:
+    """The index in the cache, if it was made from the same files."""
+    try:
+        if _private(os.path.dirname(place)):
+            with open(place, "rb") as file:
+                if file.readline() == stamp:
+                    return file.read()
+    except OSError:
+        pass
+    return None
 
 
 def _stamp(folder: str) -> bytes:

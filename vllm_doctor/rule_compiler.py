@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from vllm_doctor import expressions, words
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
+from vllm_doctor.needles import needles
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
 from vllm_doctor.rules import Action, Marker, Pattern, Rule, Stall, anchors, pattern_of, rule_of, wordings
+from vllm_doctor.typed import Any
 
 
 def make(folder: Path) -> bytes:
@@ -79,10 +80,19 @@ def _whole(entries: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _told(pattern: Pattern) -> tuple[Any, ...]:
-    """A pattern's fields up to the last one that is not as it always is: a shorter index is read sooner."""
+    """A pattern's first fields, up to the last one that is not as it always is, and the needles of its expressions.
+
+    A shorter index is read sooner.
+    """
     given = [field for field, value in zip(Pattern._fields, pattern, strict=True)
              if value != Pattern._field_defaults.get(field, ...)]
-    return pattern[:Pattern._fields.index(given[-1]) + 1]
+    told = pattern[:Pattern._fields.index(given[-1]) + 1]
+    return told, *(_needles(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames))
+
+
+def _needles(regex: str) -> tuple[Any, ...]:
+    found = needles(regex)
+    return found if found.enough else (found.groups,) if found.groups else ()
 
 
 def _fact(name: str, entry: Mapping[str, Any]) -> FactName:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from vllm_doctor.errors import RuleError
+from vllm_doctor.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path

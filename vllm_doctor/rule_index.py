@@ -12,15 +12,17 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any, TypeVar
 
 from vllm_doctor import expressions
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
 from vllm_doctor.patterns import portable
-from vllm_doctor.rules import Action, Marker, Pattern, Rule, RuleBase, Stall, Wording, rule_of
+from vllm_doctor.rules import Action, Marker, Needles, Pattern, Rule, RuleBase, Stall, Wording, rule_of
+from vllm_doctor.typed import IO, Any, TypeVar
 
 NAME = "index.jsonl"
+_NEEDLES = 3  # fields of a pattern
+_BETWEEN = tuple(Pattern._field_defaults.get(field) for field in Pattern._fields[:-_NEEDLES])
 
 
 _T = TypeVar("_T")
@@ -82,9 +84,9 @@ def builtin() -> RuleBase:
     expressions.known_trees.update(known["trees"])
     return RuleBase(
         rules=_Rules(folder, index, len(head) + size, known["rules"]),
-        markers=_Patterns(patterns[:markers], lambda told: Marker(Pattern(*told[0]), *told[1:])),
-        facts=_Patterns(patterns[markers:markers + facts], lambda told: Pattern(*told)),
-        wordings=_Patterns(patterns[markers + facts:], lambda told: Wording(told[0], told[1], Pattern(*told[2]))),
+        markers=_Patterns(patterns[:markers], lambda told: Marker(_pattern(*told[0]), *told[1:])),
+        facts=_Patterns(patterns[markers:markers + facts], lambda told: _pattern(*told)),
+        wordings=_Patterns(patterns[markers + facts:], lambda told: Wording(told[0], told[1], _pattern(*told[2]))),
         anchors=known["anchors"],
         names={entry[0]: FactName(*entry) for entry in known["names"]},
         actions={entry[0]: Action(*entry) for entry in known["actions"]},
@@ -92,6 +94,11 @@ def builtin() -> RuleBase:
         healthy=portable(known["healthy"]),
         healthy_anchors=known["healthy_anchors"],
     )
+
+
+def _pattern(fields: Sequence[Any], *needles: Sequence[Any]) -> Pattern:
+    """A pattern, given its first fields and the needles of its expressions, which are the last ones."""
+    return Pattern(*fields, *_BETWEEN[len(fields):], *(Needles(*each) for each in needles))
 
 
 def _index(folder: str) -> Callable[[], IO[bytes]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
 from vllm_doctor.report.model import Finding, Fix
 from vllm_doctor.rules import Rule
+from vllm_doctor.typed import Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,43 @@
 """Rules, facts' wordings, actions and phases: what stands in `rules/`, as small frozen values."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.facts import FactName
-from vllm_doctor.rule_files import check_text, read_text, read_yaml
+from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Needles(NamedTuple):
+    """The words by which an expression matches: to look for them costs less than to compile it.
+
+    It matches wherever one of the words `enough` stands, capturing nothing; any other match holds a word of each group.
+    """
+
+    groups: Sequence[Sequence[str]] = ()
+    enough: Sequence[str] = ()
+
+    def tell(self, text: str) -> bool | None:
+        """Whether the expression matches somewhere in the text; None where it may."""
+        for word in self.enough:
+            if word in text:
+                return True
+        for words in self.groups:
+            for word in words:
+                if word in text:
+                    break
+            else:
+                return False
+        return None
+
+
+_ANY = Needles()
 
 
 class Pattern(NamedTuple):
@@ -29,6 +54,9 @@ class Pattern(NamedTuple):
     set: Mapping[str, Any] = _NOTHING
     own: bool = False
     weak: bool = False  # a fact's wording that counts only where nothing else told the fact before
+    needles: Needles = _ANY  # of `regex`
+    frames_needles: Needles = _ANY
+    not_frames_needles: Needles = _ANY
 
 
 class FixRule(NamedTuple):
@@ -133,7 +161,7 @@ class RuleBase:
         self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
         self.healthy_anchors = healthy_anchors  # each such line holds one of them
 
-    def with_rules(self, own: Mapping[str, Rule]) -> "RuleBase":
+    def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
         """These and some more; the same id overrides."""
         kept = (wording for wording in self.wordings if wording.rule not in own)
         added = (wording for rule in own.values() for wording in wordings(rule))
@@ -155,8 +183,10 @@ def wordings(rule: Rule) -> list[Wording]:
     return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
 
 
-def read_rule(path: "Path") -> Rule:
+def read_rule(path: Path) -> Rule:
     """One rule file. Raises RuleError with file:line:column."""
+    from vllm_doctor.rule_files import check_text, read_text, read_yaml  # noqa: PLC0415 - only for rules of one's own
+
     text = read_text(path)
     check_text(text, str(path))
     return rule_of(read_yaml(path), str(path), own=True)

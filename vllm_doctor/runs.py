@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vllm_doctor.command import Command
 from vllm_doctor.events import Event
 from vllm_doctor.facts import FactStore
@@ -13,6 +11,7 @@ from vllm_doctor.phases import ORDER
 from vllm_doctor.releases import Releases
 from vllm_doctor.repeats import Repeats
 from vllm_doctor.samples import Samples
+from vllm_doctor.typed import Any
 
 _BLOCK_LINES = 60
 _OMISSIONS = 5

@@ -4,16 +4,16 @@ What rules find in such a line depends on the state of the load alone, so of the
 last are read in full, as many as a report keeps; of those between only the load is taken.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, NamedTuple
 
 from vllm_doctor.load import Load
 from vllm_doctor.patterns import lazy
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.series import FIRST, Kept, Series
+from vllm_doctor.typed import Any, NamedTuple
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 """The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""

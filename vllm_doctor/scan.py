@@ -4,16 +4,16 @@ A busy server's lines repeat but for their numbers. So what is found out about a
 each digit is a zero; few lines of a block have a shape that is new.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
 
 from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.typed import Any, NamedTuple
 from vllm_doctor.windows import Trie, windows
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces

@@ -6,12 +6,12 @@ The schema is what editors and `vllm-doctor rules schema` get; the check reads t
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import yaml
 
 from vllm_doctor.errors import RuleError, did_you_mean
 from vllm_doctor.phases import PHASES
+from vllm_doctor.typed import Any
 
 _ID = r"^[a-z0-9]+(?:-[a-z0-9]+)*$"
 _TEXT: dict[str, Any] = {"type": "string"}

@@ -1,9 +1,10 @@
 """Lines of one kind that are kept back: few of them are read for what they say."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+
+from vllm_doctor.typed import NamedTuple
 
 FIRST = 8
 """Lines of a kind that are read in full before any is kept back: as many as a report keeps."""

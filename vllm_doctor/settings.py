@@ -4,16 +4,16 @@ The nearest file counts, looked for from the working directory upward; in one fo
 pyproject.toml. What is typed on the command line counts before what stands here; rule folders and ignores add up.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.settings_place import PROJECT, TABLE, places
+from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,19 +84,19 @@ def read(path: str | os.PathLike[str]) -> Settings:
     return _settings(file, document if inner is None else inner)
 
 
-def _as_path(path: str | os.PathLike[str]) -> "Path":
+def _as_path(path: str | os.PathLike[str]) -> Path:
     from pathlib import Path  # noqa: PLC0415 - most runs have no settings file
 
     return Path(path)
 
 
-def _from_project(path: "Path") -> Settings | None:
+def _from_project(path: Path) -> Settings | None:
     tool = _parse(path).get("tool")
     table = tool.get(TABLE) if isinstance(tool, dict) else None
     return None if table is None else _settings(path, table)
 
 
-def _parse(path: "Path") -> dict[str, Any]:
+def _parse(path: Path) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib  # noqa: PLC0415 - most runs have no settings file
     else:
@@ -110,7 +110,7 @@ def _parse(path: "Path") -> dict[str, Any]:
     return document
 
 
-def _settings(path: "Path", table: Any) -> Settings:
+def _settings(path: Path, table: Any) -> Settings:
     if not isinstance(table, dict):
         raise InputError(f"{path}: tool.{TABLE} is a table")
     readers: dict[str, Callable[[Path, Any], Any]] = {
@@ -121,7 +121,7 @@ def _settings(path: "Path", table: Any) -> Settings:
     return Settings(str(path), **values)
 
 
-def _check_keys(path: "Path", table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], where: str) -> None:
+def _check_keys(path: Path, table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in known:
             near = did_you_mean(key, list(known)) or f"; known are {', '.join(known)}"
@@ -132,8 +132,8 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
 
 
-def _texts(key: str) -> "Callable[[Path, Any], tuple[str, ...]]":
-    def reader(path: "Path", value: Any) -> tuple[str, ...]:
+def _texts(key: str) -> Callable[[Path, Any], tuple[str, ...]]:
+    def reader(path: Path, value: Any) -> tuple[str, ...]:
         if not _is_texts(value):
             raise InputError(f"{path}: `{key}` is a list of texts")
         return tuple(value)
@@ -141,7 +141,7 @@ def _texts(key: str) -> "Callable[[Path, Any], tuple[str, ...]]":
     return reader
 
 
-def _folders(path: "Path", value: Any) -> tuple[str, ...]:
+def _folders(path: Path, value: Any) -> tuple[str, ...]:
     folders = _texts("rules")(path, value)
     for folder in folders:
         if not (path.parent / folder).is_dir():
@@ -149,8 +149,8 @@ def _folders(path: "Path", value: Any) -> tuple[str, ...]:
     return tuple(str(path.parent / folder) for folder in folders)
 
 
-def _one_of(key: str, choices: tuple[str, ...]) -> "Callable[[Path, Any], str]":
-    def reader(path: "Path", value: Any) -> str:
+def _one_of(key: str, choices: tuple[str, ...]) -> Callable[[Path, Any], str]:
+    def reader(path: Path, value: Any) -> str:
         if not isinstance(value, str) or value not in choices:
             raise InputError(f"{path}: `{key}` is one of {', '.join(choices)}, not {value!r}")
         return value
@@ -158,19 +158,19 @@ def _one_of(key: str, choices: tuple[str, ...]) -> "Callable[[Path, Any], str]":
     return reader
 
 
-def _count(path: "Path", value: Any) -> int:
+def _count(path: Path, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"{path}: `max-fixes` is a number from 1, not {value!r}")
     return value
 
 
-def _ignores(path: "Path", value: Any) -> tuple[Ignore, ...]:
+def _ignores(path: Path, value: Any) -> tuple[Ignore, ...]:
     if not isinstance(value, list):
         raise InputError(f"{path}: `ignore` is a list of tables, [[tool.{TABLE}.ignore]] each, with `id` and `reason`")
     return tuple(_ignore(path, entry) for entry in value)
 
 
-def _ignore(path: "Path", entry: Any) -> Ignore:
+def _ignore(path: Path, entry: Any) -> Ignore:
     if not isinstance(entry, dict):
         raise InputError(f'{path}: `ignore` needs a reason: {{id = "{entry}", reason = "…"}}')
     _check_keys(path, entry, ("id", "reason", "expires"), "`ignore`: ")
@@ -180,7 +180,7 @@ def _ignore(path: "Path", entry: Any) -> Ignore:
     return Ignore(entry["id"], entry["reason"].strip(), _day(path, entry.get("expires")))
 
 
-def _day(path: "Path", value: Any) -> date | None:
+def _day(path: Path, value: Any) -> date | None:
     """TOML has dates; `"2026-12-31"` as a text is taken as well."""
     if isinstance(value, datetime):
         return value.date()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from vllm_doctor.capacity import linear_token_bytes
 from vllm_doctor.diagnosis import Diagnosis
@@ -14,6 +13,7 @@ from vllm_doctor.launch import Version, version_of
 from vllm_doctor.options import Options
 from vllm_doctor.report.model import Report
 from vllm_doctor.sizing import Measured
+from vllm_doctor.typed import Any
 
 _CHUNK = 1 << 18
 

@@ -5,19 +5,18 @@ rule, fact or reader of this package learns anything. Bytes are searched in larg
 made into text. What is passed over depends on the lines alone, not on how the bytes were cut.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.samples import JSON, JSON_END, STAMP, Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
+from vllm_doctor.typed import NamedTuple
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
@@ -165,8 +164,10 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
     if os.environ.get(ENGINE) != "re":
-        with contextlib.suppress(ImportError):
+        try:
             return FastScanner(words(base, serving=serving), healthy, layout)
+        except ImportError:  # the extra is not installed
+            pass
     return Scanner(words(base, serving=serving), healthy, layout)
 
 

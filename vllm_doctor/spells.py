@@ -4,11 +4,10 @@ Memory does not grow with the log: beside the spell that goes on only the first,
 the totals of all. Times are the log's own; it prints no year and, in some set-ups, no time at all.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
-
-from typing import NamedTuple
+from __future__ import annotations
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import NamedTuple
 
 LASTING = 3
 """Statistics lines of one engine from which on it is no short peak, and without which it is over."""
@@ -24,12 +23,12 @@ class Moment(NamedTuple):
     stamp: str = ""
 
     @classmethod
-    def of(cls, line: int, text: str) -> "Moment":
+    def of(cls, line: int, text: str) -> Moment:
         """The moment of a line, from its text with vLLM's prefix."""
         found = _STAMP.search(text, 0, _STAMP_REACH)
         return cls(line, found[1] if found else "")
 
-    def seconds_until(self, later: "Moment") -> float | None:
+    def seconds_until(self, later: Moment) -> float | None:
         """The seconds from here to a later line, which may be in the next year; None where a time is not known."""
         from datetime import datetime  # noqa: PLC0415 - most logs have no spells
 
@@ -65,7 +64,7 @@ class Spells(NamedTuple):
     last: Spell | None = None
     longest: Spell | None = None
 
-    def with_one_more(self, spell: Spell) -> "Spells":
+    def with_one_more(self, spell: Spell) -> Spells:
         """These and another one, which came later."""
         longest = self.longest if self.longest and _length(self.longest) >= _length(spell) else spell
         return Spells(self.number + 1, self.seconds + spell.seconds, max(self.waiting, spell.waiting),

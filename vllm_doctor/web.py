@@ -23,7 +23,6 @@ from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -36,6 +35,7 @@ from vllm_doctor.multipart import boundary_of, parts
 from vllm_doctor.options import Options
 from vllm_doctor.report import to_html
 from vllm_doctor.report.escape import one_line
+from vllm_doctor.typed import IO, Any, cast
 
 __all__ = ["ADDRESS", "MOST_BYTES", "Server"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+
+from vllm_doctor.typed import Any
 
 _LEAST = 4  # characters of a window, where the literal has as many
 _MOST = 24  # more make nothing rarer

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from vllm_doctor.expressions import UNKNOWN, ExpressionError, Tree, evaluate, known_trees
+from vllm_doctor.typed import Any
 
 
 @lru_cache(maxsize=1024)
@@ -61,7 +61,7 @@ def without_numbers(source: str) -> str:
 
 def split(text: str) -> list[str]:
     """The paragraphs of a text."""
-    return re.split(r"\n[ \t]*\n", text.strip())
+    return re.split(r"\n[ \t]*\n", text.strip()) if "\n" in text else [text.strip()]
 
 
 def paragraphs(source: str, known: Mapping[str, Any]) -> str:

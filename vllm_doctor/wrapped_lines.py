@@ -6,7 +6,6 @@ the rows themselves and gives up as soon as a line shows that no terminal broke 
 
 from __future__ import annotations
 
-from vllm_doctor.log_head import LOG_HEAD
 from vllm_doctor.patterns import lazy
 from vllm_doctor.wrappers import Unwrapper
 
@@ -67,6 +66,7 @@ class Joiner:
 
     def _continues(self, text: str) -> bool:
         """Whether a row goes on with the line held back, which must begin as a log line does."""
-        if _NO_CONTINUATION.match(text) or (len(self._rows) == 1 and not self._unwrapper.evident(self._rows[0][1])):
+        evident = self._unwrapper.evident
+        if evident(text) or (len(self._rows) == 1 and not evident(self._rows[0][1])):
             return False
-        return not LOG_HEAD.match(text) and not self._unwrapper.wrapped(text)
+        return not _NO_CONTINUATION.match(text) and not self._unwrapper.wrapped(text)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 
+from vllm_doctor.cli.argv import read
+from vllm_doctor.cli.option_table import DIAGNOSE, SHARED
+
 _COLLECT_AFTER = 50_000  # objects: a start makes as many and drops few, so to look for dropped ones earlier finds none
 
 
@@ -13,10 +16,11 @@ def main() -> None:
     gc.set_threshold(_COLLECT_AFTER)
     name, *words = sys.argv[1:] or [""]
     try:
-        if name == "diagnose" and not any(word.startswith("-") and word != "-" for word in words):
+        typed = read(words, (*DIAGNOSE, *SHARED)) if name == "diagnose" else None
+        if typed is not None:
             from vllm_doctor.cli.plain import run  # noqa: PLC0415 - importing the package must not load the engine
 
-            run(tuple(words))
+            run(*typed)
         else:
             from vllm_doctor.cli.root import cli  # noqa: PLC0415 - click costs 25 ms
 

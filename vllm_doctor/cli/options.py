@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Sequence
 
 import click
 from click.core import ParameterSource
 
-from vllm_doctor.cli.values import DEFAULTS, fill_in
+from vllm_doctor.cli import option_table
+from vllm_doctor.cli.option_table import SHARED, Choice, File, Option, Own, Quantity, Text, Whole
+from vllm_doctor.cli.values import fill_in
 from vllm_doctor.errors import DoctorError
+from vllm_doctor.typed import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
-SEVERITIES = ("error", "warning", "info", "never")
 
 
-class RunNumber(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """`last`, `all`, or a run's number."""
+class OwnKind(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
+    """A kind of value of ours."""
 
-    name = "N|last|all"
+    def __init__(self, kind: Own) -> None:
+        self.name = kind.name
+        self._kind = kind
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text, if it is one of these."""
-        text = str(value)
-        if text not in {"last", "all"} and not (text.isdigit() and int(text) > 0):
-            self.fail(f"{text!r} is not a number from 1, `last` or `all`", param, ctx)
-        return text
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value, if it is one."""
+        try:
+            return self._kind.read(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """A rule's id. A shell completes it; whether it exists is checked when the rules are known."""
+    """A rule's id, which a shell completes."""
 
     name = "ID"
 
@@ -54,37 +57,38 @@ class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
                 if rule_id.startswith(incomplete)]
 
 
+def _kind(kind: Text | None) -> Any:
+    """Click's type for a kind of value; None for a text."""
+    if isinstance(kind, Choice):
+        return click.Choice(kind.words)
+    if isinstance(kind, Whole):
+        return click.IntRange(min=kind.least)
+    if isinstance(kind, Quantity):
+        return click.FloatRange(min=0, min_open=True)
+    if isinstance(kind, File):
+        return click.Path()
+    if isinstance(kind, option_table.RuleId):
+        return RuleId()
+    return OwnKind(kind) if isinstance(kind, Own) else None
+
+
+def of_table(table: Sequence[Option]) -> Callable[[F], F]:
+    """Add the options of a table."""
+    def added(function: F) -> F:
+        made: Callable[..., Any] = function
+        for option in reversed(table):
+            given = {"is_flag": True} if option.kind is None else {"type": _kind(option.kind), "multiple": option.many}
+            if not option.many:
+                given.update(default=option.default, show_default=bool(option.default))
+            made = click.option(*option.names, option.key, metavar=option.metavar, help=option.help, **given)(made)
+        return cast("F", made)
+
+    return added
+
+
 def shared(function: F) -> F:
     """Add the options every reading command has, and what the project's settings say where nothing was typed."""
-    options = [
-        click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable."),
-        click.option("--only", multiple=True, type=RuleId(), metavar="ID", help="Look for this rule only; repeatable."),
-        click.option("--ignore", multiple=True, type=RuleId(), metavar="ID", help="Leave this rule out; repeatable."),
-        click.option("--command", "command_text", default=DEFAULTS["command_text"], metavar="TEXT",
-                     help="What you ran, if the log does not show it."),
-        click.option("--config", "config_file", default=DEFAULTS["config_file"], metavar="FILE",
-                     help="The YAML file you gave to vllm serve --config."),
-        click.option("--gpu-memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
-                     help="The card's size."),
-        click.option("--vllm-version", default=DEFAULTS["vllm_version"], metavar="V", help="The vLLM release."),
-        click.option("--max-fixes", type=click.IntRange(min=1), default=DEFAULTS["max_fixes"], show_default=True,
-                     metavar="N"),
-        click.option("--show-secrets", is_flag=True, help="Do not mask API keys and tokens."),
-        click.option("--fail-on", type=click.Choice(SEVERITIES), default=DEFAULTS["fail_on"], show_default=True,
-                     help="Exit with status 1 from this severity on."),
-        click.option("--color", type=click.Choice(("auto", "always", "never")), default=DEFAULTS["color"],
-                     show_default=True),
-        click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text report."),
-        click.option("--settings", "settings_file", type=click.Path(), metavar="FILE",
-                     help="Read this instead of the pyproject.toml or vllm-doctor.toml found upward from here."),
-        click.option("--isolated", is_flag=True, help="Read no settings file."),
-        click.option("-v", "--verbose", is_flag=True, help="Every finding, proof and link."),
-        click.option("-q", "--quiet", is_flag=True, help="Say nothing when nothing was found."),
-    ]
-    made: Callable[..., Any] = _with_settings(function)
-    for option in reversed(options):
-        made = option(made)
-    return cast("F", made)
+    return of_table(SHARED)(cast("F", _with_settings(function)))
 
 
 def _with_settings(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,21 +1,23 @@
-"""`vllm-doctor diagnose LOG…` as most often typed, with no option: without the parser, which is a third of a start."""
+"""`vllm-doctor diagnose` as it is mostly typed: without click, which is a third of a start."""
 
 from __future__ import annotations
 
 import sys
 
+from vllm_doctor.cli.option_table import DIAGNOSE, SHARED
 from vllm_doctor.cli.problem import say, tell
 from vllm_doctor.cli.reading import diagnose
-from vllm_doctor.cli.values import DIAGNOSE_DEFAULTS, fill_in
+from vllm_doctor.cli.values import fill_in
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.typed import Any
 
 
-def run(logs: tuple[str, ...]) -> None:
-    """Diagnose logs as the command does when nothing but their names is typed. Raises SystemExit."""
-    values = dict(DIAGNOSE_DEFAULTS)
+def run(logs: tuple[str, ...], typed: dict[str, Any]) -> None:
+    """Diagnose logs as the command does, given the values typed. Raises SystemExit."""
+    values = {option.key: option.default for option in (*DIAGNOSE, *SHARED)} | typed
     try:
-        notes = fill_in("diagnose", values, lambda _: False)
+        notes = fill_in("diagnose", values, typed.__contains__)
         sys.exit(diagnose(logs, values, notes))
     except DoctorError as problem:
         tell(problem)

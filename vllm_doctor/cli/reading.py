@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
 
+from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.problem import tell
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, exit_status, gather
@@ -15,22 +14,14 @@ from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.inputs import chunks
+from vllm_doctor.late import module
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
 from vllm_doctor.report.model import Report
+from vllm_doctor.typed import Any
 
 _CHUNK = 1 << 18
-WRITERS = {  # --format: the module of vllm_doctor.report, imported when asked for
-    "text": "to_text",
-    "json": "to_json",
-    "jsonl": "to_json",
-    "markdown": "to_markdown",
-    "html": "to_html",
-    "sarif": "to_sarif",
-    "junit": "to_junit",
-    "github": "to_github",
-}
 _WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
 
 
@@ -117,7 +108,7 @@ def _why(log: str, options: Options, rule_id: str) -> str:
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     """The reports in a format. Nothing in it is a command to the build runner that may read this output."""
-    writer = importlib.import_module(f"vllm_doctor.report.{WRITERS[format_]}")
+    writer = module(f"vllm_doctor.report.{WRITERS[format_]}")
     if format_ == "text":
         return inert_text(_texts(reports, values, writer.render))
     if format_ == "jsonl":

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 import click
 
 import vllm_doctor
 from vllm_doctor.cli.problem import tell
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.late import module
+from vllm_doctor.typed import Any
 
 _COMMANDS = {
     "completion": "vllm_doctor.cli.completion",
@@ -33,10 +32,10 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
+        holder = _COMMANDS.get(cmd_name)
+        if holder is None:
             return None
-        command: click.Command = importlib.import_module(module).command
+        command: click.Command = module(holder).command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

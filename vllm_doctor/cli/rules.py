@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from vllm_doctor.errors import InputError, RuleError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vllm_doctor.rules import Rule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -11,6 +10,7 @@ from vllm_doctor import pipe
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, gather
 from vllm_doctor.cli.voice import Voice
+from vllm_doctor.typed import Any
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})

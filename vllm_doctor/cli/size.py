@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -19,6 +18,7 @@ from vllm_doctor.request_lengths import Requests, read_requests
 from vllm_doctor.sizing import Subject, plan
 from vllm_doctor.sizing_changes import changes
 from vllm_doctor.sizing_from_log import Told, read_log
+from vllm_doctor.typed import Any
 
 _FROM_020 = (0, 20, 0)
 

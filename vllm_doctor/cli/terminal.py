@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+
+from vllm_doctor.typed import Any
 
 
 def colored(choice: str, stream: Any) -> bool:

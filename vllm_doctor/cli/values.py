@@ -1,29 +1,20 @@
-"""What the options of a command say: what holds where nothing was typed, the project's settings, the engine's options.
+"""What the options of a command say, with the project's settings, and the engine's options.
 
-Nothing here needs click: a `diagnose` without options starts without it.
+Nothing here needs click: a `diagnose` starts without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
 from vllm_doctor.settings_place import places
+from vllm_doctor.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vllm_doctor.report.model import Report
-
-DEFAULTS: dict[str, Any] = {  # of the options that all reading commands have
-    "rules": (), "only": (), "ignore": (), "command_text": "", "config_file": "", "gpu_memory": None,
-    "vllm_version": "", "max_fixes": 5, "show_secrets": False, "fail_on": "error", "color": "auto", "width": None,
-    "settings_file": None, "isolated": False, "verbose": False, "quiet": False,
-}
-DIAGNOSE_DEFAULTS: dict[str, Any] = {
-    **DEFAULTS, "format_": "text", "output": None, "also": (), "run_number": "last", "why": None,
-}
 
 
 def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +14,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.outputs import write_text
 from vllm_doctor.pipe import Gap
 from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

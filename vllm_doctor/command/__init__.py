@@ -1,14 +1,13 @@
 """The user's command: read it in the form they used, change it, write it back in that form.
 
-`parse` reads a text that is a command, `CommandFinder` finds one in a log, `from_arguments` puts one
-together from the arguments vLLM prints. A `Command` tells what it says (`value`, `arguments`) and what it would be with
+`parse` reads a text that is a command, `CommandFinder` finds one in a log, `arguments` puts one together
+from the arguments vLLM prints. A `Command` tells what it says (`value`, `arguments`) and what it would be with
 other flags (`with_changes`, `render`, `patch`). Nothing is ever executed.
 """
 
 from __future__ import annotations
 
-from vllm_doctor.command.arguments import from_arguments
-from vllm_doctor.command.documents import KEY, parse_config_file, parse_document
+from vllm_doctor.command.documents import key_of, parse_config_file, parse_document
 from vllm_doctor.command.finder import CommandFinder
 from vllm_doctor.command.flags import Canonical, FlagInfo, Lookup
 from vllm_doctor.command.line import Command, Option, Word
@@ -23,7 +22,6 @@ __all__ = [
     "Lookup",
     "Option",
     "Word",
-    "from_arguments",
     "parse",
 ]
 
@@ -35,7 +33,7 @@ def parse(text: str, lookup: Lookup | None = None) -> Command | None:
     manifest or `kubectl describe`), the contents of a `--config` file. `lookup` is the flag table's, unless
     another is given.
     """
-    if any(KEY.match(line) for line in text.splitlines()[:2000]):
+    if any(key_of(line) for line in text.splitlines()[:2000]):
         command = parse_document(text, lookup)
         if command is not None:
             return command

@@ -16,12 +16,12 @@ from vllm_doctor.command.words import split
 from vllm_doctor.literals import read_value
 from vllm_doctor.patterns import lazy
 
-KEY = lazy(
+_KEY = lazy(
     r"(?P<indent>[ \t]*)(?P<dash>- +)?[\"']?"
     r"(?P<key>command|args|entrypoint|image|environment|env)[\"']?[ \t]*:(?P<rest>[ \t].*|)$",
     re.IGNORECASE,
 )
-"""A line that opens one of the keys that matter."""
+_KEY_STARTS = frozenset({"com", "arg", "ent", "ima", "env"})
 
 COMMON = frozenset({
     "--model", "--tensor-parallel-size", "--pipeline-parallel-size", "--max-model-len", "--max-num-seqs",
@@ -35,6 +35,11 @@ _DESCRIBED = lazy(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)
 _MAX_GROUPS = 200
 _FILLED_IN = lazy(r"\$[\w({]|\{\{")
 _ELSEWHERE = lazy(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:", re.MULTILINE)
+
+
+def key_of(line: str) -> re.Match[str] | None:
+    """A line that opens one of the keys that matter."""
+    return _KEY.match(line) if ":" in line and line.lstrip(" \t-\"'")[:3].lower() in _KEY_STARTS else None
 
 
 def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:
@@ -161,7 +166,7 @@ def _groups(lines: Sequence[str]) -> list[_Group]:
     current: _Group | None = None
     index = 0
     while index < len(lines):
-        match = KEY.match(lines[index])
+        match = key_of(lines[index])
         column = len(lines[index]) - len(lines[index].lstrip())
         if match is None:
             if lines[index].strip() and current is not None and column < current.indent:

@@ -6,14 +6,14 @@ Memory is bounded: one command of at most 200 lines, one document of at most 400
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from vllm_doctor.command.documents import KEY, parse_document
+from vllm_doctor.command.documents import key_of, parse_document
 from vllm_doctor.command.prompt import command_in, leads
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start
 from vllm_doctor.command.words import split
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import TYPE_CHECKING
 from vllm_doctor.windows import any_of
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _MAX_QUOTED = 8 * 1024
 _MAX_EXPORTS = 64
 
 _CONTINUATIONS = ("\\", " ^", " `")
-_FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)")
-_OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@")
+_FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)", cues=("--",))
+_OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@", cues=("@", "$"))
 _SECOND_PROMPT = lazy(r">\s+")
 _LOG_LINE = lazy(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
 _START = (
@@ -46,7 +46,7 @@ _NOT_USERS = (
     "site-packages", "dist-packages", "/vllm/entrypoints/", "/vllm/engine/", "/vllm/v1/", "/vllm/executor/",
     "/vllm/worker/", "/vllm/benchmarks/",
 )  # fmt: skip
-_DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)")
+_DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)", cues=("Args:", "Command:", "Image:"))
 WORDS = (
     "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
     "environment:", "env:", 'args"', 'image"', "args'", "image'", 'File "', "vLLM API server version", "LLM engine",
@@ -105,7 +105,7 @@ class CommandFinder:
 
     def feed(self, number: int, text: str) -> None:
         """Read one line; `number` is its line number."""
-        if self.at_rest and not (any_of(WORDS).search(text) or _is_continued(text) or KEY.match(text)):
+        if self.at_rest and not (any_of(WORDS).search(text) or _is_continued(text) or key_of(text)):
             return
         if len(text) > _MAX_CHARACTERS:
             self.finish()
@@ -195,7 +195,7 @@ class CommandFinder:
                 pending.add(text)
                 return
             self._close_document()
-        if not is_log and (KEY.match(text) or _DESCRIBED.match(text)):
+        if not is_log and (key_of(text) or _DESCRIBED.match(text)):
             self._document = _Pending(number, [text])
             self._document_indent = len(text) - len(text.lstrip())
 

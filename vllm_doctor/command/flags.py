@@ -4,15 +4,15 @@
 `--x.key` sets one key of the mapping that `--x` takes (vLLM's FlexibleArgumentParser, 0.4.1 to 0.33.0).
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, Protocol
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import NamedTuple, Protocol
 
 MODEL = "--model"
 

@@ -4,12 +4,11 @@ A `Command` keeps every word as the user typed it (quotes, order, redirections),
 back with only what was asked for changed. Nothing here runs anything.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from vllm_doctor.command.flags import (
     MODEL,
@@ -25,6 +24,7 @@ from vllm_doctor.command.flags import (
     several,
     spell,
 )
+from vllm_doctor.typed import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +46,7 @@ class Word(NamedTuple):
     gap: str = " "
 
     @classmethod
-    def quoted(cls, value: str, gap: str = " ") -> "Word":
+    def quoted(cls, value: str, gap: str = " ") -> Word:
         """A word that a shell reads as `value`."""
         return cls(shlex.quote(value), value, gap)
 
@@ -87,7 +87,7 @@ class Outer(NamedTuple):
     quote: str  # the quote character, or "" for one that is quoted as needed
     gap: str = " "
 
-    def wrap(self, words: "Iterable[Word]", *, multiline: bool = False) -> Word:
+    def wrap(self, words: Iterable[Word], *, multiline: bool = False) -> Word:
         """The inner command as one word, in the quotes the user chose."""
         if self.quote != '"':
             return Word.quoted(join(words, multiline=multiline), self.gap)
@@ -238,11 +238,11 @@ class Command(NamedTuple):
 
     def with_changes(
         self,
-        set: "Mapping[str, str]",  # noqa: A002 - the word of the rules
-        unset: "Iterable[str]" = (),
-        env: "Mapping[str, str] | None" = None,
+        set: Mapping[str, str],  # noqa: A002 - the word of the rules
+        unset: Iterable[str] = (),
+        env: Mapping[str, str] | None = None,
         canonical: Canonical | None = None,
-    ) -> "Command":
+    ) -> Command:
         """The same command with flags set ("" for one without a value) or removed, and variables set.
 
         A flag is replaced where it stands, in the spelling it has; one that is not there is appended.
@@ -251,7 +251,7 @@ class Command(NamedTuple):
 
         return change(self, set, tuple(unset), env or {}, canonical or canonical_by(self.lookup))
 
-    def masked(self, mask: "Callable[[str], str]") -> "Command":
+    def masked(self, mask: Callable[[str], str]) -> Command:
         """The same command with what `mask` hides in its values hidden, before any quoting stands in its way."""
         return self._replace(options=tuple(
             option._replace(values=tuple(_masked(word, mask) for word in option.values)) for option in self.options))
@@ -281,14 +281,14 @@ class Command(NamedTuple):
         return join(words, multiline=multiline)
 
 
-def _masked(word: Word, mask: "Callable[[str], str]") -> Word:
+def _masked(word: Word, mask: Callable[[str], str]) -> Word:
     if word.value is None:
         return word
     value = mask(word.value)
     return word if value == word.value else Word.quoted(value, word.gap)
 
 
-def join(words: "Iterable[Word]", *, multiline: bool = False) -> str:
+def join(words: Iterable[Word], *, multiline: bool = False) -> str:
     """Words as one line of shell, or with the user's own line breaks."""
     pieces: list[str] = []
     for word in words:
@@ -303,7 +303,7 @@ def _in_double_quotes(word: Word) -> str:
     return re.sub(marks, r"\\\1", word.text)
 
 
-def with_key(mapping: "Mapping[str, object]", path: str, value: object) -> dict[str, object]:
+def with_key(mapping: Mapping[str, object], path: str, value: object) -> dict[str, object]:
     """A copy of a mapping with the value at `a.b.c` set."""
     key, _, rest = path.partition(".")
     made = dict(mapping)

@@ -4,14 +4,14 @@ A line of prose that names `vllm serve` is none: without a prompt, what stands b
 what stands behind must be arguments.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from vllm_doctor.command.flags import Lookup
@@ -25,8 +25,10 @@ _PROMPT = lazy(
     r"|(?:ba|z)?sh-[\d.]{1,9}[$#]\s*"
     r"|[~/][^\s$#%]{0,120}\s?[$#%]\s+"
     r"|[\u276f\u279c$#%>]\s+|\++\s+"
-    r"|In\s\[\d{1,5}\]:\s!?|!(?=\w))"
+    r"|In\s\[\d{1,5}\]:\s!?|!(?=\w))",
+    cues=("@", "]", ":\\", "sh-", "\u276f", "\u279c", "$", "#", "%", ">", "+", "!"),
 )
+_COMMON_PROMPT = lazy(r"\s*[$#]\s+", cues=("$", "#"))
 _LABEL = lazy(
     r"(?:[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+)(?P<quote>[\"'`]?)"
 )
@@ -104,9 +106,14 @@ class Lead(NamedTuple):
     prompted: bool
 
 
+def _prompt(text: str) -> re.Match[str] | None:
+    """A shell's prompt at the beginning."""
+    return _COMMON_PROMPT.match(text) or _PROMPT.match(text)
+
+
 def strip_prompt(text: str) -> str:
     """The text without a shell's prompt."""
-    match = _PROMPT.match(text)
+    match = _prompt(text)
     return text[match.end() :] if match else text
 
 
@@ -114,7 +121,7 @@ def leads(text: str) -> list[Lead]:
     """Where a command may begin in a line, the likeliest first."""
     whole = len(text)
     found: list[Lead] = []
-    prompt = _PROMPT.match(text)
+    prompt = _prompt(text)
     if prompt is not None:
         found.append(Lead(prompt.end(), whole, prompted=True))
     if _is_program(text, 0):
@@ -124,14 +131,14 @@ def leads(text: str) -> list[Lead]:
     for label in _LABEL.finditer(text):
         if len(found) >= _MAX_LABELS:
             break
-        if _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()) or not _is_program(text, label.end()):
+        if not _is_program(text, label.end()) or _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()):
             continue
         closing = text.rfind(label["quote"]) if label["quote"] else whole
         found.append(Lead(label.end(), closing if closing > label.end() else whole, prompted=False))
     return found
 
 
-def command_in(text: str, lookup: "Lookup | None" = None) -> "Command | None":
+def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
     """The command in one (logical) line, or None."""
     if not may_start(text):
         return None
@@ -146,7 +153,7 @@ def command_in(text: str, lookup: "Lookup | None" = None) -> "Command | None":
     return None
 
 
-def told(text: str, lookup: "Lookup | None" = None) -> "Command | None":
+def told(text: str, lookup: Lookup | None = None) -> Command | None:
     """The command in a text that is said to be one: programs that are not known may stand before vLLM's."""
     command = parse_shell(strip_prompt(text), lookup)
     if command is None:
@@ -165,10 +172,10 @@ def _is_program(text: str, pos: int) -> bool:
     if match["equals"]:
         return bool(_ASSIGNED.fullmatch(word))
     name = re.split(r"[/\\]", word)[-1].removesuffix(".exe")
-    return name in _PROGRAMS or bool(_PYTHON.fullmatch(name))
+    return name in _PROGRAMS or (name.startswith("python") and bool(_PYTHON.fullmatch(name)))
 
 
-def _is_plausible(command: "Command", *, prompted: bool) -> bool:
+def _is_plausible(command: Command, *, prompted: bool) -> bool:
     """Whether what stands behind the program are arguments and not the rest of a sentence."""
     positional = [option.values[0] for option in command.options if option.flag is None]
     if positional and positional[0].text.startswith(("[", "<")):  # a usage line

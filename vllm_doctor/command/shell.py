@@ -1,14 +1,14 @@
 """Read a shell command that starts vLLM: where its program stands, and which words are its arguments."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.flags import Lookup, canonical_by, is_flag, known_flag, spell, takes
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ _CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
 _ASSIGNMENT = lazy(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
-_INTERPRETER = lazy(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$")
+_INTERPRETER = lazy(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 # Options of `docker run` that take no value; every other one takes the next word.
 _CONTAINER_SWITCH = lazy(
@@ -37,7 +37,8 @@ _CONTAINER_SWITCH = lazy(
 _MAX_QUOTED = 1  # a shell in a shell
 _DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
 _BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
-_FOLDED_LEVEL = lazy(r"-O(=?)(\S+)")
+_OTHER_CONTINUATION = lazy(r"(?<=\s)[`^](?=\r?\n)", cues=("`", "^"))
+_FOLDED_LEVEL = lazy(r"-O(=?)(\S+)", cues=("-O",))
 
 
 def may_start(text: str) -> bool:
@@ -60,14 +61,14 @@ def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
     return _parse_tokens(tokens, complete=complete, lookup=lookup or known_flag, depth=0)
 
 
-def parse_words(words: "Sequence[Word]", lookup: Lookup | None = None) -> Command | None:
+def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
     """The command of an argument list; None when it does not start vLLM."""
     return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or known_flag, depth=0)
 
 
 def _continued(text: str) -> str:
     """Line continuations of PowerShell (`) and cmd (^) as a shell's; the text's last one joins nothing."""
-    return re.sub(r"(?<=\s)[`^](?=\r?\n)", r"\\", text.rstrip().removesuffix("\\"))
+    return _OTHER_CONTINUATION.sub(r"\\", text.rstrip().removesuffix("\\"))
 
 
 def _parse_tokens(tokens: list[Token], *, complete: bool, lookup: Lookup, depth: int) -> Command | None:
@@ -251,7 +252,7 @@ def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | 
 # Reading vLLM's arguments
 
 
-def read_options(words: "Sequence[Word]", lookup: Lookup) -> tuple[Option, ...]:
+def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
     """The words behind vLLM's program as options and positional words, in order."""
     options: list[Option] = []
     index = 0

@@ -4,12 +4,11 @@ Only splitting and unquoting happen here. What a shell would compute (`$MODEL`, 
 its value is unknown.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
-
-from typing import NamedTuple
+from __future__ import annotations
 
 from vllm_doctor.command.line import Word
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import NamedTuple
 
 _PARENTHESIS = lazy(r"[()]")
 _GAP = lazy(r"(?:[ \t\r]|\\\r?\n)+")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vllm_doctor import solver
 from vllm_doctor.memory.era import era_of, release
 from vllm_doctor.memory.parts import Origin
+from vllm_doctor.solver.kv_cache import bytes_per_token, bytes_per_token_from_cpu_blocks, kv_gib
 from vllm_doctor.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, roundest
 
 Facts = Mapping[str, object]
@@ -72,7 +72,9 @@ class Book:
             return requested / share
         estimate = self.number("cuda_graph_estimate_gib")
         if estimate is not None:
-            total = solver.total_from_graph_message(
+            from vllm_doctor.solver.device_total import total_from_graph_message  # noqa: PLC0415 - few logs tell it
+
+            total = total_from_graph_message(
                 estimate,
                 self.number("suggested_gpu_memory_utilization"),
                 share,
@@ -83,11 +85,15 @@ class Book:
                 self.total_note = "The GPU's total follows from the message about CUDA graph memory."
                 return total
         name = self.facts.get("gpu_name")
-        if isinstance(name, str) and (total := solver.total_for_gpu(name)) is not None:
+        if not isinstance(name, str):
+            return None
+        from vllm_doctor.gpus import total_for_gpu  # noqa: PLC0415 - few logs name the GPU and not its memory
+
+        total = total_for_gpu(name)
+        if total is not None:
             self.total_origin = "estimated"
             self.total_note = f"The GPU's total is the usual one of {name}; the log does not print it."
-            return total
-        return None
+        return total
 
     def _budget(self) -> float | None:
         requested = self.number("gpu_requested_gib")
@@ -112,7 +118,7 @@ class Book:
             return available, "log"
         blocks, per_token = self.number("kv_cache_gpu_blocks"), kv_bytes_per_token(self)
         if blocks and per_token:
-            return solver.kv_gib(blocks * self.block_size, per_token), "computed"
+            return kv_gib(blocks * self.block_size, per_token), "computed"
         return None
 
     def activations(self) -> tuple[float, Origin] | None:
@@ -144,13 +150,13 @@ def kv_bytes_per_token(book: Book) -> int | None:
             return None  # up to 0.16 the need is that of all stages
         if available and estimate and available > 0 and not _linear(needed, available, length, estimate):
             return None
-        return solver.bytes_per_token(needed, int(length), book.block_size)
+        return bytes_per_token(needed, int(length), book.block_size)
     cpu_blocks, blocks = number("kv_cache_cpu_blocks"), number("kv_cache_gpu_blocks")
     if cpu_blocks and not book.on_cpu:
         swap = number("swap_space_gb")
-        found = solver.bytes_per_token_from_cpu_blocks(int(cpu_blocks), swap, book.block_size)
+        found = bytes_per_token_from_cpu_blocks(int(cpu_blocks), swap, book.block_size)
         if found and blocks and available and available > 0:
-            size = solver.kv_gib(blocks * book.block_size, found)
+            size = kv_gib(blocks * book.block_size, found)
             # Another swap space than the log shows would make it disagree with the GPU blocks.
             if abs(size - available) > TOLERANCE + found * book.block_size / GIB:
                 return None

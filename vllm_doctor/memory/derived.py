@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vllm_doctor import solver
 from vllm_doctor.memory.book import Book, Facts, kv_bytes_per_token
+from vllm_doctor.solver.kv_cache import kv_gib, tokens_in_blocks, tokens_that_fit
 
 
 def derived(facts: Facts) -> dict[str, float | int]:
@@ -27,7 +27,7 @@ def derived(facts: Facts) -> dict[str, float | int]:
             found["kv_tokens_per_sequence"] = int(capacity // sequences)
     needed, available = book.number("kv_cache_needed_gib"), book.number("kv_cache_available_gib")
     if needed is None and per_token and length:
-        needed = solver.kv_gib(length, per_token, book.block_size)
+        needed = kv_gib(length, per_token, book.block_size)
     if needed is not None:
         found["kv_gib_per_request"] = round(needed, 4)
         if available is not None and needed > available:
@@ -51,7 +51,7 @@ def _capacity_tokens(book: Book, per_token: int | None) -> int | None:
         # Before 0.24 a hybrid model's tokens are understated and the concurrency is right.
         return int(concurrency * length) if hybrid and concurrency and length else int(tokens)
     if (blocks := number("kv_cache_gpu_blocks")) is not None:
-        return solver.tokens_in_blocks(int(blocks), book.block_size)
+        return tokens_in_blocks(int(blocks), book.block_size)
     available, estimate = number("kv_cache_available_gib"), number("estimated_max_model_len")
     if per_token is None or available is None or available <= 0:
         return None
@@ -59,4 +59,4 @@ def _capacity_tokens(book: Book, per_token: int | None) -> int | None:
         return int(estimate)
     held_back = book.version is None or book.version >= (0, 29, 0)
     block_size = book.block_size if number("block_size") else None
-    return solver.tokens_that_fit(available, per_token, block_size, held_back)
+    return tokens_that_fit(available, per_token, block_size, held_back)

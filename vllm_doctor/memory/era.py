@@ -1,8 +1,8 @@
 """How a release accounts for the memory (section 1 of the memory ledger)."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
-from typing import NamedTuple
+from vllm_doctor.typed import NamedTuple
 
 
 class Era(NamedTuple):

@@ -1,8 +1,8 @@
 """The parts of a ledger."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from vllm_doctor.typed import Literal, NamedTuple
 
 Origin = Literal["log", "computed", "estimated"]
 

@@ -10,9 +10,9 @@ import os
 import select
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.typed import NamedTuple
 
 READ_SIZE = 256 * 1024  # bytes a read; larger gains nothing
 

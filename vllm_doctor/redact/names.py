@@ -3,10 +3,11 @@
 A name that leaves it open (`my_token`) announces one only if the value looks random.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from vllm_doctor.typed import NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
 NAME = r"""(?x)

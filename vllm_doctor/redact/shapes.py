@@ -3,13 +3,13 @@
 A shape that words may have too (`hf_transfer`) is a secret only if the value looks generated.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from vllm_doctor.redact.patterns import MASK, compiled
+from vllm_doctor.typed import NamedTuple
 
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # the start of a word, also after an escaped line end
 
@@ -19,6 +19,7 @@ class _Shape(NamedTuple):
     cues: tuple[str, ...]  # one of them stands in the text, else the pattern is not tried
     pattern: str  # group 1 stays, group 2 is masked
     is_secret: Callable[[str], bool] = lambda _value: True
+    least: int = 0  # characters of base64 in a row
 
 
 def _is_bearer(value: str) -> bool:
@@ -54,22 +55,28 @@ _SHAPES = (
     _Shape("jwt", ("eyJ",), r"(?:(?<![\w.-])|(?<=\\[nrt]))(eyJ)([\w-]{8,}(?:\.[\w-]*)*)"),
     _Shape("bearer", ("earer", "EARER"),
            r"(\b[Bb](?:earer|EARER)(?:[ \t]+|%20|\+))([\w.~+/=%-]{6,})", _is_bearer),
-    _Shape("azure-key", ("ig", "IG"),
+    _Shape("azure-key", ("sig=", "Sig=", "SIG=", "nature=", "NATURE="),
            r"(?i)((?:[?&;]|u0026)(?:x-(?:amz|goog)-)?sig(?:nature)?=)([^&\s\"'<>\\]{6,})"),
-    _Shape("password", ("-u", "--user"),
+    _Shape("password", ("-u ", "-u=", "-user ", "-user="),
            r"((?<![\w-])(?:-u|--user)[ =][\"']?(?![0-9]+:[0-9])[^\s:\"']{1,64}:)([^\s\"']+)"),
     _Shape("watermark-key", ("watermark",),
            r"(watermark[^\n]{0,200}?\bkey\\?[\"']?(?:[:=]|\s)\s{0,4})([0-9]+)"),
-    _Shape("private-key", (), r"(?m)(^[ \t>|]*)([A-Za-z0-9+/]{40,}={0,2})(?=[ \t\r]*$)", _is_key_material),
+    _Shape("private-key", (), r"(?m)(^[ \t>|]*)([A-Za-z0-9+/]{40,}={0,2})(?=[ \t\r]*$)", _is_key_material, 40),
     _Shape("private-key", (),  # a line of a key file behind a log prefix: 64, 70 or 76 characters
-           r"(?<![\w+/=.-])()([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6}){0,2})(?![\w+/=.-])", _is_key_material),
+           r"(?<![\w+/=.-])()([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6}){0,2})(?![\w+/=.-])", _is_key_material, 64),
 )  # fmt: skip
+
+
+_BASE64_ALONE = bytes(code if chr(code).isalnum() or chr(code) in "+/" else 32 for code in range(128)) + b" " * 128
 
 
 def mask_shapes(text: str, found: dict[str, None]) -> str:
     """`text` with every secret known by its shape masked; its kind is added to `found`."""
+    longest = max(map(len, text.encode("ascii", "replace").translate(_BASE64_ALONE).split()), default=0)
     for shape in _SHAPES:
         if shape.cues and not any(cue in text for cue in shape.cues):
+            continue
+        if shape.least and longest < shape.least:
             continue
 
         def masked(match: re.Match[str], shape: _Shape = shape) -> str:

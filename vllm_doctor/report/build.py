@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from vllm_doctor import fixes, memory, words
 from vllm_doctor.redact import redact, redact_value, safe_text
 from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
+from vllm_doctor.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vllm_doctor.case import Case

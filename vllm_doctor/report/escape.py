@@ -16,8 +16,8 @@ __all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown",
 
 # A build runner reads its own standard output: GitHub `::error::` at the start of a line and `##[error]` anywhere in
 # it, Azure `##vso[...]`, TeamCity `##teamcity[...]`.
-_LEGACY_COMMAND = lazy(r"##(?=\w*\[)")
-_COMMAND = lazy(r"(?m)^([^\S\n]*):(?=:)")
+_LEGACY_COMMAND = lazy(r"##(?=\w*\[)", cues=("##",))
+_COMMAND = lazy(r"(?m)^([^\S\n]*):(?=:)", cues=("::",))
 
 
 def one_line(text: str) -> str:

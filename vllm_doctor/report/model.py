@@ -1,12 +1,12 @@
 """The report: what every format is written from. All texts in it are redacted already."""
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from vllm_doctor.memory import Memory
+from vllm_doctor.typed import Any, NamedTuple
 
 
 class Source(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from vllm_doctor.memory import Memory
 from vllm_doctor.report.model import Finding, Fix, Report, Unexplained
+from vllm_doctor.typed import Any
 
 __all__ = ["SEVERITIES", "advice", "change", "evidence_rows", "evidence_text", "fact_rows",
            "headline", "log_name", "memory_shown", "memory_title", "numbered", "others",

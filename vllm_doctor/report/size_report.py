@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Any
 
 import vllm_doctor
 from vllm_doctor.kv_pages import layer_kinds
@@ -12,6 +11,7 @@ from vllm_doctor.memory_estimate import Range
 from vllm_doctor.request_lengths import Lengths, Requests
 from vllm_doctor.sizing import LENGTHS, Plan, PlannedPart
 from vllm_doctor.sizing_changes import Change
+from vllm_doctor.typed import Any
 
 SCHEMA_VERSION = "1.0"
 _WORDS = {"full": "every token", "sliding": "a window of tokens", "mla": "a latent of every token",

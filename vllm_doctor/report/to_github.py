@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from vllm_doctor.report import outline
 from vllm_doctor.report.escape import relative_path, workflow_data, workflow_property
 from vllm_doctor.report.fingerprint import fingerprint, unexplained_fingerprint
 from vllm_doctor.report.model import Finding, Report
+from vllm_doctor.typed import NamedTuple
 
 MOST = 10  # of each kind: GitHub shows no more of one step
 _LONGEST = 4000  # characters of a message
 _LEVEL = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Annotation:
+class _Annotation(NamedTuple):
     """One annotation; of those with the same `key` the first is written, with a count."""
 
     level: str

@@ -11,7 +11,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,6 +21,7 @@ from vllm_doctor.redact import safe_text
 from vllm_doctor.report import outline
 from vllm_doctor.report.escape import inert_markup
 from vllm_doctor.report.model import Report
+from vllm_doctor.typed import Any
 
 _FOLDER = Path(__file__).resolve().parent / "templates"
 _HOLDERS = ("weights", "activations", "non_torch", "cuda_graphs", "kv_cache", "other_processes", "reserved_unallocated",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import vllm_doctor
 from vllm_doctor.report.model import Finding, Fix, Report
+from vllm_doctor.typed import Any
 
 SCHEMA_VERSION = "1.0"
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vllm_doctor.report import escape, outline
 from vllm_doctor.report.model import Finding, Fix, Report
+from vllm_doctor.typed import Any
 
 LIMIT = (1 << 20) - (1 << 12)  # bytes: GitHub takes 1 MiB of one step, and the step may have said something itself
 _TOO_LONG = "What to run is too long for a summary; the text report shows it."

@@ -7,7 +7,6 @@ SARIF would read as links or placeholders. A place is given only where the log's
 from __future__ import annotations
 
 import json
-from typing import Any
 from urllib.parse import quote
 
 import vllm_doctor
@@ -16,6 +15,7 @@ from vllm_doctor.report import outline
 from vllm_doctor.report.escape import inert_json, markdown, relative_path
 from vllm_doctor.report.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.report.model import Evidence, Finding, Report
+from vllm_doctor.typed import Any
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVEL = {"error": "error", "warning": "warning", "info": "note"}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
-from typing import TYPE_CHECKING
 
 from vllm_doctor.patterns import lazy
 from vllm_doctor.report.escape import inert_text
 from vllm_doctor.report.model import Finding, Fix, Report
 from vllm_doctor.report.outline import memory_shown, memory_title, said, shown_causes
+from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vllm_doctor.memory import Memory
@@ -93,8 +92,10 @@ def render(report: Report, *, width: int = 100, color: bool = False, verbose: bo
         blocks.append("\n".join(["What was recognised", *seen]))
     if not brief:
         blocks.append("\n".join(paint.style(paint.wrap(note), "dim") for note in report.notes))
-    lines = (line.rstrip() for line in "\n\n".join(blocks).split("\n"))
-    return inert_text(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n")
+    text = "\n".join(line.rstrip() for line in "\n\n".join(blocks).split("\n"))
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return inert_text(text.strip("\n") + "\n")
 
 
 def _finding(finding: Finding, paint: _Paint, *, verbose: bool, brief: bool) -> list[str]:

@@ -9,91 +9,36 @@ size counts as 256. Recipes are numbered as in the memory ledger's section 3.
 
 from __future__ import annotations
 
-from vllm_doctor.gpus import total_for_gpu
-from vllm_doctor.solver.budget import (
-    activation_peak_for,
-    available_with_graph_estimate,
-    batched_tokens_for,
-    sampler_gib,
-    sequences_for_mamba,
-    sequences_for_sampler,
-)
-from vllm_doctor.solver.device_total import (
-    total_from_graph_message,
-    total_from_two_runs,
-)
-from vllm_doctor.solver.host import (
-    cpu_kv_space_for,
-    offload_gb_for,
-    offload_gb_for_host_ram,
-    swap_space_for,
-)
-from vllm_doctor.solver.kv_cache import (
-    bytes_per_token,
-    bytes_per_token_from_cpu_blocks,
-    fp8_need,
-    human_bytes,
-    kv_cache_memory_bytes_for,
-    kv_gib,
-    length_that_fits,
-    tokens_in_blocks,
-    tokens_that_fit,
-)
-from vllm_doctor.solver.parallel import (
-    available_with_tensor_parallel,
-    kv_need_with_tensor_parallel,
-    pipeline_stage_need,
-    tensor_parallel_for,
-)
-from vllm_doctor.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, MIB, roundest  # noqa: F401 - read by name
-from vllm_doctor.solver.utilization import (
-    equivalent_utilization,
-    suggested_utilization,
-    utilization_below_free,
-    utilization_for_everybody,
-    utilization_for_length,
-    utilization_for_need,
-    utilization_for_parts,
-    utilization_for_sampler,
-    utilization_limit,
-    utilization_minus,
-)
+from vllm_doctor.late import module
+from vllm_doctor.typed import Any
 
-__all__ = [
-    "activation_peak_for",
-    "available_with_graph_estimate",
-    "available_with_tensor_parallel",
-    "batched_tokens_for",
-    "bytes_per_token",
-    "bytes_per_token_from_cpu_blocks",
-    "cpu_kv_space_for",
-    "equivalent_utilization",
-    "fp8_need",
-    "human_bytes",
-    "kv_cache_memory_bytes_for",
-    "kv_gib",
-    "kv_need_with_tensor_parallel",
-    "length_that_fits",
-    "offload_gb_for",
-    "offload_gb_for_host_ram",
-    "pipeline_stage_need",
-    "sampler_gib",
-    "sequences_for_mamba",
-    "sequences_for_sampler",
-    "suggested_utilization",
-    "swap_space_for",
-    "tensor_parallel_for",
-    "tokens_in_blocks",
-    "tokens_that_fit",
-    "total_for_gpu",
-    "total_from_graph_message",
-    "total_from_two_runs",
-    "utilization_below_free",
-    "utilization_for_everybody",
-    "utilization_for_length",
-    "utilization_for_need",
-    "utilization_for_parts",
-    "utilization_for_sampler",
-    "utilization_limit",
-    "utilization_minus",
-]
+_HOLDERS = {  # a module is loaded when one of its functions is asked for: a rule needs few
+    "gpus": ("total_for_gpu",),
+    "solver.budget": (
+        "activation_peak_for", "available_with_graph_estimate", "batched_tokens_for", "sampler_gib",
+        "sequences_for_mamba", "sequences_for_sampler",
+    ),
+    "solver.device_total": ("total_from_graph_message", "total_from_two_runs"),
+    "solver.host": ("cpu_kv_space_for", "offload_gb_for", "offload_gb_for_host_ram", "swap_space_for"),
+    "solver.kv_cache": (
+        "bytes_per_token", "bytes_per_token_from_cpu_blocks", "fp8_need", "human_bytes",
+        "kv_cache_memory_bytes_for", "kv_gib", "length_that_fits", "tokens_in_blocks", "tokens_that_fit",
+    ),
+    "solver.parallel": (
+        "available_with_tensor_parallel", "kv_need_with_tensor_parallel", "pipeline_stage_need",
+        "tensor_parallel_for",
+    ),
+    "solver.utilization": (
+        "equivalent_utilization", "suggested_utilization", "utilization_below_free", "utilization_for_everybody",
+        "utilization_for_length", "utilization_for_need", "utilization_for_parts", "utilization_for_sampler",
+        "utilization_limit", "utilization_minus",
+    ),
+}  # fmt: skip
+__all__ = sorted(name for names in _HOLDERS.values() for name in names)  # noqa: PLE0605 - each name stands once
+
+
+def __getattr__(name: str) -> Any:
+    for holder, names in _HOLDERS.items():
+        if name in names:
+            return getattr(module(f"vllm_doctor.{holder}"), name)
+    raise AttributeError(name)

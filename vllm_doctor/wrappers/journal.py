@@ -19,7 +19,8 @@ _SHORT = lazy(
 def journald(text: str) -> Peeled | None:
     """`Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms."""
     kernel = text.startswith("[") and not text[1:2].isalpha()
-    m = _SHORT.match(text) if kernel or text[3:4] == " " or text[10:11] == "." else None
+    dated = text[3:4] == " " and text[4:6].strip().isdigit()
+    m = _SHORT.match(text) if kernel or dated or text[10:11] == "." else None
     c = HOST_AND_PROGRAM.match(text, m.end()) if m else None
     return Peeled("journald", text[c.end() :], f"{c['host']} {c['prog']}") if c else None
 

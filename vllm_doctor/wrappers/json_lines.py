@@ -6,10 +6,9 @@ object that vLLM or a client printed (a request, a configuration) is a message i
 
 from __future__ import annotations
 
-from typing import Any
-
 from vllm_doctor.log_head import LOG_HEAD
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import Any
 from vllm_doctor.wrappers.peeled import Peeled
 
 _DOCKER_PART = 16 * 1024  # Docker's json-file driver splits a longer message at 16 KiB

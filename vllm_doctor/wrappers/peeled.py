@@ -4,10 +4,11 @@ A form that proves nothing by itself names a key (`compose:web-1`): once a line 
 all lines with it are. A wrapper that splits long messages says which part this is.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from vllm_doctor.typed import NamedTuple
 
 
 class Peeled(NamedTuple):

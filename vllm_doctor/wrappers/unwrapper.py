@@ -4,12 +4,12 @@ The first character of a text says which wrapper functions are asked, in order. 
 wrapper) is remembered; messages that came in parts are put together. All that is kept is bounded.
 """
 
-# Annotations are values here: as texts, those of a NamedTuple would be compiled at every start.
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from vllm_doctor.log_head import BARE, LOG_HEAD
+from vllm_doctor.typed import NamedTuple
 from vllm_doctor.wrappers.ci import actions_mark, buildkite, gh_run_view, gitlab, jenkins
 from vllm_doctor.wrappers.containers import compose, process_manager
 from vllm_doctor.wrappers.journal import journald, syslog
