@@ -17,13 +17,14 @@ from vllm_doctor.typed import NamedTuple
 
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _LONG = 512  # bytes of a line that is not kept
-_MOST = 1024  # shapes
+_MOST = 1024  # shapes with a plan
+_MOST_RARE = 4096  # shapes without one
 _WORTH_A_PLAN = 3  # lines of a shape: most shapes never have as many
 _ALWAYS_READ = {"vllm_version", "running_requests"}  # facts that change more than themselves
 _SETTINGS = ("args: ", "with config: ")
 
 
-class Test(NamedTuple):
+class Check(NamedTuple):
     """A pattern that may match the messages of a shape, and whether it does.
 
     `extremes` are those of its facts of which the largest or the smallest value counts.
@@ -41,19 +42,18 @@ class Plan(NamedTuple):
     """
 
     start: int
-    tests: Sequence[Test]
+    checks: Sequence[Check]
     then: Callable[[int, str], None] | None
 
 
 class _Shape(Series):
-    """The lines of one shape, those that are as its plan says counted apart."""
+    """The lines of one shape that are as its plan says; None: each is to be read in full."""
 
-    __slots__ = ("plan", "seen")
+    __slots__ = ("plan",)
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan | None) -> None:
         super().__init__()
-        self.seen = 0
-        self.plan: Plan | None = None
+        self.plan = plan
 
 
 class Repeats:
@@ -64,6 +64,7 @@ class Repeats:
         self._make = make
         self._facts = facts
         self._shapes: dict[bytes, _Shape] = {}
+        self._rare: dict[bytes, int] = {}  # shapes that few lines had so far
 
     def take(self, raw: bytes, number: int, text: bytes, *, serves: bool) -> bool:
         """Keep a line back, or know that it says nothing; False for one to be read in full at once.
@@ -75,22 +76,15 @@ class Repeats:
             return False
         cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
         key = raw[:cut] + text[cut:]
-        shape = self._shapes.get(key)
+        shape = self._shapes.get(key) or self._planned(key, raw)
         if shape is None:
-            if len(self._shapes) >= _MOST:
-                return False
-            shape = self._shapes[key] = _Shape()
-        shape.seen += 1
-        if shape.seen < _WORTH_A_PLAN:
             return False
-        if shape.seen == _WORTH_A_PLAN:
-            shape.plan = self._make(raw)
         plan = shape.plan
         if plan is None:
             return False
         tells = False
-        message = raw.decode()[plan.start:].rstrip() if plan.tests or plan.then else ""
-        for search, told, extremes in plan.tests:
+        message = raw.decode()[plan.start:].rstrip() if plan.checks or plan.then else ""
+        for search, told, extremes in plan.checks:
             match = search(message)
             if (match is not None) is not told:
                 return False
@@ -108,6 +102,19 @@ class Repeats:
             plan.then(number, message)
         return True
 
+    def _planned(self, key: bytes, raw: bytes) -> _Shape | None:
+        """The shape of a line, once enough lines had it."""
+        seen = self._rare.pop(key, 0) + 1
+        if seen < _WORTH_A_PLAN:
+            if len(self._rare) >= _MOST_RARE:
+                self._rare.clear()
+            self._rare[key] = seen
+            return None
+        if len(self._shapes) >= _MOST:
+            return None
+        shape = self._shapes[key] = _Shape(self._make(raw))
+        return shape
+
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""
         return [kept for shape in self._shapes.values() for kept in shape.rest()]
@@ -119,7 +126,7 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
     start = len(text) - len(event.text)
     if not event.level or "&#" in text or not text.endswith(event.text) or any(word in text for word in _SETTINGS):
         return None
-    tests = []
+    checks = []
     for waiting in matcher.possible(event):
         pattern = waiting.pattern
         if pattern.own:  # it is searched within a time limit
@@ -130,5 +137,5 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
             return None
         facts = match.groupdict() if match else ()
         extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]
-        tests.append(Test(search, match is not None, extremes))
-    return Plan(start, tests, then)
+        checks.append(Check(search, match is not None, extremes))
+    return Plan(start, checks, then)
