@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor.flag_values import (
     as_json,
+    as_json_list,
     as_pairs,
     mm_limits,
     nearest_choice,
@@ -85,6 +86,18 @@ def test_json_meant_is_json(text: str) -> None:
                                                                      st.text(alphabet="xy z/", max_size=5)), min_size=1))
 def test_a_python_dict_becomes_its_json(settings: dict[str, object]) -> None:
     assert json.loads(as_json(repr(settings)) or "null") == settings
+
+
+@pytest.mark.parametrize(("value", "wanted"), [
+    ("'*'", '["*"]'),
+    ("*", '["*"]'),
+    ("GET,POST", '["GET", "POST"]'),
+    ("['http://a.example', 'http://b.example']", '["http://a.example", "http://b.example"]'),
+    ("", None),
+    ("GET,,POST", None),
+])
+def test_one_word_or_several_are_a_json_list(value: str, wanted: str | None) -> None:
+    assert as_json_list(value) == wanted
 
 
 def test_settings_of_a_json_flag() -> None:

@@ -16,6 +16,7 @@ from vllm_doctor.typed import Any
 
 __all__ = [
     "as_json",
+    "as_json_list",
     "as_pairs",
     "in_words",
     "mm_limits",
@@ -167,6 +168,13 @@ def as_json(value: Any) -> str | None:
         return json.dumps(json.loads("".join(made)))
     except ValueError:
         return None
+
+
+def as_json_list(value: Any) -> str | None:
+    """The JSON list that was meant by one word or several with commas: `*`, `GET,POST`, `[http://a]`."""
+    text = str(value).strip("'\" ").removeprefix("[").removesuffix("]")
+    items = [item.strip("'\" ") for item in text.split(",")]
+    return json.dumps(items) if all(items) else None
 
 
 def _missing_end(made: list[str]) -> list[str]:
