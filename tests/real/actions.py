@@ -72,4 +72,5 @@ ACTIONS: dict[str, Callable[[Trial], None]] = {
     "download-model-first": _fill_the_hub_cache,
     "fix-adapter-path": _put_the_adapter_there,
     "check-kernel-log": _nothing,
+    "wait-for-start": _nothing,  # nobody interrupts it again
 }
