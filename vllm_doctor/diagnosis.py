@@ -38,6 +38,7 @@ from vllm_doctor.windows import any_of
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
+_SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
 
 
@@ -131,7 +132,7 @@ class Diagnosis:
 
     def _is_apart(self, data: bytes, number: int, shape: Shape) -> bool:
         """Whether a line of a process that prints more than one line is a message apart. Then it is noted as that."""
-        resting = self._finder.at_rest and not self._run_begins
+        resting = self._finder.at_rest and not self._run_begins and len(shape.text) <= _SHORT
         return resting and _is_message(shape.text) and self._events.pass_by(number, data)
 
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
