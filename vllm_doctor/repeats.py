@@ -38,22 +38,24 @@ class Check(NamedTuple):
 class Plan(NamedTuple):
     """How the messages of a shape are read in short. They stand behind so many characters.
 
-    `then` is what else such a line does, given its number and its message.
+    `then` is what else such a line does, given its number and its message; `tells`: some pattern matches.
     """
 
     start: int
     checks: Sequence[Check]
     then: Callable[[int, str], None] | None
+    tells: bool
 
 
 class _Shape(Series):
-    """The lines of one shape that are as its plan says; None: each is to be read in full."""
+    """The lines of one shape that are as its plan says, `like_this` one; no plan: each is to be read in full."""
 
-    __slots__ = ("plan",)
+    __slots__ = ("like_this", "plan")
 
     def __init__(self, plan: Plan | None) -> None:
         super().__init__()
         self.plan = plan
+        self.like_this = b""
 
 
 class Repeats:
@@ -82,17 +84,12 @@ class Repeats:
         plan = shape.plan
         if plan is None:
             return False
-        tells = False
-        message = raw.decode()[plan.start:].rstrip() if plan.checks or plan.then else ""
-        for search, told, extremes in plan.checks:
-            match = search(message)
-            if (match is not None) is not told:
+        message = raw.decode()[plan.start:].rstrip() if plan.then or raw != shape.like_this else ""
+        if raw != shape.like_this:
+            if not self._is_as_planned(plan, message):
                 return False
-            if match is not None:
-                if extremes and any(self._facts.exceeds(name, match[name]) for name in extremes):
-                    return False
-                tells = True
-        if tells:
+            shape.like_this = raw
+        if plan.tells:
             shape.lines += 1
             if shape.lines <= FIRST or not serves:
                 return False
@@ -100,6 +97,16 @@ class Repeats:
             self.kept += 1
         if plan.then:
             plan.then(number, message)
+        return True
+
+    def _is_as_planned(self, plan: Plan, message: str) -> bool:
+        """Whether the same patterns match, and no fact is larger or smaller than it was before."""
+        for search, told, extremes in plan.checks:
+            match = search(message)
+            if (match is not None) is not told:
+                return False
+            if match is not None and any(self._facts.exceeds(name, match[name]) for name in extremes):
+                return False
         return True
 
     def _planned(self, key: bytes, raw: bytes) -> _Shape | None:
@@ -138,4 +145,4 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
         facts = match.groupdict() if match else ()
         extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]
         checks.append(Check(search, match is not None, extremes))
-    return Plan(start, checks, then)
+    return Plan(start, checks, then, any(check.told for check in checks))

@@ -24,6 +24,7 @@ _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
 _LONG = 512  # bytes of a line whose shape is remembered
 _MOST = 4096  # shapes remembered
+_SAMPLE = 4096  # bytes of a block by which noise is suspected
 
 
 class Shape(NamedTuple):
@@ -109,10 +110,15 @@ class Scanner:
         yield index + block.count(b"\n", at, end), end, end, None
 
     def _places(self, block: bytes, at: int, end: int) -> Iterator[int]:
-        """Where literals stand, the first of each line."""
-        while found := self._telling.search(block, at, end):
-            yield found.start()
-            at = block.index(b"\n", found.start()) + 1
+        """Where literals stand, the first of each line. Lines of noise are told from text sooner than searched."""
+        noisy = _is_binary(block[at:at + _SAMPLE])
+        while at < end:
+            stop = block.index(b"\n", at) + 1 if noisy else end
+            found = None if noisy and _is_binary(block[at:stop]) else self._telling.search(block, at, stop)
+            if found:
+                yield found.start()
+                stop = block.index(b"\n", found.start()) + 1
+            at = stop
 
     def _hits(self, block: bytes, at: int, index: int, end: int, places: Iterable[int]) -> Iterator[Row]:
         """The lines at these places."""
