@@ -127,6 +127,23 @@ def log(size: int, *, wrap: Wrap = _plain, access: bool = True) -> Iterator[byte
     yield end
 
 
+def tracebacks(size: int) -> Iterator[bytes]:
+    """A log in which every fiftieth request fails: the server prints a traceback for each."""
+    start = _START.read_text(encoding="utf-8").partition("Application startup complete.")[0]
+    yield f"{start}\n(APIServer pid=8684) INFO:     Application startup complete.\n".encode()
+    chance = random.Random(8102)  # noqa: S311 - the same log each time
+    answered = [line for line in _lines(MB, access=True) if line.endswith("200 OK")]
+    calls = "".join(f'(APIServer pid=8684)   File "/opt/venv/lib/python3.11/site-packages/starlette/{module}.py", line {line}, in __call__\n'
+                    "(APIServer pid=8684)     await self.app(scope, receive, send)\n"
+                    for line, module in enumerate(("applications", "errors", "cors", "exceptions", "routing") * 4, 100))
+    while size > 0:
+        piece = "".join(f"{line}\n" for line in chance.sample(answered, 50))
+        piece += (f"(APIServer pid=8684) ERROR:    Exception in ASGI application\n(APIServer pid=8684) Traceback (most recent call last):\n{calls}"
+                  f"(APIServer pid=8684) ValueError: This model's maximum context length is 8192 tokens. However, you requested {chance.randrange(8193, 99999)} tokens.\n")
+        yield piece.encode()
+        size -= len(piece)
+
+
 def one_line(size: int) -> Iterator[bytes]:
     """A line without an end."""
     words = b"a quick brown fox jumps over the lazy dog 123456789 " * (MB // 50)
@@ -158,6 +175,7 @@ _MAKERS: dict[str, Callable[[int], Iterator[bytes]]] = {
     "docker": lambda size: log(size, wrap=_docker),
     "kubectl": lambda size: log(size, wrap=_kubectl),
     "no-access": lambda size: log(size, access=False),
+    "tracebacks": tracebacks,
     "one-line": one_line,
     "noise": noise,
     "near-misses": near_misses,

@@ -14,13 +14,15 @@ from vllm_doctor.diagnosis import diagnose
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 PROGRAM = Path(sys.executable).parent / "vllm-doctor"
+ENGINES = ("default install", "[fast]")
+CLOCKS = ("by the clock", "CPU time of all cores")
 NAMES = (
-    "diagnose of 2 MB, default install, against rg", "diagnose of 2 MB, [fast], against rg",
+    *(f"diagnose of 2 MB, {engine}, against rg, {clock}" for engine in ENGINES for clock in CLOCKS),
     "memory for 0.02 MB", "memory for 0.2 MB", "memory for 2 MB", "memory for 8 MB",
     "time grows linearly: per MB, the longest against the second",
     "one line of 0.4 MB", "0.4 MB of random bytes", "near misses: 0.2 MB of lines with an anchor and no match",
-    *(f"diagnose of 0.2 MB, {shape}, {engine}, against rg" for shape in ("docker's JSON lines", "kubectl's timestamps", "no access lines")
-      for engine in ("default install", "[fast]")),
+    *(f"diagnose of 0.2 MB, {shape}, {engine}, against rg, {clock}" for shape in ("docker's JSON lines", "kubectl's timestamps", "no access lines", "a traceback for every 50 answers")
+      for engine in ENGINES for clock in CLOCKS),
     'diagnose of a 25 KB log against python -c "import click"',
     "pipe throughput against tee /dev/null, analyser on",
     *(text for shape in ("near misses", "an ordinary log") for text in (

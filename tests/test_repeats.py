@@ -11,7 +11,7 @@ from vllm_doctor.series import FIRST
 
 def repeats(*names: FactName, extremes: tuple[str, ...] = ()) -> Repeats:
     check = Check(re.compile(r"told(?: (?P<seconds>\d+))?").search, True, extremes)
-    return Repeats(lambda raw: Plan(0, [check], None, tells=True), FactStore({name.name: name for name in names}))
+    return Repeats(lambda raw, traceback: Plan(0, [check], None, tells=True), FactStore({name.name: name for name in names}))
 
 
 def test_the_first_are_read_in_full_and_the_last_kept_back() -> None:

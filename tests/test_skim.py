@@ -114,7 +114,8 @@ def test_a_client_s_words_make_no_finding() -> None:
 def reader_of(**parts: Callable[..., object]) -> Reader:
     """A reader that reads nothing, but for these parts."""
     nothing = {"mode": lambda: None, "number": lambda: 1, "apart": lambda line, number, shape: False,
-               "short": lambda line, number, shape: False, "alone": lambda line: False, "skip": lambda lines, size: None}
+               "short": lambda line, number, shape: False, "traceback": lambda *_: False,
+               "alone": lambda line: False, "skip": lambda lines, size: None}
     return Reader(**{**nothing, **parts})
 
 
@@ -139,7 +140,8 @@ class Passes:
 def first(mode: Mode, block: bytes, start: int = 1) -> int:
     """Where the first line begins that is found, or where the block ends."""
     index = block.count(b"\n", 1, start)
-    for row in mode.rows(block, start, index, len(block)):
+    rows = mode.scanner.unhealthy if mode.awaited else mode.scanner.telling
+    for row in rows(block, start, index, len(block)):
         place, begin, stop, shape = row
         assert place == block.count(b"\n", 1, begin)
         if shape is None:

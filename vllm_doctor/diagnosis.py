@@ -33,8 +33,12 @@ from vllm_doctor.samples import Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of
 from vllm_doctor.spells import Moment
-from vllm_doctor.typed import IO, Any
+from vllm_doctor.tracebacks import Traceback
+from vllm_doctor.typed import IO, TYPE_CHECKING, Any
 from vllm_doctor.windows import any_of
+
+if TYPE_CHECKING:
+    from vllm_doctor.ahead import Ahead
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
@@ -46,17 +50,18 @@ class Diagnosis:
     """Reads a log piece by piece. Memory does not grow with the log.
 
     `live` says that the bytes come from a running server: then no line waits to be joined to the next one, as the
-    lines of a log that a terminal wrapped are.
+    lines of a log that a terminal wrapped are. `ahead` goes ahead in the file whose bytes will be fed.
     """
 
-    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False) -> None:
+    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False,
+                 ahead: Ahead | None = None) -> None:
         self.options = options or Options()
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
         self._skimmer = Skimmer(Reader(self._mode, self._next_number, self._is_apart, self._read_short,
-                                       self._read_alone, self._lines.skip))
+                                       self._read_traceback, self._read_alone, self._lines.skip), ahead)
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -141,7 +146,14 @@ class Diagnosis:
         if shape.layout is not None:
             run.told += 1
             return run.samples.take(data, number, shape.layout, run.load)
-        return run.repeats.take(data, number, shape.text, serves=run.serves)
+        return run.repeats.take(data, number, shape.text, serves=run.phase == "runtime")
+
+    def _read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
+        """Read a traceback in short, where the same calls ended before in an exception of this kind."""
+        run = self.runs[-1]
+        if not self._finder.at_rest or self._run_begins or not run.block or run.block_open:
+            return False
+        return run.repeats.take(data, number, shape.text, serves=run.phase == "runtime", traceback=traceback)
 
     def _read_alone(self, data: bytes) -> bool:
         """Read the next line for what it tells by itself; False for one that may be or begin more than itself."""
@@ -156,8 +168,10 @@ class Diagnosis:
             self._quiet = None
         return True
 
-    def _plan(self, data: bytes) -> Plan | None:
-        """How lines like this one, which stands alone, are read in short."""
+    def _plan(self, data: bytes, traceback: Traceback | None) -> Plan | None:
+        """How lines like this one, which stands alone or ends a traceback, are read in short."""
+        if traceback:
+            return self._traceback_plan(data, traceback)
         text = self._lines.plain_line(data)
         if text is None or any_of(COMMAND_WORDS).search(text) or self._is_healthy(text):
             return None
@@ -167,6 +181,24 @@ class Diagnosis:
             return None
         return plan(text, self._events.alone(line), self._matcher, self.base.names,
                     (lambda number, message: self._open(number, key, message)) if key else None)
+
+    def _traceback_plan(self, data: bytes, traceback: Traceback) -> Plan | None:
+        texts = self._lines.plain_lines(traceback.lines + data)
+        if texts is None or not self._finder.are_code(texts):
+            return None
+        found = self._events.traceback([Line(0, text) for text in texts])
+        if found is None:
+            return None
+        key, event = found
+        last_call = next((text for text in reversed(texts) if 'File "' in text), "")
+
+        def then(number: int, message: str) -> None:
+            self._finder.feed(number, last_call)
+            self._events.end_traceback(number, key, event, message)
+            self.runs[-1].remember_block(event)
+            self._quiet = None
+
+        return plan(texts[-1], event, self._matcher, self.base.names, then)
 
     def _open(self, number: int, key: str, message: str) -> None:
         self._events.open_message(number, key, message)
@@ -198,9 +230,10 @@ class Diagnosis:
     def _read_kept(self) -> None:
         """Read the lines in full that were kept back."""
         run = self.runs[-1]
-        for number, raw, times in sorted((*run.samples.rest(), *run.repeats.rest())):
+        for number, raw, times, frames in sorted((*run.samples.rest(), *run.repeats.rest())):
             text = raw.decode().rstrip()
-            self._event(run, self._events.alone(Line(number, text)), text, sampled=times)
+            event = self._events.alone(Line(number, text))
+            self._event(run, event._replace(frames=frames, releases="") if frames else event, text, sampled=times)
 
     def _next_run(self, event: Event) -> Run:
         self._read_kept()
@@ -219,7 +252,8 @@ class Diagnosis:
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
-        run.remember_block(event)
+        if not sampled:
+            run.remember_block(event)
         if event.is_code:
             return
         if not event.level and is_omission(event.text):

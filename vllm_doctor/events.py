@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import lru_cache
 
 from vllm_doctor.patterns import lazy
@@ -157,7 +158,7 @@ class EventReader:
         stream = self._stream(key)
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
-        run = self._runs.see(event.text, event.process)
+        run = self._runs.see(event.text, event.process, event.level)
         event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
         self._note(key, stream, line.number)
         return event
@@ -187,6 +188,31 @@ class EventReader:
         stream = self._stream(key)
         stream.inside, stream.indent = False, 0
         stream.begin_message(message)
+        self._note(key, stream, number)
+
+    def traceback(self, lines: Sequence[Line]) -> tuple[str, Event] | None:
+        """What a traceback's lines say, read apart: the key of the process that prints it, and its exception.
+
+        None where it is not whole or more than one, or a line may begin or end a start.
+        """
+        apart = EventReader()
+        events = [apart.read(line) for line in lines]
+        if any(event is None or not event.is_code or self._runs.concerns(event.text) for event in events[:-1]):
+            return None
+        shown, last = events[-1], lines[-1]
+        if shown is None or not shown.frames or shown.context or self._runs.concerns(shown.text):
+            return None
+        process, event, _ = self._split(last)
+        return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
+
+    def end_traceback(self, number: int, key: str, event: Event, message: str) -> None:
+        """Note a whole traceback and its exception, whose message may go on; its `event` is as of another such one."""
+        stream = self._stream(key)
+        stream.open(event.level)
+        stream.inside, stream.indent, stream.shown = False, 0, event.frames
+        stream.detail, stream.message = _MAX_DETAIL, [message]
+        if not event.level and not event.process:
+            self._runs.crash()
         self._note(key, stream, number)
 
     def _split(self, line: Line) -> tuple[str, Event, bool]:
@@ -388,12 +414,14 @@ class RunCounter:
         """Note an exception that nobody logged: most often the end of a process."""
         self._crashed = True
 
-    def see(self, message: str, process: str) -> int:
+    def see(self, message: str, process: str, level: str = "") -> int:
         """The number of the run `message` belongs to."""
         if not any_of(_RUN_WORDS).search(message):
             return self.run
         name = process.partition(" ")[0]  # the process without its id, which a new start has anew
         stage = self._stage(message)
+        if stage == "prompt" and level == "WARNING":  # when it stops it logs the command that holds its port, its own
+            return self.run
         if stage:
             if self._anew(stage, name):
                 self.run += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 from collections.abc import Iterator
 
 from vllm_doctor.errors import InputError
@@ -15,6 +17,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"BZh", "bz2"),
     (b"\x28\xb5\x2f\xfd", "zst"),
 )
+LARGE = 1 << 26  # bytes
 _DAMAGED = {"error", "LZMAError", "ZstdError"}  # of zlib, lzma and zstandard, which are loaded when needed
 
 
@@ -23,8 +26,11 @@ def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(source, (str, os.PathLike))
 
 
-def chunks(source: Any, size: int) -> Iterator[bytes]:
-    """The bytes of `source` in pieces of about `size`. Raises InputError in one line when it cannot be read."""
+def chunks(source: Any, size: int, name: str = "standard input") -> Iterator[bytes]:
+    """The bytes of `source` in pieces of about `size`. Raises InputError in one line when it cannot be read.
+
+    `name` is what an open file is called in that line.
+    """
     if isinstance(source, (bytes, bytearray, memoryview)):
         yield bytes(source)
         return
@@ -33,9 +39,17 @@ def chunks(source: Any, size: int) -> Iterator[bytes]:
             yield from _read(file, size, os.fspath(source))
         return
     if hasattr(source, "read"):
-        yield from _read(source, size, "standard input")
+        yield from _read(source, size, name)
         return
     yield from source
+
+
+def is_large(file: IO[bytes]) -> TypeGuard[io.BufferedReader]:
+    """Whether a file is read as it is, and so long that a part of it can be read while another one is."""
+    if not isinstance(file, io.BufferedReader):
+        return False
+    status = os.fstat(file.fileno())
+    return stat.S_ISREG(status.st_mode) and status.st_size >= LARGE
 
 
 def open_log(path: str) -> IO[bytes]:

@@ -106,10 +106,18 @@ class LineReader:
 
     def plain_line(self, data: bytes) -> str | None:
         """The text of one whole line that is as the server wrote it; None where it must be fed. Only at rest."""
-        if not 0 < len(data) < _SHORT or data.find(b"\n") != len(data) - 1 or not _is_plain(data):
-            return None
-        text = data.decode()
-        return text.rstrip() if BARE.match(text) else None
+        text = _plain_text(data)
+        return text.rstrip() if text is not None and BARE.match(text) else None
+
+    def plain_lines(self, data: bytes) -> list[str] | None:
+        """The texts of several such lines, some of which may begin with no more than a word. Only at rest."""
+        texts = []
+        for line in data.splitlines(keepends=True):
+            text = _plain_text(line)
+            if text is None or self._unwrapper.wrapped(text):
+                return None
+            texts.append(text.rstrip())
+        return texts
 
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; get the lines that are complete and certain."""
@@ -348,6 +356,12 @@ class LineReader:
         source = piece.source or (self._source if piece.follows else "")
         self._source = source
         self._out.append(Line(piece.number, text, source))
+
+
+def _plain_text(data: bytes) -> str | None:
+    """The text of one whole, short line that is plain."""
+    whole = 0 < len(data) < _SHORT and data.find(b"\n") == len(data) - 1
+    return data.decode() if whole and _is_plain(data) else None
 
 
 def _is_plain(data: bytes) -> bool:

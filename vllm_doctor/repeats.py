@@ -13,6 +13,7 @@ from vllm_doctor.events import Event
 from vllm_doctor.facts import FactName, FactStore
 from vllm_doctor.match import Matcher, compiled
 from vllm_doctor.series import FIRST, Kept, Series
+from vllm_doctor.tracebacks import Traceback
 from vllm_doctor.typed import NamedTuple
 
 _BRACKET = ord("(")  # the prefix of a process begins with it
@@ -38,57 +39,56 @@ class Check(NamedTuple):
 class Plan(NamedTuple):
     """How the messages of a shape are read in short. They stand behind so many characters.
 
-    `then` is what else such a line does, given its number and its message; `tells`: some pattern matches.
+    `then` is what else such a line does, given its number and its message; `tells`: some pattern matches. `frames` are
+    the calls of the traceback that such a line ends.
     """
 
     start: int
     checks: Sequence[Check]
     then: Callable[[int, str], None] | None
     tells: bool
+    frames: str = ""
+
+    def message(self, raw: bytes) -> str:
+        """The message of a line."""
+        return raw.decode()[self.start:].rstrip()
 
 
 class _Shape(Series):
-    """The lines of one shape that are as its plan says, `like_this` one; no plan: each is to be read in full."""
+    """The lines of one shape that are as its plan says; `like_this` was the last."""
 
     __slots__ = ("like_this", "plan")
 
-    def __init__(self, plan: Plan | None) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
         self.like_this = b""
 
 
 class Repeats:
-    """The messages of one run that stand alone. `make` makes the plan of a line, None for one to be read in full."""
+    """The messages of one run that stand alone, or that end a traceback.
 
-    def __init__(self, make: Callable[[bytes], Plan | None], facts: FactStore) -> None:
+    `make` makes the plan of such a line, None for one to be read in full.
+    """
+
+    def __init__(self, make: Callable[[bytes, Traceback | None], Plan | None], facts: FactStore) -> None:
         self.kept = 0  # lines so far
         self._make = make
         self._facts = facts
-        self._shapes: dict[bytes, _Shape] = {}
+        self._shapes: dict[bytes, _Shape | None] = {}  # None: its lines are to be read in full
+        self._same: dict[bytes, _Shape] = {}  # the last line of each shape
         self._rare: dict[bytes, int] = {}  # shapes that few lines had so far
 
-    def take(self, raw: bytes, number: int, text: bytes, *, serves: bool) -> bool:
+    def take(self, raw: bytes, number: int, text: bytes, *, serves: bool, traceback: Traceback | None = None) -> bool:
         """Keep a line back, or know that it says nothing; False for one to be read in full at once.
 
-        `text` is what the scanner knows as the shape's. While the server starts, what a line tells depends on how far
-        it has come: then none is kept back.
+        `text` is what the scanner knows as the shape's; `traceback` stands before the line. While the server starts,
+        what a line tells depends on how far it has come: then none is kept back.
         """
-        if len(raw) > _LONG:
-            return False
-        cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
-        key = raw[:cut] + text[cut:]
-        shape = self._shapes.get(key) or self._planned(key, raw)
-        if shape is None:
+        shape = None if traceback else self._same.get(raw)
+        if shape is None and (shape := self._as_planned(raw, text, traceback)) is None:
             return False
         plan = shape.plan
-        if plan is None:
-            return False
-        message = raw.decode()[plan.start:].rstrip() if plan.then or raw != shape.like_this else ""
-        if raw != shape.like_this:
-            if not self._is_as_planned(plan, message):
-                return False
-            shape.like_this = raw
         if plan.tells:
             shape.lines += 1
             if shape.lines <= FIRST or not serves:
@@ -96,20 +96,33 @@ class Repeats:
             shape.keep(number, raw)
             self.kept += 1
         if plan.then:
-            plan.then(number, message)
+            plan.then(number, plan.message(raw))
         return True
 
-    def _is_as_planned(self, plan: Plan, message: str) -> bool:
-        """Whether the same patterns match, and no fact is larger or smaller than it was before."""
-        for search, told, extremes in plan.checks:
+    def _as_planned(self, raw: bytes, text: bytes, traceback: Traceback | None) -> _Shape | None:
+        """The shape of a line, if the same patterns match and no fact is larger or smaller than it was before."""
+        if len(raw) > _LONG:
+            return None
+        cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
+        key = raw[:cut] + text[cut:]
+        if traceback:
+            key = traceback.calls + key
+        shape = self._shapes[key] if key in self._shapes else self._planned(key, raw, traceback)
+        if shape is None:
+            return None
+        message = shape.plan.message(raw)
+        for search, told, extremes in shape.plan.checks:
             match = search(message)
             if (match is not None) is not told:
-                return False
+                return None
             if match is not None and any(self._facts.exceeds(name, match[name]) for name in extremes):
-                return False
-        return True
+                return None
+        if not traceback:
+            self._same.pop(shape.like_this, None)
+            self._same[raw], shape.like_this = shape, raw
+        return shape
 
-    def _planned(self, key: bytes, raw: bytes) -> _Shape | None:
+    def _planned(self, key: bytes, raw: bytes, traceback: Traceback | None) -> _Shape | None:
         """The shape of a line, once enough lines had it."""
         seen = self._rare.pop(key, 0) + 1
         if seen < _WORTH_A_PLAN:
@@ -119,19 +132,22 @@ class Repeats:
             return None
         if len(self._shapes) >= _MOST:
             return None
-        shape = self._shapes[key] = _Shape(self._make(raw))
+        plan = self._make(raw, traceback)
+        shape = self._shapes[key] = _Shape(plan) if plan else None
         return shape
 
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""
-        return [kept for shape in self._shapes.values() for kept in shape.rest()]
+        return [kept._replace(frames=shape.plan.frames)
+                for shape in self._shapes.values() if shape for kept in shape.rest()]
 
 
 def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],
          then: Callable[[int, str], None] | None) -> Plan | None:
     """The plan for lines of the shape of this one, given its event; None where each is to be read in full."""
     start = len(text) - len(event.text)
-    if not event.level or "&#" in text or not text.endswith(event.text) or any(word in text for word in _SETTINGS):
+    known = (event.level or event.frames) and text.endswith(event.text)
+    if not known or any(word in text for word in ("&#", *_SETTINGS)):
         return None
     checks = []
     for waiting in matcher.possible(event):
@@ -145,4 +161,4 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
         facts = match.groupdict() if match else ()
         extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]
         checks.append(Check(search, match is not None, extremes))
-    return Plan(start, checks, then, any(check.told for check in checks))
+    return Plan(start, checks, then, any(check.told for check in checks), event.frames)

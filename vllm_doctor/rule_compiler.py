@@ -65,7 +65,7 @@ def make(folder: Path) -> bytes:
 
 
 # Prefix of vLLM's logger: `INFO 10-08 20:33:48 llm_engine.py:72] `, later `INFO 11-20 11:38:49 [async_llm.py:261] `.
-_RECORD = r"INFO (?:[0-9]{4}-)?+[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] \[?[!-Z^-~]++\] "
+_RECORD = r"INFO (?:[0-9]{4}-)?+[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] [^ ]++ "
 
 
 def _line(value: Any) -> bytes:
@@ -76,7 +76,7 @@ def _whole(entries: Iterable[Mapping[str, Any]]) -> str:
     """One expression for whole lines, behind the prefixes of a vLLM process and of its logger."""
     plain, logged = ("|".join(entry["pattern"] for entry in entries if bool(entry.get("record")) is record)
                      for record in (False, True))
-    return rf"(?:\([!-~]++ pid=[0-9]++\) )?+(?:{plain}|{_RECORD}(?:{logged}))"
+    return rf"(?:\([^ ]++ pid=[^ ]++ )?+(?:{plain}|{_RECORD}(?:{logged}))"
 
 
 def _told(pattern: Pattern) -> tuple[Any, ...]:

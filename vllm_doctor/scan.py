@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.tracebacks import HEAD
 from vllm_doctor.typed import Any, NamedTuple
 from vllm_doctor.windows import Trie, windows
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break; and a shell's line that goes on. As Latin-1.
-_ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", " ^\n", " `\n")
+_ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
 _CONTROLS = bytes(code for code in (*range(1, 32), 127) if code not in b"\t\n\r\x1b")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
@@ -31,13 +32,14 @@ class Shape(NamedTuple):
     """What is known of lines that differ in digits and long ids alone: of these `text` has zeros and none.
 
     `tells`: one of the literals may stand in them; `certain`: it does, whatever the digits. `layout` is what the
-    scanner's `layout` says of them, for statistics lines.
+    scanner's `layout` says of them, for statistics lines. `opens`: with such a line a traceback begins.
     """
 
     text: bytes
     tells: bool
     certain: bool = True
     layout: Any = None
+    opens: bool = False
 
 
 Row = tuple[int, int, int, Shape | None]
@@ -91,7 +93,7 @@ class Scanner:
         """Those of the lines that are worth reading."""
         if self._skips:
             return self._walk(block, at, index, end, every=False)
-        return self._hits(block, at, index, end, self._places(block, at, end))
+        return self._hits(block, at, index, end, self._search(block, at, end))
 
     def tells(self, shape: Shape, block: bytes, begin: int, stop: int) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
@@ -102,36 +104,33 @@ class Scanner:
             if match.lastindex is None:
                 break
             begin, stop = match.span(1)
-            shape = self._shape(match[1])
+            shape = self.shape(match[1])
             if every or self.tells(shape, block, begin, stop):
                 index += block.count(b"\n", at, begin)
                 at = begin
                 yield index, begin, stop, shape
         yield index + block.count(b"\n", at, end), end, end, None
 
-    def _places(self, block: bytes, at: int, end: int) -> Iterator[int]:
-        """Where literals stand, the first of each line. Lines of noise are told from text sooner than searched."""
+    def _search(self, block: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where lines with a literal begin and end. Lines of noise are told from text sooner than searched."""
         noisy = _is_binary(block[at:at + _SAMPLE])
         while at < end:
             stop = block.index(b"\n", at) + 1 if noisy else end
             found = None if noisy and _is_binary(block[at:stop]) else self._telling.search(block, at, stop)
             if found:
-                yield found.start()
-                stop = block.index(b"\n", found.start()) + 1
+                place = found.start()
+                stop = block.index(b"\n", place) + 1
+                yield block.rfind(b"\n", 0, place) + 1, stop
             at = stop
 
-    def _hits(self, block: bytes, at: int, index: int, end: int, places: Iterable[int]) -> Iterator[Row]:
-        """The lines at these places."""
-        start = at
-        for place in places:
-            if place < start:  # in a line that was dealt with
-                continue
-            begin, start = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
-            shape = self._shape_of_hit(block[begin:start])
+    def _hits(self, block: bytes, at: int, index: int, end: int, lines: Iterable[tuple[int, int]]) -> Iterator[Row]:
+        """Those of the lines with a literal that are worth reading."""
+        for begin, stop in lines:
+            shape = self._shape_of_hit(block[begin:stop])
             if shape is not None:
                 index += block.count(b"\n", at, begin)
                 at = begin
-                yield index, begin, start, shape
+                yield index, begin, stop, shape
         yield index + block.count(b"\n", at, end), end, end, None
 
     def _shape_of_hit(self, line: bytes) -> Shape | None:
@@ -140,10 +139,10 @@ class Scanner:
         if shape is None:
             if self._healthy.fullmatch(line, 0, len(line) - 1) if self._skips else _is_binary(line):
                 return None
-            shape = self._shape(line)
+            shape = self.shape(line)
         return shape if shape.tells else None
 
-    def _shape(self, line: bytes) -> Shape:
+    def shape(self, line: bytes) -> Shape:
         """The shape of a line with its end."""
         zeros = line.translate(_ZEROS)
         shape = self._known.get(zeros)
@@ -153,7 +152,7 @@ class Scanner:
             if shape is None:
                 certain = self._telling_words.search(text) is not None
                 tells = (certain or self._telling_zeros.search(text) is not None) and not _is_binary(text)
-                shape = Shape(text, tells, certain, self._layout(text) if tells else None)
+                shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
                 if len(text) <= _LONG:
                     if len(self._known) >= _MOST:
                         self._known.clear()
@@ -183,7 +182,14 @@ class FastScanner(Scanner):
             note = self._found.append
             self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
                                 match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
-        return self._hits(block, at, index, end, self._found[bisect_left(self._found, at):])
+        return self._hits(block, at, index, end, self._lines(block, at))
+
+    def _lines(self, block: bytes, at: int) -> Iterator[tuple[int, int]]:
+        """Where the lines begin and end in which literals were found."""
+        for place in self._found[bisect_left(self._found, at):]:
+            if place >= at:  # else it stands in a line that was dealt with
+                at = block.index(b"\n", place) + 1
+                yield block.rfind(b"\n", 0, place) + 1, at
 
 
 def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:

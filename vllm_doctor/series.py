@@ -9,39 +9,41 @@ from vllm_doctor.typed import NamedTuple
 FIRST = 8
 """Lines of a kind that are read in full before any is kept back: as many as a report keeps."""
 _LAST = 8
+_WHOLE = slice(None)
 
 
 class Kept(NamedTuple):
-    """A line still to be read in full; `times` counts it and those it stands for."""
+    """A line still to be read in full; `times` counts it and those it stands for.
+
+    `frames`: it is a traceback's exception, and these are the calls.
+    """
 
     number: int
     raw: bytes
     times: int
+    frames: str = ""
 
 
 class Series:
     """The lines of one kind: how many came, and behind the first ones the last of them."""
 
-    __slots__ = ("_gone", "_last", "lines")
+    __slots__ = ("_held", "_last", "lines")
 
     def __init__(self) -> None:
         self.lines = 0
-        self._gone = 0  # kept back, and no longer kept
-        self._last: deque[tuple[int, bytes]] = deque()
+        self._held = 0  # since they were last given
+        self._last: deque[tuple[int, bytes, slice]] = deque(maxlen=_LAST)
 
-    def keep(self, number: int, raw: bytes) -> None:
-        """Keep a line back."""
-        last = self._last
-        last.append((number, raw))
-        if len(last) > _LAST:
-            last.popleft()
-            self._gone += 1
+    def keep(self, number: int, raw: bytes, part: slice = _WHOLE) -> None:
+        """Keep a part of a line back."""
+        self._held += 1
+        self._last.append((number, raw, part))
 
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""
-        kept = [Kept(number, raw, 1) for number, raw in self._last]
+        kept = [Kept(number, raw[part], 1) for number, raw, part in self._last]
         if kept:
-            kept[0] = kept[0]._replace(times=1 + self._gone)
-        self._gone = 0
+            kept[0] = kept[0]._replace(times=1 + self._held - len(kept))
+        self._held = 0
         self._last.clear()
         return kept

@@ -16,8 +16,12 @@ from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.samples import JSON, JSON_END, STAMP, Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
-from vllm_doctor.typed import NamedTuple
+from vllm_doctor.tracebacks import Traceback, traceback_at
+from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 from vllm_doctor.wrappers.timestamps import PART_WORDS
+
+if TYPE_CHECKING:
+    from vllm_doctor.ahead import Ahead
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` does without the extra `fast` where it is installed."""
@@ -37,10 +41,6 @@ class Mode(NamedTuple):
     awaited: bool = False
     starts: tuple[bytes, ...] = ()
     bare: bool = False
-
-    def rows(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth a look."""
-        return (self.scanner.unhealthy if self.awaited else self.scanner.telling)(block, at, index, end)
 
     def awaits(self, block: bytes, begin: int, stop: int) -> bool:
         """Whether a line may go on with what came before, where some are awaited."""
@@ -62,6 +62,8 @@ class Reader(NamedTuple):
     """Notes a line that does not go on with what came before, though it might; False for one that may."""
     short: Callable[[bytes, int, Shape], bool]
     """Reads a line in short, given its number and shape; False for one that must be read."""
+    traceback: Callable[[Traceback, bytes, int, Shape], bool]
+    """Reads a traceback in short, given its last line, that one's number and shape; False for one to be read."""
     alone: Callable[[bytes], bool]
     """Reads the next line by itself; False for one to be given out."""
     skip: Callable[[int, int], None]
@@ -71,15 +73,17 @@ class Reader(NamedTuple):
 class Skimmer:
     """Cuts a stream into what a reader must read in order, which is given out, and the rest."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, ahead: Ahead | None = None) -> None:
         self._reader = reader
+        self._ahead = ahead
         self._lines = 0  # complete ones so far
+        self._bytes = 0  # so far
         self._tail = b""  # of the line that has no end yet
         self._mid_line = False  # the beginning of that line was given out already
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """What to read in order of some more bytes."""
-        start = 0
+        start, self._bytes = 0, self._bytes + len(data)
         if self._lines < READ_WHOLE or self._mid_line:
             start = self._head(data)
             yield data[:start]
@@ -94,8 +98,29 @@ class Skimmer:
             yield self._tail
             self._tail, self._mid_line = b"", True
 
+    def _traceback(self, mode: Mode, block: bytes, begin: int, end: int, number: int) -> tuple[int, int] | None:
+        """Where the traceback that begins there ends, and how many lines it has, if it could be read in short."""
+        found = traceback_at(block, begin, end)
+        if found is None:
+            return None
+        lines, stop = found.lines.count(b"\n"), block.index(b"\n", found.stop) + 1
+        last = block[found.stop:stop]
+        if not self._reader.traceback(found, last, number + lines, mode.scanner.shape(last)):
+            return None
+        return stop, lines + 1
+
+    def _rows(self, mode: Mode, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines worth a look."""
+        if mode.awaited:
+            return mode.scanner.unhealthy(block, at, index, end)
+        if self._ahead:
+            return self._ahead.telling(mode.scanner, block, at, index, end)
+        return mode.scanner.telling(block, at, index, end)
+
     def rest(self) -> bytes:
         """At the end: the line that has no end."""
+        if self._ahead:
+            self._ahead.close()
         tail, self._tail = self._tail, b""
         return tail
 
@@ -117,6 +142,8 @@ class Skimmer:
     def _block(self, block: bytes, end: int) -> Iterator[bytes]:
         """What to give out of `block[1:end]`. `at` and `index` are the first line that is not dealt with."""
         reader, at, index = self._reader, 1, 0
+        if self._ahead:
+            self._ahead.enter(self._bytes - len(block) + 1, self._lines)
         mode = reader.mode()
         while at < end:
             if mode is None:
@@ -126,7 +153,11 @@ class Skimmer:
                 continue
             now: Mode | None = mode
             first = reader.number() - index
-            for place, begin, stop, shape in mode.rows(block, at, index, end):
+            for place, begin, stop, shape in self._rows(mode, block, at, index, end):
+                if shape and shape.opens and (read := self._traceback(mode, block, begin, end, first + place)):
+                    reader.skip(place + read[1] - index, read[0] - at)
+                    at, index, now = read[0], place + read[1], reader.mode()
+                    break
                 line, number = block[begin:stop], first + place
                 awaited = (mode.awaited and shape and mode.awaits(block, begin, stop)
                            and not reader.apart(line, number, shape))

@@ -33,7 +33,8 @@ KNOWN: Mapping[str, object] = {
 }
 _STATISTICS = (b"(APIServer pid=7) INFO 11-05 10:00:%02d [loggers.py:122] Engine 000: Avg prompt throughput: 3.1 tokens/s, Avg generation "
                b"throughput: 24.0 tokens/s, Running: %d reqs, Waiting: %d reqs, GPU KV cache usage: %d.5%%, Prefix cache hit rate: 12.3%%\n")
-BUSY = (b'(APIServer pid=7) INFO:     127.0.0.1:51414 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 3 + b"x" * 300 + b"\n"
+ANSWERED = b'(APIServer pid=7) INFO:     127.0.0.1:51414 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+BUSY = (ANSWERED * 3 + b"x" * 300 + b"\n"
         + b"".join(_STATISTICS % (at, at % 3, at % 2, at * 4) for at in range(24)))
 WORDS_LIMIT = 10**6  # characters a rule's words may grow to
 
@@ -46,13 +47,17 @@ def report(data: bytes) -> None:
 
 
 def skimmed(data: bytes) -> None:
-    """A busy server's log, of which only what is worth reading is read: the same report wherever the bytes are cut."""
-    log = BUSY + data + BUSY
+    """A busy server's log, of which only what is worth reading is read: the same report wherever the bytes are cut.
+
+    What comes again and again is read in short, so half of the logs repeat what is fuzzed.
+    """
+    times = 14 if len(data) % 2 else 1
+    log = BUSY + (data + b"\n" + ANSWERED) * times + BUSY
     whole, cut = Diagnosis(), Diagnosis()
     before, skim.READ_WHOLE = skim.READ_WHOLE, 2
     try:
         whole.feed(log)
-        size = 1 + len(data) % 97
+        size = times * (1 + len(data) % 97)
         for at in range(0, len(log), size):
             cut.feed(log[at:at + size])
         made = to_json.render(whole.finish())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -13,13 +14,16 @@ from vllm_doctor.cli.values import check_ids, exit_status, gather
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.inputs import chunks
+from vllm_doctor.inputs import chunks, is_large, open_log
 from vllm_doctor.late import module
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
 from vllm_doctor.report.model import Report
-from vllm_doctor.typed import Any
+from vllm_doctor.typed import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vllm_doctor.ahead import Ahead
 
 _CHUNK = 1 << 18
 _WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
@@ -86,10 +90,24 @@ def _report(log: str, options: Options) -> tuple[Report, int]:
 
 def _fed(log: str, options: Options) -> Diagnosis:
     """A diagnosis that has read the whole log."""
-    diagnosis = Diagnosis(options, log)
-    for chunk in chunks(sys.stdin.buffer if log == "-" else log, _CHUNK):
+    if log == "-":
+        return _fed_from(sys.stdin.buffer, log, options)
+    with open_log(log) as file:
+        return _fed_from(file, log, options)
+
+
+def _fed_from(file: IO[bytes], log: str, options: Options) -> Diagnosis:
+    diagnosis = Diagnosis(options, log, ahead=_ahead(file) if is_large(file) else None)
+    for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
         diagnosis.feed(chunk)
     return diagnosis
+
+
+def _ahead(file: io.BufferedReader) -> Ahead | None:
+    """What goes ahead in a large file, where another core can."""
+    from vllm_doctor.ahead import Ahead, is_possible  # noqa: PLC0415 - most logs are short
+
+    return Ahead(file) if is_possible() else None
 
 
 def _why(log: str, options: Options, rule_id: str) -> str:

@@ -6,6 +6,7 @@ Memory is bounded: one command of at most 200 lines, one document of at most 400
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from vllm_doctor.command.documents import key_of, parse_document
 from vllm_doctor.command.prompt import command_in, leads
@@ -102,6 +103,15 @@ class CommandFinder:
         if self._next is not None:
             self._current, self._next = self._next, None
         self._started = True
+
+    def are_code(self, lines: Sequence[str]) -> bool:
+        """Whether lines of a traceback are no part of a command, whatever stands before and behind them."""
+        apart = CommandFinder(self._lookup)
+        for number, text in enumerate(lines):
+            apart.feed(number, text)
+            if not apart.at_rest:
+                return False
+        return apart.command is None and not apart._exports and not apart._started
 
     def feed(self, number: int, text: str) -> None:
         """Read one line; `number` is its line number."""

@@ -29,6 +29,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
     causes = [item for item in findings if item.role == "cause" and not item.recovered]
     status = _status(run, findings)
     explained = any(item.severity == "error" for item in causes)
+    unexplained = _unexplained(run, clean) if status == "failed" and not explained else None
     derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)
     return Report(
         source=source,
@@ -40,8 +41,8 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
                   for name in case.facts if run.facts.observations(name)},
         derived=derived,
         memory=ledger,
-        primary=causes[0].id if causes else None,
-        unexplained=_unexplained(run, clean) if status == "failed" and not explained else None,
+        primary=causes[0].id if causes and unexplained is None else None,  # a warning does not explain a failure
+        unexplained=unexplained,
         findings=findings,
         notes=notes,
         capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),

@@ -78,12 +78,12 @@ def render(report: Report, *, width: int = 100, color: bool = False, verbose: bo
     """The report as text of at most `width` columns (commands are never broken); `brief`: the cause, its first fix."""
     paint = _Paint(max(40, width), color)
     causes = shown_causes(report)
-    main = causes if verbose else causes[:1]
+    main = causes if verbose else causes[:1] if report.unexplained is None else []  # no warning explains a failure
     others = [finding for finding in report.findings if finding not in main]
     blocks = [paint.wrap(f"The start stands still: {report.notes[0]}")] if report.status == "stalled" else []
+    blocks += _failure(report, paint) if report.unexplained or not main else ()
     for finding in main:
         blocks += _finding(finding, paint, verbose=verbose, brief=brief)
-    blocks += _failure(report, paint) if report.unexplained or not main else ()
     if not brief:
         blocks += [_memory(report, paint), paint.wrap(" ".join(report.capacity)),
                    _others(others if verbose else others[:max_findings], len(others), paint)]

@@ -1,0 +1,141 @@
+"""Another process goes ahead in a large file and finds the lines worth reading, while this one reads those it found.
+
+The same scanner searches the same bytes, so nothing is read otherwise than without it. Where it is of no use (one core,
+a pipe, another platform), or ends before the file does, the reader searches by itself.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from collections import deque
+from collections.abc import Iterator
+
+from vllm_doctor.inputs import LARGE
+from vllm_doctor.scan import Row, Scanner
+from vllm_doctor.typed import IO
+
+JOBS = "VLLM_DOCTOR_JOBS"
+"""Environment variable: with `1` there is no other process."""
+_CHUNK = 1 << 18
+_LONG = 1 << 20  # bytes of a line at which it gives up: the reader reads such lines as they come
+_OFTEN = 64  # searches for something else, as when a server restarts, after which it begins anew with that
+_LINE_END = ord("\n")
+_SIZE = struct.Struct("=Q")  # of the rows of a piece, in bytes
+_ROW = struct.Struct("=QQQ")  # the lines before it, where it begins and ends in the file; the last is the piece's end
+
+
+class Ahead:
+    """What goes ahead in `file`, which was not read yet."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._fd = file.fileno()
+        self._start = file.tell()
+        self._scanner: Scanner | None = None  # with what the process searches
+        self._others = 0  # searches in a row with another one
+        self._process = 0
+        self._pipe: IO[bytes] | None = None
+        self._rows: deque[tuple[int, int, int]] = deque()
+        self._base = self._lines = 0  # of the block in hand
+
+    def enter(self, bytes_before: int, lines_before: int) -> None:
+        """Hear of the next block, which begins with a line end: what stands before its first line in the stream."""
+        self._base, self._lines = self._start + bytes_before - 1, lines_before
+
+    def telling(self, scanner: Scanner, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """What `scanner.telling` gives of that block."""
+        base, lines = self._base, self._lines
+        self._others = 0 if scanner is self._scanner else self._others + 1
+        if self._others >= _OFTEN or self._scanner is None:
+            self._scanner, self._others = scanner, 0
+            self._begin(scanner, base + at, lines + index)
+        if scanner is not self._scanner or not self._reaches(base + end):
+            yield from scanner.telling(block, at, index, end)
+            return
+        rows = self._rows
+        while rows[0][1] < base + end:
+            before, begin, stop = rows.popleft()
+            if begin < base + at or begin == stop:
+                continue
+            before, begin, stop = before - lines, begin - base, stop - base
+            if before < index or block[begin - 1] != _LINE_END or block[stop - 1:stop] != b"\n":  # another file by now
+                self.close()
+                yield from scanner.telling(block, at, index, end)
+                return
+            yield before, begin, stop, scanner.shape(block[begin:stop])
+            at, index = stop, before + 1
+        yield index + block.count(b"\n", at, end), end, end, None
+
+    def close(self) -> None:
+        """End the other process, if there is one."""
+        self._rows.clear()
+        self._end()
+
+    def _end(self) -> None:
+        if self._pipe:
+            self._pipe.close()
+            self._pipe = None
+            os.waitpid(self._process, 0)
+
+    def _reaches(self, end: int) -> bool:
+        """Whether all rows before this place of the file are there; waits while the other process runs."""
+        while not (self._rows and self._rows[-1][2] >= end):
+            if self._pipe is None:
+                return False
+            self._receive(self._pipe)
+        return True
+
+    def _begin(self, scanner: Scanner, at: int, lines: int) -> None:
+        self.close()
+        if os.fstat(self._fd).st_size - at < LARGE:
+            return
+        reading, writing = os.pipe()
+        try:
+            self._process = os.fork()
+        except OSError:  # there may be no more processes
+            os.close(reading)
+            os.close(writing)
+            return
+        if not self._process:
+            try:
+                os.close(reading)
+                with open(writing, "wb") as pipe:
+                    _search(scanner, self._fd, at, lines, pipe)
+            finally:  # without a word: the reader goes on by itself
+                os._exit(0)
+        os.close(writing)
+        self._pipe = open(reading, "rb")  # noqa: SIM115 - closed by `close`
+
+    def _receive(self, pipe: IO[bytes]) -> None:
+        """The rows of one more piece; none when the other process is at its end."""
+        size = pipe.read(_SIZE.size)
+        rows = pipe.read(_SIZE.unpack(size)[0]) if len(size) == _SIZE.size else b""
+        if rows and len(rows) % _ROW.size == 0:
+            self._rows.extend(_ROW.iter_unpack(rows))
+        else:
+            self._end()
+
+
+def is_possible() -> bool:
+    """Whether there may be another process, and a core for it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores > 1 and hasattr(os, "fork") and os.environ.get(JOBS) != "1"
+
+
+def _search(scanner: Scanner, fd: int, at: int, lines: int, pipe: IO[bytes]) -> None:
+    """Write the rows of a file from where a line begins, given how many lines stand before."""
+    tail = b""
+    while data := os.pread(fd, _CHUNK, at + len(tail)):
+        block = b"\n" + tail + data
+        end = block.rfind(b"\n") + 1
+        tail = block[end:]
+        if end > 1:
+            rows, index = bytearray(), 0
+            for index, begin, stop, _ in scanner.telling(block, 1, 0, end):
+                rows += _ROW.pack(lines + index, at + begin - 1, at + stop - 1)
+            pipe.write(_SIZE.pack(len(rows)) + rows)
+            pipe.flush()
+            lines, at = lines + index, at + end - 1
+        if len(tail) > _LONG:
+            return
