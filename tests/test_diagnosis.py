@@ -218,3 +218,19 @@ def test_ranks_that_differ_are_shown_with_their_lines() -> None:
                           f"{size} GiB and 10.2 seconds\n" for rank, size in enumerate((7.6, 7.9)))
     said = diagnose(log.encode()).recognised
     assert "model_weights_gib is told differently: 7.6 (line 2), 7.9 (line 3); 7.9 counts." in said
+
+
+def test_a_warning_does_not_explain_a_failure() -> None:
+    log = (
+        "(APIServer pid=1) INFO 11-20 09:23:26 [api_server.py:1] vLLM API server version 0.23.0\n"
+        "(EngineCore pid=7) INFO 11-20 09:24:26 [kv_cache_utils.py:1] GPU KV cache size: 40,064 tokens\n"
+        "(EngineCore pid=7) INFO 11-20 09:24:26 [kv_cache_utils.py:2] Maximum concurrency for 40,000 tokens per request: 1.00x\n"
+        "(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330] EngineCore failed to start.\n"
+        "(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330] Traceback (most recent call last):\n"
+        '(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330]   File "/a/model_runner.py", line 9, in sample\n'
+        "(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330] RuntimeError: nobody knows\n")
+    report = diagnose(log.encode())
+    assert (report.status, report.primary) == ("failed", None)
+    assert report.unexplained is not None
+    assert "low-kv-capacity" in {finding.id for finding in report.findings}
+    assert to_text.render(report).startswith("The server failed")

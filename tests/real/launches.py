@@ -28,6 +28,7 @@ A launch may also have:
     serves: true                           the server starts and goes on serving; it is ended after `do`
     passed_over: {upgrade-vllm: "no newer one here"}    fixes before `fix` that this machine cannot carry out
     not_cured: why                         nothing can be carried out here
+    cpu_flags: [avx512f, amx_tile]         the fix works where the processor has one of these (/proc/cpuinfo); else skipped
     seldom: true                           too much like others for every run: only with --every-launch
 """
 
@@ -71,6 +72,7 @@ class Launch:
     serves: bool = False
     passed_over: dict[str, str] = field(default_factory=dict)
     not_cured: str = ""
+    cpu_flags: tuple[str, ...] = ()
     seldom: bool = False
 
 

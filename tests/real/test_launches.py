@@ -16,8 +16,15 @@ LAUNCHES = [pytest.param(release, launch, id=f"{release.version}-{launch.id}")
             for release in releases() for launch in release.launches]
 
 
+def flags_of_processor() -> set[str]:
+    """What Linux says the processor can do."""
+    return set(Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("flags")[2].partition("\n")[0].split())
+
+
 @pytest.mark.parametrize(("release", "launch"), LAUNCHES)
 def test_it_is_diagnosed_and_cured(real: Any, request: Any, tmp_path: Path, release: Release, launch: Launch) -> None:
+    if launch.cpu_flags and not set(launch.cpu_flags) & flags_of_processor():
+        pytest.skip(f"this processor has none of {', '.join(launch.cpu_flags)}")
     trial = Trial(release, *real.of(release), launch, tmp_path)
     try:
         outcome = trial.run()
