@@ -107,6 +107,18 @@ def test_what_a_real_vllm_refused(tmp_path: Path) -> None:
     assert found["changes"][0]["flags"] == {"--max-model-len": "7936"}
 
 
+def test_the_states_of_a_cpu_are_float32_unless_told(tmp_path: Path) -> None:
+    """As answered by vLLM 0.32 (tests/kv_answers.jsonl): a processor with AVX-512 BF16 keeps them so, another does not."""
+    model = folder(tmp_path, CONFIGS["granite-4-h-tiny"])
+    cpu = ("--device", "cpu", "--kv-cache-space", 8, "--vllm-version", "0.32.0")
+    _, taken = planned(model, *cpu)
+    _, told = planned(model, *cpu, "--mamba-ssm-cache-dtype", "float32")
+    _, own = planned(model, *cpu, "--mamba-ssm-cache-dtype", "bfloat16")
+    assert taken["kv_cache"]["needed_gib"] == told["kv_cache"]["needed_gib"] > own["kv_cache"]["needed_gib"]
+    assert any("AVX-512 BF16" in note for note in taken["notes"])
+    assert not any("AVX-512 BF16" in note for note in (*told["notes"], *own["notes"]))
+
+
 # --- a model folder and a GPU ---
 
 

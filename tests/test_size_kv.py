@@ -27,10 +27,11 @@ def layout(name: str, version: tuple[int, int, int] = (0, 32, 0), tokens: int = 
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: " ".join(
-    str(answer[key]) for key in ("name", "tp", "pp", "kv_cache_dtype", "device")))
+    str(answer[key]) for key in ("name", "tp", "pp", "kv_cache_dtype", "device", "mamba_ssm_cache_dtype")))
 def test_equal_to_vllm(answer: dict[str, Any]) -> None:
     own = layout(answer["name"], tensor_parallel_size=answer["tp"], pipeline_parallel_size=answer["pp"],
-                 kv_cache_dtype=answer["kv_cache_dtype"], block_size=answer["block_size"], device=answer["device"])
+                 kv_cache_dtype=answer["kv_cache_dtype"], block_size=answer["block_size"], device=answer["device"],
+                 mamba_ssm_cache_dtype=answer["mamba_ssm_cache_dtype"])
     own = dataclasses.replace(own, tokens_in_flight=answer["in_flight"])
     length = answer["max_model_len"]
     found = {

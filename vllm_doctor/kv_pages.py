@@ -22,7 +22,11 @@ _SCALE_BYTES = 4  # float32 beside each head's data
 
 @dataclass(frozen=True, slots=True)
 class KvSettings:
-    """What of a launch decides the pages. `kv_cache_dtype` auto is the checkpoint's, else the model's dtype."""
+    """What of a launch decides the pages. `kv_cache_dtype` auto is the checkpoint's, else the model's dtype.
+
+    `mamba_ssm_cache_dtype` auto is the model's own; on a processor with AVX-512 BF16 vLLM makes it float32
+    (CpuPlatform.check_and_update_config, 0.32).
+    """
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
@@ -30,6 +34,7 @@ class KvSettings:
     dtype: str | None = None
     block_size: int | None = None
     device: str = "cuda"
+    mamba_ssm_cache_dtype: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,8 @@ def _state(layer: State, model: ModelConfig, settings: KvSettings) -> Page:
     channels = (layer.channels + (layer.groups + extra) * layer.group_channels) // ranks
     own = settings.dtype or model.dtype
     cells = layer.cells // ranks
-    cell_dtype = "float32" if settings.device == "cpu" else layer.cell_dtype or own
+    asked = settings.mamba_ssm_cache_dtype
+    cell_dtype = (layer.cell_dtype or own) if asked == "auto" else asked
     size = channels * layer.taps * DTYPE_BYTES.get(own, 2) + cells * DTYPE_BYTES.get(cell_dtype, 2)
     return Page("state", 1, 1, size, state_shape=(channels, layer.taps, cells), checkpointed=bool(layer.groups))
 

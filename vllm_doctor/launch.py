@@ -34,6 +34,7 @@ class Launch:
     enforce_eager: bool = False
     prefix_caching: bool = True
     device: str = "cuda"
+    mamba_ssm_cache_dtype: str = "auto"
 
     @property
     def utilization(self) -> float:

@@ -191,12 +191,19 @@ def _layout(subject: Subject, launch: Launch, tokens: int) -> KvLayout:
     if subject.model is not None:
         settings = KvSettings(
             launch.tensor_parallel_size, launch.pipeline_parallel_size, launch.kv_cache_dtype,
-            None if launch.dtype == "auto" else launch.dtype, launch.block_size, launch.device)
+            None if launch.dtype == "auto" else launch.dtype, launch.block_size, launch.device,
+            "float32" if _unsure_of_states(subject, launch) else launch.mamba_ssm_cache_dtype)
         return layout_of(subject.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
     measured = subject.measured
     if measured is None or measured.token_bytes is None:
         raise InputError("the log does not tell the KV cache's bytes per token; give the model's folder as well")
     return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
+
+
+def _unsure_of_states(subject: Subject, launch: Launch) -> bool:
+    """Whether the processor decides the dtype of the states: float32 with AVX-512 BF16, the model's own without."""
+    states = subject.model is not None and subject.model.has_states
+    return launch.device == "cpu" and launch.mamba_ssm_cache_dtype == "auto" and states
 
 
 def _token_bytes(measured: Measured, launch: Launch) -> int:
@@ -224,6 +231,9 @@ def _parts(subject: Subject, launch: Launch, tokens: int) -> tuple[tuple[Planned
         notes.append(f"The weights are by {told}.")
     else:
         raise InputError("the log does not tell the weights; give the model's folder as well")
+    if _unsure_of_states(subject, launch):
+        notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
+                     "the model's dtype.")
     if launch.device == "cpu":
         return tuple(found), tuple(notes)
     found += _beside(subject, launch, tokens)

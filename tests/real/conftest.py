@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import environment as environments
@@ -9,11 +10,20 @@ import pytest
 import table
 from launches import Release
 
+BEGUN = time.monotonic()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-proof", action="store_true", help="rewrite docs/proof.md from this run")
     parser.addoption("--every-launch", action="store_true", help="also those that are much like others: an hour and more")
+    parser.addoption("--within", type=float, metavar="SECONDS", help="begin no launch later than this after the start")
     parser.addoption("--write-logs", action="store_true", help="add the logs of causes that fixtures/logs has not for that release")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    within = item.config.getoption("--within", default=None)
+    if within is not None and time.monotonic() - BEGUN > within:
+        pytest.skip(f"the {within:g} seconds given to this run (--within) are over")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,6 +1,7 @@
 """What vLLM's own code says of a model's KV cache. Run with a vLLM environment's python: kv_oracle.py < CASES > ANSWERS.
 
-A case is {"config": …, "tp": 2, "pp": 1, "kv_cache_dtype": "auto", "max_model_len": n, "available": bytes, "device": "cuda"}.
+A case is {"config": …, "tp": 2, "pp": 1, "kv_cache_dtype": "auto", "max_model_len": n, "available": bytes, "device": "cuda",
+"mamba_ssm_cache_dtype": "float32"}; the last is what the model's states are to be in, whatever this machine's processor prefers.
 The model is built of meta tensors, so no weights and no memory are needed. With "cuda" the attention kernel is taken to
 accept blocks of any multiple of 16 tokens, as FlashAttention does; the arithmetic is vLLM's.
 """
@@ -23,7 +24,6 @@ from vllm.config import set_current_vllm_config
 from vllm.distributed import init_distributed_environment, initialize_model_parallel, parallel_state
 from vllm.engine.arg_utils import EngineArgs
 from vllm.model_executor.model_loader.utils import initialize_model
-from vllm.model_executor.models.config import MODELS_CONFIG_MAP
 from vllm.platforms import current_platform
 from vllm.platforms.interface import Platform
 from vllm.v1.attention.backend import MultipleOf
@@ -52,9 +52,12 @@ def answer(case: dict) -> dict:
 def measure(case: dict, folder: str) -> dict:
     ranks, stages, length = case["tp"], case["pp"], case["max_model_len"]
     on_gpu = case.get("device", "cuda") == "cuda"
+    # vLLM makes the states float32 on a processor with AVX-512 BF16; the answer must not depend on where it is asked.
+    torch.cpu._is_avx512_bf16_supported = lambda: False
     arguments = EngineArgs(
         model=folder, skip_tokenizer_init=True, load_format="dummy", max_model_len=length, enforce_eager=True,
-        kv_cache_dtype=case["kv_cache_dtype"], block_size=case.get("block_size") or (16 if on_gpu else None),
+        kv_cache_dtype=case["kv_cache_dtype"], mamba_ssm_cache_dtype=case["mamba_ssm_cache_dtype"],
+        block_size=case.get("block_size") or (16 if on_gpu else None),
         dtype="bfloat16", max_num_batched_tokens=case.get("max_num_batched_tokens", 8192), max_num_seqs=256,
         enable_prefix_caching=case.get("prefix_caching"), limit_mm_per_prompt={"image": 0, "video": 0} if case.get("text_only") else {})
     config = arguments.create_engine_config()
@@ -70,11 +73,7 @@ def measure(case: dict, folder: str) -> dict:
         pipeline.world_size, pipeline.ranks = stages, list(range(stages))
         config.cache_config.block_size = case.get("block_size") or config.cache_config.block_size
         specs = []
-        if on_gpu:  # the CPU platform keeps Mamba's states in float32
-            config.cache_config.mamba_ssm_cache_dtype = "auto"
-            own = MODELS_CONFIG_MAP.get(config.model_config.architecture)
-            if hasattr(own, "update_mamba_ssm_cache_dtype"):
-                own.update_mamba_ssm_cache_dtype(cache_config=config.cache_config, hf_config=config.model_config.hf_config)
+        if on_gpu:
             CPUAttentionBackend.get_supported_kernel_block_sizes = staticmethod(lambda spec=None: [MultipleOf(16)])
         else:
             CPUAttentionBackend.get_supported_kernel_block_sizes = staticmethod(lambda spec=None: [MultipleOf(32)])

@@ -44,11 +44,14 @@ def cases() -> list[dict[str, Any]]:
             if (name, ranks) not in SKIPPED:
                 made.append({
                     "name": name, "config": CONFIGS[name], "tp": ranks, "pp": stages, "kv_cache_dtype": dtype,
+                    "mamba_ssm_cache_dtype": "auto", "device": "cuda",
                     "max_model_len": CONFIGS[name].get("max_position_embeddings") or 2048,
                     "available": 3_000_000_000 // ranks, "block_size": 64 if "kv_lora_rank" in CONFIGS[name] else None})
-    made += [dict(case, device="cpu") for case in made if (case["tp"], case["pp"]) == (1, 1)
-             and case["name"] in {"qwen3-0.6b", "gemma-3-1b", "jamba-mini", "granite-4-h-tiny"}
-             and case["kv_cache_dtype"] == "auto"]
+    plain = {case["name"]: case for case in made
+             if (case["tp"], case["pp"], case["kv_cache_dtype"]) == (1, 1, "auto")}
+    made += [dict(plain[name], device="cpu") for name in ("qwen3-0.6b", "gemma-3-1b")]
+    made += [dict(plain[name], device="cpu", mamba_ssm_cache_dtype=dtype)
+             for name in ("jamba-mini", "granite-4-h-tiny") for dtype in ("auto", "float32")]
     return made
 
 
@@ -63,7 +66,7 @@ def answers(vllm_python: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 def layout(case: dict[str, Any], answer: dict[str, Any]) -> KvLayout:
     settings = KvSettings(case["tp"], case["pp"], case["kv_cache_dtype"], block_size=case["block_size"],
-                          device=case.get("device", "cuda"))
+                          device=case["device"], mamba_ssm_cache_dtype=case["mamba_ssm_cache_dtype"])
     own = layout_of(model_of(case["config"]), settings, (0, 32, 0), 8192)
     # How many batches are under way depends on the model runner; the rest is ours.
     return dataclasses.replace(own, tokens_in_flight=answer["in_flight"])
@@ -72,7 +75,7 @@ def layout(case: dict[str, Any], answer: dict[str, Any]) -> KvLayout:
 def test_equal_to_the_byte_and_the_token(answers: Any, capsys: pytest.CaptureFixture[str]) -> None:
     rows, wrong = [], []
     for case, answer in answers:
-        label = f"{case['name']} TP{case['tp']} PP{case['pp']} {case['kv_cache_dtype']} {case.get('device', 'cuda')}"
+        label = f"{case['name']} TP{case['tp']} PP{case['pp']} {case['kv_cache_dtype']} {case['device']}"
         assert "error" not in answer, f"{label}: {answer}"
         own, length = layout(case, answer), case["max_model_len"]
         found = {
@@ -93,7 +96,7 @@ def test_equal_to_the_byte_and_the_token(answers: Any, capsys: pytest.CaptureFix
 
 def test_the_derived_length_is_vllms(answers: Any) -> None:
     for case, answer in answers:
-        if (case["tp"], case["pp"], case["kv_cache_dtype"], case.get("device")) == (1, 1, "auto", None):
+        if (case["tp"], case["pp"], case["kv_cache_dtype"], case["device"]) == (1, 1, "auto", "cuda"):
             assert model_of(case["config"]).max_model_len == answer["derived"], case["name"]
 
 

@@ -59,6 +59,7 @@ def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--dtype", default="auto", metavar="DTYPE"),
         click.option("--quantization", "-q", metavar="METHOD", help="Quantize while loading: fp8, bitsandbytes."),
         click.option("--block-size", type=click.IntRange(1, 4096), metavar="N"),
+        click.option("--mamba-ssm-cache-dtype", type=click.Choice(("auto", "float32", "float16", "bfloat16"))),
         click.option("--cpu-offload-gb", type=click.FloatRange(min=0), metavar="GIB"),
         click.option("--enforce-eager", is_flag=True),
         click.option("--no-enable-prefix-caching", "no_prefix_caching", is_flag=True),
@@ -135,8 +136,7 @@ def _launch(values: dict[str, Any], told: Told | None) -> Launch:
     fields: dict[str, Any] = dict(told.launch) if told is not None else {}
     for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs",
                  "max_num_batched_tokens", "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes",
-                 "quantization", "block_size",
-                 "cpu_offload_gb"):
+                 "quantization", "block_size", "cpu_offload_gb", "mamba_ssm_cache_dtype"):
         if values[name] is not None:
             fields[name] = values[name]
     fields |= {"version": version, "dtype": values["dtype"], "device": values["device"],
@@ -147,7 +147,7 @@ def _launch(values: dict[str, Any], told: Told | None) -> Launch:
             raise InputError("--kv-cache-space is of the CPU backend: add --device cpu")
         fields["kv_cache_memory_bytes"] = int(values["kv_cache_space"] * 2**30)
     release = ".".join(map(str, version))
-    for name in ("kv_cache_memory_bytes", "cpu_offload_gb", "kv_cache_dtype"):
+    for name in ("kv_cache_memory_bytes", "cpu_offload_gb", "kv_cache_dtype", "mamba_ssm_cache_dtype"):
         flag = flags.lookup("--" + name.replace("_", "-"))
         if values[name] is not None and flag is not None and not flag.exists(release):
             raise InputError(f"{flag.name} does not exist in vLLM {release} (from {flag.first})")
