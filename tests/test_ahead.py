@@ -129,6 +129,16 @@ def test_a_line_without_an_end_is_left_to_the_reader(tmp_path: Path, monkeypatch
     assert report(path, goes_ahead=True) == report(path, goes_ahead=False)
 
 
+def test_where_most_lines_must_be_read_the_other_process_ends(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes(WIDE * 2 + STATISTICS % (1, 1) * 2000)
+    for piece, read in enumerate(fed(path, goes_ahead=True)):
+        diagnosis = read
+        if piece in {5, 60}:
+            assert (process_of(diagnosis) != 0) is (piece == 5)
+    assert render(diagnosis.finish()) == report(path, goes_ahead=False)
+
+
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_bytes(server_log(6))

@@ -20,6 +20,8 @@ JOBS = "VLLM_DOCTOR_JOBS"
 """Environment variable: with `1` there is no other process."""
 _CHUNK = 1 << 18
 _LONG = 1 << 20  # bytes of a line at which it gives up: the reader reads such lines as they come
+_DENSE = 400  # bytes of the file for each row: with fewer it gives up, as the reader has more to do than to search
+_FAIR = 16  # pieces of the file behind which that is judged
 _OFTEN = 64  # searches for something else, as when a server restarts, after which it begins anew with that
 _LINE_END = ord("\n")
 _SIZE = struct.Struct("=Q")  # of the rows of a piece, in bytes
@@ -63,9 +65,10 @@ class Ahead:
                 self.close()
                 yield from scanner.telling(block, at, index, end)
                 return
-            yield before, begin, stop, scanner.shape(block[begin:stop])
+            line = block[begin:stop]
+            yield before, begin, line, scanner.shape(line)
             at, index = stop, before + 1
-        yield index + block.count(b"\n", at, end), end, end, None
+        yield index + block.count(b"\n", at, end), end, b"", None
 
     def close(self) -> None:
         """End the other process, if there is one."""
@@ -126,16 +129,18 @@ def is_possible() -> bool:
 def _search(scanner: Scanner, fd: int, at: int, lines: int, pipe: IO[bytes]) -> None:
     """Write the rows of a file from where a line begins, given how many lines stand before."""
     tail = b""
+    patience = _FAIR
     while data := os.pread(fd, _CHUNK, at + len(tail)):
         block = b"\n" + tail + data
         end = block.rfind(b"\n") + 1
         tail = block[end:]
         if end > 1:
             rows, index = bytearray(), 0
-            for index, begin, stop, _ in scanner.telling(block, 1, 0, end):
-                rows += _ROW.pack(lines + index, at + begin - 1, at + stop - 1)
+            for index, begin, line, _ in scanner.telling(block, 1, 0, end):
+                rows += _ROW.pack(lines + index, at + begin - 1, at + begin + len(line) - 1)
             pipe.write(_SIZE.pack(len(rows)) + rows)
             pipe.flush()
             lines, at = lines + index, at + end - 1
-        if len(tail) > _LONG:
+            patience = patience - 1 if len(rows) * _DENSE > end * _ROW.size else _FAIR
+        if len(tail) > _LONG or not patience:
             return

@@ -25,7 +25,8 @@ _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
 _LONG = 512  # bytes of a line whose shape is remembered
 _MOST = 4096  # shapes remembered
-_SAMPLE = 4096  # bytes of a block by which noise is suspected
+_SAMPLE = 4096  # bytes by which noise is suspected
+_NOISE = 1 << 15  # bytes of it that are told from text at once
 
 
 class Shape(NamedTuple):
@@ -42,8 +43,8 @@ class Shape(NamedTuple):
     opens: bool = False
 
 
-Row = tuple[int, int, int, Shape | None]
-"""A line of a block: how many stand before it, where it begins, where it ends. The last row is the block's end."""
+Row = tuple[int, int, bytes, Shape | None]
+"""A line of a block: how many stand before it, where it begins, its bytes. The last row is the block's end."""
 
 
 class Scanner:
@@ -95,43 +96,50 @@ class Scanner:
             return self._walk(block, at, index, end, every=False)
         return self._hits(block, at, index, end, self._search(block, at, end))
 
-    def tells(self, shape: Shape, block: bytes, begin: int, stop: int) -> bool:
+    def tells(self, shape: Shape, line: bytes) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
-        return shape.tells and (shape.certain or self._telling_numbers.search(block, begin, stop) is not None)
+        return shape.tells and (shape.certain or self._telling_numbers.search(line) is not None)
 
     def _walk(self, block: bytes, at: int, index: int, end: int, *, every: bool) -> Iterator[Row]:
+        known = self._known.get
         for match in self._next.finditer(block, at, end):
-            if match.lastindex is None:
+            line = match[1]
+            if line is None:
                 break
-            begin, stop = match.span(1)
-            shape = self.shape(match[1])
-            if every or self.tells(shape, block, begin, stop):
+            shape = known(line.translate(_ZEROS)) or self.shape(line)
+            if every or (shape.tells and (shape.certain or self.tells(shape, line))):
+                begin = match.start(1)
                 index += block.count(b"\n", at, begin)
-                at = begin
-                yield index, begin, stop, shape
-        yield index + block.count(b"\n", at, end), end, end, None
+                yield index, begin, line, shape
+                at, index = begin + len(line), index + 1
+        yield index + block.count(b"\n", at, end), end, b"", None
 
     def _search(self, block: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
         """Where lines with a literal begin and end. Lines of noise are told from text sooner than searched."""
-        noisy = _is_binary(block[at:at + _SAMPLE])
+        search = self._telling.search
         while at < end:
-            stop = block.index(b"\n", at) + 1 if noisy else end
-            found = None if noisy and _is_binary(block[at:stop]) else self._telling.search(block, at, stop)
-            if found:
-                place = found.start()
-                stop = block.index(b"\n", place) + 1
-                yield block.rfind(b"\n", 0, place) + 1, stop
+            stop, texts = end, iter([(at, end)])
+            if _is_binary(block[at:at + _SAMPLE]):
+                stop = block.index(b"\n", min(at + _NOISE, end - 1)) + 1
+                texts = _texts(block, at, stop)
+            for begin, until in texts:
+                at = begin
+                while found := search(block, at, until):
+                    place = found.start()
+                    at = block.index(b"\n", place) + 1
+                    yield block.rfind(b"\n", 0, place) + 1, at
             at = stop
 
     def _hits(self, block: bytes, at: int, index: int, end: int, lines: Iterable[tuple[int, int]]) -> Iterator[Row]:
         """Those of the lines with a literal that are worth reading."""
         for begin, stop in lines:
-            shape = self._shape_of_hit(block[begin:stop])
+            line = block[begin:stop]
+            shape = self._shape_of_hit(line)
             if shape is not None:
                 index += block.count(b"\n", at, begin)
-                at = begin
-                yield index, begin, stop, shape
-        yield index + block.count(b"\n", at, end), end, end, None
+                yield index, begin, line, shape
+                at, index = stop, index + 1
+        yield index + block.count(b"\n", at, end), end, b"", None
 
     def _shape_of_hit(self, line: bytes) -> Shape | None:
         """The shape of a line that holds a literal; None for one that is healthy or no text."""
@@ -208,3 +216,14 @@ def _forms(literal: str) -> set[str]:
 def _is_binary(line: bytes) -> bool:
     """Whether it is no text: more than a twentieth are control characters (zeros aside, which pad files)."""
     return (len(line) - len(line.translate(None, _CONTROLS))) * 20 > len(line)
+
+
+def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where the lines begin and end that are not binary, all told at once."""
+    part = block[at:end - 1]
+    sizes, kept = (map(len, lines.split(b"\n")) for lines in (part, part.translate(None, _CONTROLS)))
+    for size, left in zip(sizes, kept, strict=True):
+        stop = at + size + 1
+        if (size - left) * 20 <= size + 1:
+            yield at, stop
+        at = stop

@@ -28,6 +28,7 @@ ENGINE = "VLLM_DOCTOR_ENGINE"
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _PREFIX = 120  # bytes in which such prefixes stand
+_AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
 
@@ -153,16 +154,16 @@ class Skimmer:
                 continue
             now: Mode | None = mode
             first = reader.number() - index
-            for place, begin, stop, shape in self._rows(mode, block, at, index, end):
+            for place, begin, line, shape in self._rows(mode, block, at, index, _reach(mode, block, at, end)):
                 if shape and shape.opens and (read := self._traceback(mode, block, begin, end, first + place)):
                     reader.skip(place + read[1] - index, read[0] - at)
                     at, index, now = read[0], place + read[1], reader.mode()
                     break
-                line, number = block[begin:stop], first + place
+                number, stop = first + place, begin + len(line)
                 awaited = (mode.awaited and shape and mode.awaits(block, begin, stop)
                            and not reader.apart(line, number, shape))
                 said = shape and not awaited and (
-                    (mode.awaited and not mode.scanner.tells(shape, block, begin, stop))
+                    (mode.awaited and not mode.scanner.tells(shape, line))
                     or reader.short(line, number, shape))
                 if said and (now := reader.mode()) is mode:
                     continue
@@ -176,8 +177,13 @@ class Skimmer:
                 at, index = stop, lines
                 if now is not mode:
                     break
-            mode = now
+            mode = now if now is not mode or not mode.awaited else reader.mode()
         self._lines += index
+
+
+def _reach(mode: Mode, block: bytes, at: int, end: int) -> int:
+    """How far to read in this mode: what is awaited comes soon, or not at all."""
+    return block.find(b"\n", at + _AWAITED, end - 1) + 1 or end if mode.awaited else end
 
 
 @lru_cache(maxsize=64)
