@@ -140,6 +140,16 @@ def test_each_wrapper_gives_the_bare_messages(name: str) -> None:
     assert reader.wrappers == (kind,)
 
 
+def test_the_raw_stream_of_dockers_api() -> None:
+    """A frame's size may be any number, also one whose byte begins no character."""
+    messages = [*MESSAGES, "x" * 199, "Killed"]
+    frames = [b"%c\0\0\0%s%s\n" % (1 + place % 2, (len(text) + 1).to_bytes(4, "big"), text.encode())
+              for place, text in enumerate(messages)]
+    reader = LineReader()
+    assert texts(reader.feed(b"".join(frames)) + reader.finish()) == messages
+    assert (reader.encoding, reader.wrappers) == ("utf-8", ("docker-stream",))
+
+
 @given(
     st.sampled_from(sorted(WRAPPERS)),
     st.lists(st.sampled_from(MESSAGES), min_size=1, max_size=25),

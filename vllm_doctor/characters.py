@@ -13,6 +13,9 @@ import re
 from vllm_doctor.patterns import lazy
 
 CONTROLS = bytes([*range(9), *range(11, 32), 127])
+NOISE = bytes(code for code in CONTROLS if code not in b"\0\r\x1b")
+"""Control characters that text has few of. Zeros pad files, and may stand for what is not known."""
+_FEW = 8  # a line with no more of them is text, be it ever so short: they may be a frame around it
 ODD = lazy("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
 _VISIBLE = {
     **{code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)},
@@ -37,6 +40,17 @@ ENTITIES = {
     "&nbsp;": " ",
 }  # fmt: skip
 _BARE_AMPERSAND = lazy(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
+
+
+def is_noise(size: int, kept: int) -> bool:
+    """Whether a line of `size` bytes, of which so many are not NOISE, is no text."""
+    lost = size - kept
+    return lost > _FEW and lost * 20 > size
+
+
+def is_binary(line: bytes) -> bool:
+    """Whether a line is no text: more than a twentieth is NOISE."""
+    return is_noise(len(line), len(line.translate(None, NOISE)))
 
 
 def clean(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 
-from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, printable, sniff, trim
+from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, is_binary, printable, sniff, trim
 from vllm_doctor.log_head import BARE, LOG_HEAD
 from vllm_doctor.patterns import lazy
 from vllm_doctor.progress_bars import BAR_END, BAR_HINT, overwrite, shown
@@ -30,6 +30,9 @@ _MAX_REFUSED = 8  # times a kind of wrapper may turn out to be none before its l
 _MARKS = lazy("|".join(mark.replace("[", r"\[") for mark in (*RESETS, "```", *ENTITIES)).encode())
 # A containerd record may end amid a bar: its carriage returns wait until its parts are joined.
 _RECORD = lazy(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
+# Docker's API puts a stream's number, three zeros and a size before what a container wrote at once: mostly one line.
+_FRAMES = (b"\1\0\0\0", b"\2\0\0\0")
+_FRAME_SIZE = 8  # bytes; a line feed among those of the size ends the line early, and nothing is left of it
 _FENCE = lazy(r"(?:```+|~~~+)[\w.+-]*$")
 
 
@@ -238,8 +241,11 @@ class LineReader:
         self.line_count = number
 
     def _physical(self, raw: bytes) -> None:
-        """One physical line, or what is left of it, without its newline."""
-        raw = raw.rstrip(b"\r")
+        """One physical line, or what is left of it, without its newline. What is no text is read as an empty line."""
+        if raw.startswith(_FRAMES):
+            raw = raw[_FRAME_SIZE:]
+            self._unwrapper.count("docker-stream")
+        raw = b"" if is_binary(raw) else raw.rstrip(b"\r")
         if b"\r" in raw and not self._is_record(raw):
             for segment in raw.split(b"\r"):
                 self._segment(segment)

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
+from vllm_doctor.characters import NOISE, is_binary, is_noise
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.tracebacks import HEAD
 from vllm_doctor.typed import Any, NamedTuple
@@ -20,13 +21,12 @@ from vllm_doctor.windows import Trie, windows
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break; and a shell's line that goes on. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
-_CONTROLS = bytes(code for code in (*range(1, 32), 127) if code not in b"\t\n\r\x1b")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
 _LONG = 512  # bytes of a line whose shape is remembered
 _MOST = 4096  # shapes remembered
 _SAMPLE = 4096  # bytes by which noise is suspected
-_NOISE = 1 << 15  # bytes of it that are told from text at once
+_PART = 1 << 15  # bytes of it that are told from text at once
 
 
 class Shape(NamedTuple):
@@ -119,8 +119,8 @@ class Scanner:
         search = self._telling.search
         while at < end:
             stop, texts = end, iter([(at, end)])
-            if _is_binary(block[at:at + _SAMPLE]):
-                stop = block.index(b"\n", min(at + _NOISE, end - 1)) + 1
+            if is_binary(block[at:at + _SAMPLE]):
+                stop = block.index(b"\n", min(at + _PART, end - 1)) + 1
                 texts = _texts(block, at, stop)
             for begin, until in texts:
                 at = begin
@@ -145,7 +145,7 @@ class Scanner:
         """The shape of a line that holds a literal; None for one that is healthy or no text."""
         shape = self._known.get(line.translate(_ZEROS))
         if shape is None:
-            if self._healthy.fullmatch(line, 0, len(line) - 1) if self._skips else _is_binary(line):
+            if self._healthy.fullmatch(line, 0, len(line) - 1) if self._skips else is_binary(line):
                 return None
             shape = self.shape(line)
         return shape if shape.tells else None
@@ -159,7 +159,7 @@ class Scanner:
             shape = self._known.get(text)
             if shape is None:
                 certain = self._telling_words.search(text) is not None
-                tells = (certain or self._telling_zeros.search(text) is not None) and not _is_binary(text)
+                tells = (certain or self._telling_zeros.search(text) is not None) and not is_binary(text)
                 shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
                 if len(text) <= _LONG:
                     if len(self._known) >= _MOST:
@@ -213,17 +213,12 @@ def _forms(literal: str) -> set[str]:
     return {form.encode().decode("latin-1") for form in (literal, quoted, safe, html.escape(literal))}
 
 
-def _is_binary(line: bytes) -> bool:
-    """Whether it is no text: more than a twentieth are control characters (zeros aside, which pad files)."""
-    return (len(line) - len(line.translate(None, _CONTROLS))) * 20 > len(line)
-
-
 def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
     """Where the lines begin and end that are not binary, all told at once."""
     part = block[at:end - 1]
-    sizes, kept = (map(len, lines.split(b"\n")) for lines in (part, part.translate(None, _CONTROLS)))
+    sizes, kept = (map(len, lines.split(b"\n")) for lines in (part, part.translate(None, NOISE)))
     for size, left in zip(sizes, kept, strict=True):
         stop = at + size + 1
-        if (size - left) * 20 <= size + 1:
+        if not is_noise(size, left):
             yield at, stop
         at = stop

@@ -72,6 +72,10 @@ class Unwrapper:
         self._partial: dict[tuple[str, str, str], tuple[int, list[str], int]] = {}
         self._unfold = unfold
 
+    def count(self, name: str) -> None:
+        """Note that a wrapper was taken off a line."""
+        self.counts[name] = self.counts.get(name, 0) + 1
+
     @property
     def known(self) -> int:
         """How many keys have been proven: it only grows."""
@@ -109,7 +113,7 @@ class Unwrapper:
             if found is None:
                 break
             depth += 1
-            self.counts[found.name] = self.counts.get(found.name, 0) + 1
+            self.count(found.name)
             if found.source:
                 source = f"{found.source} / {source}" if source else found.source
             if found.drop:
