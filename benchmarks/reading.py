@@ -84,9 +84,10 @@ def hostile(kit: Kit) -> Iterator[Figure]:
         log = kit.log(kind, kit.scaled(size))
         length = log.stat().st_size
         cost = middle(interleaved({kind: lambda log=log: run([str(kit.program), "diagnose", str(log)])}, kit.rounds)[kind])  # type: ignore[misc]  #  - as above
-        rate = length / MB / cost.cpu
-        yield Figure(words.format(in_words(length)), f"{cost.peak:.0f} MB, {rate:.0f} MB/s of CPU time", f"<= {MEMORY:.0f} MB, >= {speed} MB/s",
-                     cost.peak <= MEMORY and rate >= speed)
+        rate = length / MB / cost.wall
+        yield Figure(words.format(in_words(length)),
+                     f"{cost.peak:.0f} MB, {rate:.0f} MB/s by the clock, {length / MB / cost.cpu:.0f} MB/s of CPU time",
+                     f"<= {MEMORY:.0f} MB, >= {speed} MB/s", cost.peak <= MEMORY and rate >= speed)
 
 
 def cold(kit: Kit) -> Iterator[Figure]:
