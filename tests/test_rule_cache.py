@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from vllm_doctor import rule_cache, rule_compiler
+from vllm_doctor import own_rules, rule_cache, rule_compiler
+from vllm_doctor.diagnosis import diagnose
+from vllm_doctor.errors import RuleError
+from vllm_doctor.options import Options
+from vllm_doctor.rule_index import builtin
+
+OWN = Path(__file__).resolve().parent / "my-rule.yaml"
 
 
 @pytest.fixture
@@ -62,3 +68,73 @@ def test_without_a_cache_it_is_made_each_time(folder: str, tmp_path: Path) -> No
     (tmp_path / "cache").write_text("no folder\n", encoding="utf-8")
     assert rule_cache.cached(folder) == b"two\none\n"
     assert rule_cache.cached(folder) == b"two\none\n"
+
+
+# --- rules of a user ---
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder with one rule."""
+    builtin()  # from where it is
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = tmp_path / "own"
+    made.mkdir()
+    (made / OWN.name).write_text(OWN.read_text(encoding="utf-8"), encoding="utf-8")
+    return made
+
+
+def test_a_users_rules_are_compiled_once(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = own_rules.load((own,))
+    (name,) = base.rules.keys() - builtin().rules.keys()
+    assert base.rules[name].path == str(own / OWN.name)
+    assert all(pattern.own for pattern in base.rules[name].any)
+    assert [wording.pattern.own for wording in base.wordings if wording.rule == name] == [True] * len(base.rules[name].any)
+    assert len(base.anchors) == len(base.markers) + len(base.facts) + len(base.wordings)
+    monkeypatch.setattr(rule_compiler, "make_own", refuse)
+    assert own_rules.load((own,)) is base  # with all that was made from it
+    elsewhere = own.rename(tmp_path / "elsewhere")
+    assert own_rules.load((elsewhere,)).rules[name].path == str(elsewhere / OWN.name)
+
+
+def test_what_comes_from_the_cache_is_what_the_file_says(own: Path) -> None:
+    made, kept = own_rules.load((own,)), own_rules.load((str(own) + os.sep,))
+    assert made is not kept
+    (name,) = made.rules.keys() - builtin().rules.keys()
+    test = made.rules[name].tests[0]
+    reports = [diagnose(str(test["log"]).encode(), Options(rules=(folder,))) for folder in (str(own), str(own) + os.sep)]
+    assert [report.primary for report in reports] == [name, name]
+    assert reports[0].findings == reports[1].findings
+
+
+def test_a_users_rule_overrides_one_of_ours(own: Path) -> None:
+    text = OWN.read_text(encoding="utf-8")
+    ours = "port-in-use"
+    (own / OWN.name).write_text(text.replace("id: my-rule", f"id: {ours}", 1), encoding="utf-8")
+    base = own_rules.load((own,))
+    assert len(base.rules) == len(builtin().rules)
+    assert base.rules[ours].path == str(own / OWN.name)
+    assert {wording.pattern.own for wording in base.wordings if wording.rule == ours} == {True}
+    assert base.anchors[-1] == base.wordings[-1 + len(base.wordings)].pattern.anchor
+
+
+def test_a_changed_rule_is_read_anew_and_a_bad_one_told_each_time(own: Path) -> None:
+    before = own_rules.load((own,))
+    path = own / OWN.name
+    path.write_text(path.read_text(encoding="utf-8").replace("severity: error", "severity: wrong"), encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(RuleError, match=OWN.name):
+            own_rules.load((own,))
+    path.write_text(OWN.read_text(encoding="utf-8"), encoding="utf-8")
+    assert own_rules.load((own,)) is before
+
+
+def test_few_indexes_are_kept(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_cache, "_MOST", 3)
+    text = OWN.read_text(encoding="utf-8")
+    for number in range(5):
+        (own / OWN.name).write_text(f"{text}# {number}\n", encoding="utf-8")
+        own_rules.load((own,))
+        os.utime(max((tmp_path / "cache" / "vllm-doctor").iterdir(), key=os.path.getmtime), ns=(number, number))
+    kept = sorted(path.stat().st_mtime_ns for path in (tmp_path / "cache" / "vllm-doctor").iterdir())
+    assert kept == [2, 3, 4]

@@ -1,7 +1,8 @@
-"""The index of a checkout's rules, kept in the user's cache: making it (`rule_compiler`) takes seconds.
+"""Indexes of rules, kept in the user's cache: making one (`rule_compiler`) takes up to seconds.
 
-Its first line tells the names, sizes and times of all files it was made from and with, so a changed file is never
-missed. Where the cache cannot be written, the index is made each time.
+The first line of a checkout's tells the names, sizes and times of all files it was made from and with, so a changed
+file is never missed. That of a user's rules is kept by their content. Where the cache cannot be written, an index is
+made each time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,14 @@ import os
 import zlib
 
 import vllm_doctor
+from vllm_doctor.errors import RuleError
+from vllm_doctor.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vllm_doctor.rules import RuleBase
+
+_OWN = "own-"
+_MOST = 16  # indexes of users' rules that are kept
 
 
 def cached(folder: str) -> bytes:
@@ -30,6 +39,42 @@ def cached(folder: str) -> bytes:
     return made
 
 
+def cached_own(folder: str, base: RuleBase) -> bytes:
+    """The index of a user's folder of rules: from the cache, else made and put there. Raises RuleError."""
+    from hashlib import blake2b  # noqa: PLC0415 - only for rules of one's own
+
+    content = blake2b(_told(_modules()), digest_size=16)
+    content.update("\n".join((*base.names, *base.actions)).encode())  # what such rules may name
+    for entry in _rules(folder):
+        try:
+            with open(entry.path, "rb") as file:
+                read = file.read()
+        except OSError as error:
+            raise RuleError(f"{entry.path}: {error.strerror}") from error
+        content.update(f"\n{os.path.relpath(entry.path, folder)} {len(read)}\n".encode(errors="surrogateescape") + read)
+    stamp = content.hexdigest().encode() + b"\n"
+    place = os.path.join(_cache(), f"{_OWN}{content.hexdigest()}.jsonl")
+    if (kept := _kept(place, stamp)) is not None:
+        return kept
+    import contextlib  # noqa: PLC0415 - only when something has changed
+    from pathlib import Path  # noqa: PLC0415
+
+    from vllm_doctor.rule_compiler import make_own  # noqa: PLC0415
+
+    made = make_own(Path(folder), base)
+    with contextlib.suppress(OSError):
+        _save(place, stamp + made)
+        _forget_old(os.path.dirname(place))
+    return made
+
+
+def _forget_old(cache: str) -> None:
+    with os.scandir(cache) as entries:
+        own = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.startswith(_OWN)]
+    for _, path in sorted(own)[:-_MOST]:
+        os.remove(path)
+
+
 def _kept(place: str, stamp: bytes) -> bytes | None:
     """The index in the cache, if it was made from the same files."""
     try:
@@ -43,8 +88,13 @@ def _kept(place: str, stamp: bytes) -> bytes | None:
 
 
 def _stamp(folder: str) -> bytes:
+    return _told([*_rules(folder), *_modules()])
+
+
+def _told(entries: list[os.DirEntry[str]]) -> bytes:
+    """This release, and the names, sizes and times of files."""
     told = [vllm_doctor.__version__]
-    for entry in (*_rules(folder), *_modules()):
+    for entry in entries:
         status = entry.stat()
         told.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
     return json.dumps(told).encode() + b"\n"
@@ -54,7 +104,7 @@ def _rules(folder: str) -> list[os.DirEntry[str]]:
     """What is read."""
     with os.scandir(folder) as entries:
         here = sorted(entries, key=lambda entry: entry.name)
-    below = [found for entry in here if entry.is_dir() for found in _rules(entry.path)]
+    below = [found for entry in here if entry.is_dir(follow_symlinks=False) for found in _rules(entry.path)]
     return [*(entry for entry in here if entry.name.endswith(".yaml")), *below]
 
 

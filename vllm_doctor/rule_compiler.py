@@ -1,6 +1,7 @@
 """Makes the index of the rules (`rule_index`) from their YAML files.
 
-The wheel carries the index (`hatch_build.py`); a checkout has it in the user's cache (`rule_cache`).
+The wheel carries the index (`hatch_build.py`); a checkout has it in the user's cache (`rule_cache`), as has everyone
+that of rules of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,20 @@ from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
 from vllm_doctor.needles import needles
 from vllm_doctor.rule_files import check_text, read_text, read_yaml
-from vllm_doctor.rules import Action, Marker, Pattern, Rule, Stall, anchors, pattern_of, rule_of, wordings
+from vllm_doctor.rules import (
+    Action,
+    Marker,
+    Pattern,
+    Rule,
+    RuleBase,
+    Stall,
+    Wording,
+    anchors,
+    pattern_of,
+    read_rule,
+    rule_of,
+    wordings,
+)
 from vllm_doctor.typed import Any
 
 
@@ -47,8 +61,8 @@ def make(folder: Path) -> bytes:
     worded = [wording for rule in rules.values() for wording in wordings(rule)]
     patterns = [_line((_told(pattern), phase, status)) for pattern, phase, status in markers]
     patterns += [_line(_told(pattern)) for pattern in facts]
-    patterns += [_line((rule_id, part, _told(pattern))) for rule_id, part, pattern in worded]
-    head = {
+    patterns += _worded(worded)
+    return _index(patterns, rules, entries, {
         "patterns": (len(markers), len(facts), sum(map(len, patterns))),
         "anchors": anchors(markers, facts, worded),
         "names": [_fact(name, entry) for name, entry in read_yaml(folder / "facts" / "names.yaml").items()],
@@ -57,7 +71,28 @@ def make(folder: Path) -> bytes:
         "trees": _trees((stall.when for stall in stalls), (step for action in actions for step in action.steps)),
         "healthy": _whole(healthy),
         "healthy_anchors": [entry["anchor"] for entry in healthy],
-    }
+    })
+
+
+def make_own(folder: Path, base: RuleBase) -> bytes:
+    """The index of a user's rules, all of which could be used. Raises RuleError with file:line:column."""
+    from vllm_doctor.lint import unusable  # noqa: PLC0415 - the wheel is built without what it needs
+
+    entries: dict[str, dict[str, Any]] = {}
+    rules: dict[str, Rule] = {}
+    for path in _files(folder):
+        rule = read_rule(path)
+        rules[rule.id], entries[rule.id] = rule, {**read_yaml(path), "path": str(path.relative_to(folder))}
+    whole = base.with_rules(rules)
+    for rule in rules.values():
+        for problem in unusable(rule, whole):
+            raise RuleError(str(problem))
+    patterns = _worded(wording for rule in rules.values() for wording in wordings(rule))
+    return _index(patterns, rules, entries, {"patterns": (0, 0, sum(map(len, patterns)))})
+
+
+def _index(patterns: Iterable[bytes], rules: Mapping[str, Rule], entries: Mapping[str, Any],
+           head: Mapping[str, Any]) -> bytes:
     lines = [_line({"rule": entries[name], "trees": _trees_of(rule)}) for name, rule in rules.items()]
     ends = list(accumulate(map(len, lines)))
     spans = {name: (end - len(line), len(line)) for name, line, end in zip(rules, lines, ends, strict=True)}
@@ -77,6 +112,10 @@ def _whole(entries: Iterable[Mapping[str, Any]]) -> str:
     plain, logged = ("|".join(entry["pattern"] for entry in entries if bool(entry.get("record")) is record)
                      for record in (False, True))
     return rf"(?:\([^ ]++ pid=[^ ]++ )?+(?:{plain}|{_RECORD}(?:{logged}))"
+
+
+def _worded(worded: Iterable[Wording]) -> list[bytes]:
+    return [_line((rule_id, part, _told(pattern))) for rule_id, part, pattern in worded]
 
 
 def _told(pattern: Pattern) -> tuple[Any, ...]:

@@ -43,11 +43,12 @@ class _Patterns(Sequence[_T]):
 
 
 class _Rules(Mapping[str, Rule]):
-    """The built-in rules by id, each read when it is asked for. `spans` are where they stand behind `start`."""
+    """The rules of an index by id, each read when it is asked for. `spans` are where they stand behind `start`."""
 
     def __init__(self, folder: str, index: Callable[[], IO[bytes]], start: int,
-                 spans: Mapping[str, tuple[int, int]]) -> None:
+                 spans: Mapping[str, tuple[int, int]], *, own: bool = False) -> None:
         self._folder = folder
+        self._own = own
         self._index = index
         self._start = start
         self._spans = spans
@@ -61,7 +62,7 @@ class _Rules(Mapping[str, Rule]):
                 record = json.loads(file.read(size))
             expressions.known_trees.update(record["trees"])
             entry = record["rule"]
-            self._read[rule_id] = rule_of(entry, os.path.join(self._folder, entry["path"]))
+            self._read[rule_id] = rule_of(entry, os.path.join(self._folder, entry["path"]), own=self._own)
         return self._read[rule_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -86,7 +87,7 @@ def builtin() -> RuleBase:
         rules=_Rules(folder, index, len(head) + size, known["rules"]),
         markers=_Patterns(patterns[:markers], lambda told: Marker(_pattern(*told[0]), *told[1:])),
         facts=_Patterns(patterns[markers:markers + facts], lambda told: _pattern(*told)),
-        wordings=_Patterns(patterns[markers + facts:], lambda told: Wording(told[0], told[1], _pattern(*told[2]))),
+        wordings=_Patterns(patterns[markers + facts:], _wording),
         anchors=known["anchors"],
         names={entry[0]: FactName(*entry) for entry in known["names"]},
         actions={entry[0]: Action(*entry) for entry in known["actions"]},
@@ -94,6 +95,21 @@ def builtin() -> RuleBase:
         healthy=portable(known["healthy"]),
         healthy_anchors=known["healthy_anchors"],
     )
+
+
+def joined(base: RuleBase, folder: str, made: bytes) -> RuleBase:
+    """A rule base and the rules of a user's folder, of which this is the index; the same id overrides."""
+    index = io.BytesIO(made)
+    head = index.readline()
+    known = json.loads(head)
+    size = known["patterns"][-1]
+    worded = _Patterns(index.read(size).splitlines(), _wording)
+    own = _Rules(folder, lambda: io.BytesIO(made), len(head) + size, known["rules"], own=True)
+    return base.with_rules(own, worded)
+
+
+def _wording(told: Sequence[Any]) -> Wording:
+    return Wording(told[0], told[1], _pattern(*told[2]))
 
 
 def _pattern(fields: Sequence[Any], *needles: Sequence[Any]) -> Pattern:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -161,14 +162,32 @@ class RuleBase:
         self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
         self.healthy_anchors = healthy_anchors  # each such line holds one of them
 
-    def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
-        """These and some more; the same id overrides."""
-        kept = (wording for wording in self.wordings if wording.rule not in own)
-        added = (wording for rule in own.values() for wording in wordings(rule))
-        both = (*kept, *added)
-        return RuleBase(rules={**self.rules, **own}, wordings=both, facts=self.facts, markers=self.markers,
-                        anchors=anchors(self.markers, self.facts, both), names=self.names, actions=self.actions,
-                        stalls=self.stalls, healthy=self.healthy, healthy_anchors=self.healthy_anchors)
+    def with_rules(self, own: Mapping[str, Rule], worded: Sequence[Wording] | None = None) -> RuleBase:
+        """These and some more, whose patterns are `worded`; the same id overrides."""
+        if worded is None:
+            worded = [wording for rule in own.values() for wording in wordings(rule)]
+        kept, known = self.wordings, self.anchors
+        if not own.keys().isdisjoint(self.rules):
+            kept = [wording for wording in kept if wording.rule not in own]
+            known = anchors(self.markers, self.facts, kept)
+        return RuleBase(rules=ChainMap(own, self.rules), wordings=_Both(kept, worded), facts=self.facts,  # type: ignore[arg-type] # none is written to
+                        markers=self.markers, anchors=[*known, *anchors((), (), worded)], names=self.names,
+                        actions=self.actions, stalls=self.stalls, healthy=self.healthy,
+                        healthy_anchors=self.healthy_anchors)
+
+
+class _Both(Sequence[Wording]):
+    """Two sequences as one; what is in them is made when it is asked for."""
+
+    def __init__(self, first: Sequence[Wording], second: Sequence[Wording]) -> None:
+        self._first = first
+        self._second = second
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._first[at] if at < len(self._first) else self._second[at - len(self._first)]
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._second)
 
 
 def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:

@@ -17,11 +17,12 @@ from vllm_doctor.expressions import UNKNOWN, ExpressionError, parameters, parse
 from vllm_doctor.facts import FactStore, convert, read_settings
 from vllm_doctor.filters import names as filter_names
 from vllm_doctor.options import Options
-from vllm_doctor.own_rules import load, read_folder
+from vllm_doctor.own_rules import load
 from vllm_doctor.releases import Releases
 from vllm_doctor.report import to_json, to_text
 from vllm_doctor.rule_index import builtin
 from vllm_doctor.rule_tests import run_tests
+from vllm_doctor.rules import read_rule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schema" / "report.schema.json").read_text()))
@@ -102,14 +103,13 @@ def rule(data: bytes) -> None:
             check_told(said)
             assert said.startswith(f"{path}:"), said
             return
-        for rule_id in read_folder(Path(folder)):
-            made = base.rules[rule_id]
-            run_tests(made, (folder,))
-            log = "\n".join(str(test["log"]) for test in made.tests)
-            try:
-                to_text.render(diagnose(log.encode("utf-8", "replace"), Options(rules=(folder,))))
-            except DoctorError as error:
-                raise AssertionError(error) from error
+        made = base.rules[read_rule(path).id]
+        run_tests(made, (folder,))
+        log = "\n".join(str(test["log"]) for test in made.tests)
+        try:
+            to_text.render(diagnose(log.encode("utf-8", "replace"), Options(rules=(folder,))))
+        except DoctorError as error:
+            raise AssertionError(error) from error
 
 
 def expression(data: bytes) -> None:
