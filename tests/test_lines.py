@@ -105,9 +105,10 @@ def test_control_characters_are_made_visible() -> None:
 def test_noise_is_read_as_empty_lines() -> None:
     """But some control characters around a short line of text do not make it noise."""
     noise = random.Random(3).randbytes(900).replace(b"\n", b"\r") + b"ValueError: no\n"
-    lines = read(HEAD.encode() + b"\n" + noise + b"\x02\x03Killed\x02\x07\n")
-    assert [(line.number, bool(line.text)) for line in lines] == [(1, True), (2, False), (3, True)]
-    assert "Killed" in lines[2].text
+    spinner = b"-\b\\\b|\b/\b" * 9 + b"\b\a Killed\n"
+    lines = read(HEAD.encode() + b"\n" + noise + b"\x02\x03Killed\x02\x07\n" + spinner)
+    assert [(line.number, bool(line.text)) for line in lines] == [(1, True), (2, False), (3, True), (4, True)]
+    assert all("Killed" in line.text for line in lines[2:])
 
 
 def test_cut_anywhere_the_head_stays() -> None:

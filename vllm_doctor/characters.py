@@ -13,8 +13,8 @@ import re
 from vllm_doctor.patterns import lazy
 
 CONTROLS = bytes([*range(9), *range(11, 32), 127])
-NOISE = bytes(code for code in CONTROLS if code not in b"\0\r\x1b")
-"""Control characters that text has few of. Zeros pad files, and may stand for what is not known."""
+NOISE = bytes(code for code in CONTROLS if code not in b"\0\a\b\r\x1b")
+"""Control characters that text has few of: zeros pad files, and the others left out are for terminals."""
 _FEW = 8  # a line with no more of them is text, be it ever so short: they may be a frame around it
 ODD = lazy("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
 _VISIBLE = {
