@@ -252,6 +252,8 @@ class Diagnosis:
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
+            if run.facts.get("engine") is None:
+                self._engine_of_process(run, event)
         if not sampled:
             run.remember_block(event)
         if event.is_code:
@@ -314,6 +316,13 @@ class Diagnosis:
             run.facts.add("engine", "V1", event.line, event.rank)
         elif "vllm/engine/llm_engine.py" in event.frames or "vllm/worker/" in event.frames:
             run.facts.add("engine", "V0", event.line, event.rank)
+
+    def _engine_of_process(self, run: Run, event: Event) -> None:
+        """Only one generation of the engine has a process of that name."""
+        if event.process.startswith("VllmWorkerProcess"):
+            run.facts.add("engine", "V0", event.line, event.rank)
+        elif event.process.startswith(("EngineCore", "VllmWorker rank=")):
+            run.facts.add("engine", "V1", event.line, event.rank)
 
     def _settings(self, run: Run, event: Event) -> None:
         settings = read_settings(event.text)
