@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
-_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_EP\d+)? pid|RayWorkerWrapper ")
+_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_EP\d+)? pid")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
 
