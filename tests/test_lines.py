@@ -312,6 +312,18 @@ def test_a_log_broken_at_the_width_of_a_terminal(width: int) -> None:
     assert texts(read(data, join_wrapped=False)) == [row.rstrip() for row in data.splitlines()]
 
 
+def test_lines_that_are_broken_once() -> None:
+    log = [f"(EngineCore pid=31) ERROR 10-08 20:33:52 [core.py:{number}] {word * 9}" for number, word in
+           ((101, "layers_of"), (102, "blocks_and"), (103, "a_tensor"), (104, "the_cache"))]
+    assert all(100 < len(line) < 160 for line in log)
+    rows = texts(read(broken("\n".join(log), 100)))
+    assert rows == [*(row for line in log[:2] for row in (line[:100], line[100:])), *log[2:]]
+    # The same line again and again, or breaks between words, are no evidence.
+    assert len(texts(read(broken("\n".join(log[:1] * 4), 100)))) == 8
+    said = [f"{line[:99]}. {line[101:]}" for line in log]
+    assert len(texts(read(broken("\n".join(said), 100)))) == 8
+
+
 def test_a_compose_log_broken_at_the_width_of_a_terminal() -> None:
     log = "\n".join(f"vllm-1  | {line}" for line in (HEAD[:60], ARGS, ERROR, HEAD[:50]))
     assert texts(read(broken(log, 100))) == [HEAD[:60], ARGS, ERROR, HEAD[:50]]

@@ -23,6 +23,7 @@ from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
 from vllm_doctor.notes import Reading, is_omission, notes, recognised
 from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
+from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
 from vllm_doctor.repeats import Plan, Repeats, plan
 from vllm_doctor.report.build import build
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _KEEP_RUNS = 16
+_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_EP\d+)? pid")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
 
@@ -252,6 +254,10 @@ class Diagnosis:
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
+            if run.facts.get("engine") is None:
+                self._engine_of_process(run, event)
+        if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
+            run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
         if not sampled:
             run.remember_block(event)
         if event.is_code:
@@ -314,6 +320,13 @@ class Diagnosis:
             run.facts.add("engine", "V1", event.line, event.rank)
         elif "vllm/engine/llm_engine.py" in event.frames or "vllm/worker/" in event.frames:
             run.facts.add("engine", "V0", event.line, event.rank)
+
+    def _engine_of_process(self, run: Run, event: Event) -> None:
+        """Only one generation of the engine has a process of that name."""
+        if event.process.startswith("VllmWorkerProcess"):
+            run.facts.add("engine", "V0", event.line, event.rank)
+        elif event.process.startswith(("EngineCore", "VllmWorker rank=")):
+            run.facts.add("engine", "V1", event.line, event.rank)
 
     def _settings(self, run: Run, event: Event) -> None:
         settings = read_settings(event.text)

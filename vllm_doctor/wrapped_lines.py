@@ -11,15 +11,19 @@ from vllm_doctor.wrappers import Unwrapper
 
 _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400
+_BREAKS = 3  # lines broken once, at the same width, that prove the width
 _GIVE_UP = 2000  # lines without a sign of a terminal's width
 _NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
+
+_WORD = lazy(r"\w\w$")
 
 
 class Joiner:
     """Joins the rows of a line that a terminal broke at its width W.
 
-    W is believed after two full rows in a row that continue one log line, while no line was longer than W; the next
-    broken lines may then have one. Gives up at the first line longer than any terminal is wide.
+    W is believed after two full rows in a row that continue one log line, or at the third line that is broken once,
+    within a word, while no line was longer than W; the next broken lines may then have one. Gives up at the first
+    line longer than any terminal is wide.
     """
 
     def __init__(self, unwrapper: Unwrapper) -> None:
@@ -29,6 +33,7 @@ class Joiner:
         self._widest = _MIN_WIDTH
         self._seen = 0
         self._rows: list[tuple[int, str]] = []
+        self._broken: set[str] = set()  # the different lines of the greatest width that seem to be broken once
 
     def push(self, number: int, text: str) -> list[tuple[int, str]]:
         """Give a line; get those that are complete."""
@@ -44,6 +49,7 @@ class Joiner:
             if size > _MAX_WIDTH or self._width:
                 self.off = True
             self._widest = size
+            self._broken.clear()
         if self._seen > _GIVE_UP and not self._width:
             self.off = True
         if not self.off and size == self._widest and size > _MIN_WIDTH:
@@ -59,10 +65,18 @@ class Joiner:
             return []
         width = len(rows[0][1])
         full = sum(len(text) == width for _, text in rows)
-        if whole and len(rows) > 1 and (full >= 3 or (full == 2 and len(rows) == 3) or width == self._width):
+        if whole and len(rows) > 1 and (full >= 3 or (full == 2 and len(rows) == 3) or width == self._width
+                                        or self._broken_again(rows)):
             self._width = width
             return [(rows[0][0], "".join(text for _, text in rows))]
         return rows
+
+    def _broken_again(self, rows: list[tuple[int, str]]) -> bool:
+        """Whether this line is the third of its width that goes on in the middle of a word."""
+        first, second = rows[0][1], rows[1][1]
+        if len(rows) == 2 and len(self._broken) < _BREAKS and _WORD.match(first[-1:] + second[:1]):
+            self._broken.add(first)
+        return len(self._broken) >= _BREAKS
 
     def _continues(self, text: str) -> bool:
         """Whether a row goes on with the line held back, which must begin as a log line does."""
