@@ -15,6 +15,7 @@ from vllm_doctor.typed import Any
 
 _BLOCK_LINES = 60
 _OMISSIONS = 5
+_CHAINED = 4  # lines between two tracebacks of one failure, at most
 
 
 class Run:
@@ -43,6 +44,7 @@ class Run:
         self.begun = False  # the beginning of the start is in the log
         self.omissions: list[int] = []  # the first lines that stand for lines left out
         self.crashed = False  # an exception ended a traceback and the start went no further since
+        self.crash_lines = (0, 0)  # of the last tracebacks in a row
         self.last_line = 0
         self.told = 0  # facts, hits and markers so far
 
@@ -79,6 +81,9 @@ class Run:
         """Keep the first traceback: what is shown when no rule knows the cause."""
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
             self.crashed = True
+            self.crash_lines = (self.crash_lines[0], event.line)
+        if "Traceback (most recent call last):" in event.text and event.line > self.crash_lines[1] + _CHAINED:
+            self.crash_lines = (event.line, event.line)
         if not self.block and "Traceback (most recent call last):" in event.text:
             self.block, self.block_open, self.block_process = [(event.line, event.text)], True, event.process
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
@@ -86,11 +91,11 @@ class Run:
             del self.block[1:-_BLOCK_LINES]  # its first line and the last ones, where the exception is
             self.block_open = not event.frames
 
-    def state(self) -> str:
-        """How it stands: a marker's word, failed when it ended in an exception, starting, or unknown."""
+    def state(self, survived: bool = False) -> str:
+        """How it stands: a marker's word, failed when it ended in an exception not survived, starting, or unknown."""
         if self.status:
             return self.status
-        if self.crashed:
+        if self.crashed and not survived:
             return "failed"
         if self.phase == "runtime":  # the log's head is cut off
             return "serving"
