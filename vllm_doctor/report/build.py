@@ -72,7 +72,7 @@ def _status(case: Case) -> str:
                                     and item not in of_requests for item in case.fired):
         return "failed"
     # A request's error ends in a traceback too: it is told right before it, or by it.
-    return run.state(any(item.hits.latest.line >= run.crash_lines[0] - 1 for item in of_requests))
+    return run.state(any(item.hits.latest.line >= run.crash_line - 1 for item in of_requests))
 
 
 def _of_a_request(item: Fired, run: Run) -> bool:
