@@ -203,6 +203,26 @@ def test_a_log_that_begins_in_service_is_serving() -> None:
     assert diagnose(stats.encode()).status == "serving"
 
 
+PARSER_ERROR = "".join(f"(APIServer pid=1) ERROR 10-09 09:39:54 [hermes_tool_parser.py:157] {line}\n" for line in (
+    "Error in extracting tool call from response.", "Traceback (most recent call last):",
+    '  File "/opt/venv/lib/python3.12/site-packages/vllm/tool_parsers/hermes_tool_parser.py", line 134, in extract_tool_calls',
+    "    raw_function_calls = [", "json.decoder.JSONDecodeError: Expecting value: line 2 column 1 (char 1)"))
+ACCESS = '(APIServer pid=1) INFO:     10.0.0.9:50001 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+
+
+def test_a_traceback_of_a_request_is_no_failure_of_the_server() -> None:
+    report = diagnose((ACCESS + PARSER_ERROR).encode())
+    assert (report.status, report.primary, report.unexplained) == ("serving", "tool-parser-error", None)
+
+
+def test_a_failure_after_a_request_that_failed_is_one() -> None:
+    later = (ACCESS + "Traceback (most recent call last):\n"
+             '  File "/opt/venv/x.py", line 3, in f\n    import y\nRuntimeError: nobody knows\n')
+    report = diagnose((ACCESS + PARSER_ERROR + later).encode())
+    assert (report.status, report.primary) == ("failed", None)
+    assert report.unexplained is not None
+
+
 def test_a_log_whose_head_or_middle_is_missing_says_so() -> None:
     whole = diagnose((START + SMALL).encode())
     assert not any("missing" in note or "left out" in note for note in whole.notes)

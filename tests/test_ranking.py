@@ -44,6 +44,12 @@ def test_a_fallback_yields_to_any_other_error() -> None:
     assert order(fired("fallback", 1, fallback=True), fired("warning", 9, severity="warning")) == ["fallback", "warning"]
 
 
+def test_a_fallback_that_warns_yields_to_other_warnings() -> None:
+    warns = fired("fallback", 1, severity="warning", fallback=True)
+    assert order(warns, fired("warning", 9, severity="warning")) == ["warning"]
+    assert order(warns, fired("remark", 9, severity="info")) == ["fallback", "remark"]
+
+
 def test_a_warning_of_the_service_comes_before_an_earlier_one_of_the_start() -> None:
     late = fired("late", 90, severity="warning")
     late = Fired(late.rule._replace(phase="runtime"), late.hits)

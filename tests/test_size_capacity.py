@@ -46,6 +46,8 @@ def test_a_model_with_windows_promises_less() -> None:
     ({"waiting_requests": 26, "kv_cache_usage_percent": 97.0}, "26 requests waited with 97 % of the KV cache"),
     ({"saturated_lines": 5, "saturation_spells": 1, "pinned_lines": 1}, "the KV cache was full"),
     ({"pinned_lines": 4, "peak_running": 8}, "a fixed number of 8 ran: --max-num-seqs"),
+    ({"pinned_lines": 60, "queued_lines": 900, "peak_running": 40}, ""),
+    ({"pinned_lines": 4, "peak_running": 8, "max_num_seqs": 256}, ""),
     ({"waiting_requests": 2, "kv_cache_usage_percent": 3.0, "running_requests": 1, "max_num_seqs": 1}, "behind --max-num-seqs, 1"),
     ({"stalled_at_end": 6, "waiting_requests": 3, "kv_cache_usage_percent": 99.0}, "stands still"),
     ({"waiting_requests": 0, "kv_cache_usage_percent": 99.0}, ""),

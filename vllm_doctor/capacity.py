@@ -95,8 +95,9 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     saturated, pinned = _number(known, "saturated_lines") or 0, _number(known, "pinned_lines") or 0
     if known.get("saturation_spells") and saturated >= pinned:
         return "Requests waited while the KV cache was full: it is the limit."
-    if pinned >= _LASTING:
-        running = _number(known, "peak_running")
+    running = _number(known, "peak_running")
+    queued, sequences = _number(known, "queued_lines") or pinned, _number(known, "max_num_seqs") or running
+    if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:

@@ -59,7 +59,7 @@ _REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"deepseek-?v4", ("deepseek_v4",)),
     (r"deepseek-?v3\.[12]", ("deepseek_v3", "deepseek_r1")),
     (r"deepseek-?r1|qwq|r1-distill", ("deepseek_r1",)),
-    (r"qwen-?3", ("qwen3", "deepseek_r1")),
+    (r"qwen-?3(?!.*(?:coder|instruct))", ("qwen3", "deepseek_r1")),  # these two do not think
     (r"glm-?(?:4\.7|5)", ("glm47", "glm45")),
     (r"glm-?4\.[56]", ("glm45",)),
     (r"gpt-?oss", ("openai_gptoss",)),

@@ -52,6 +52,6 @@ def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
 
 def _without_fallbacks(fired: Sequence[Fired]) -> list[Fired]:
     """Drop the rules that name a cause only for want of a better one, when there is a better one."""
-    better = any(item.rule.role == "cause" and item.rule.severity == "error" and not item.rule.fallback
-                 and not item.recovered for item in fired)
-    return [item for item in fired if not (item.rule.fallback and better)]
+    best = min((_SEVERITY[item.rule.severity] for item in fired
+                if item.rule.role == "cause" and not item.rule.fallback and not item.recovered), default=len(_SEVERITY))
+    return [item for item in fired if not (item.rule.fallback and best <= _SEVERITY[item.rule.severity])]

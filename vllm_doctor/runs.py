@@ -15,6 +15,7 @@ from vllm_doctor.typed import Any
 
 _BLOCK_LINES = 60
 _OMISSIONS = 5
+_CHAINED = ("During handling of ", "The above exception ")  # what stands between the tracebacks of one failure
 
 
 class Run:
@@ -43,6 +44,8 @@ class Run:
         self.begun = False  # the beginning of the start is in the log
         self.omissions: list[int] = []  # the first lines that stand for lines left out
         self.crashed = False  # an exception ended a traceback and the start went no further since
+        self.crash_line = 0  # where the last traceback began, or the first of several that belong together
+        self._chained = False  # the next traceback belongs to the one before
         self.last_line = 0
         self.told = 0  # facts, hits and markers so far
 
@@ -79,18 +82,24 @@ class Run:
         """Keep the first traceback: what is shown when no rule knows the cause."""
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
             self.crashed = True
-        if not self.block and "Traceback (most recent call last):" in event.text:
+        begins = "Traceback (most recent call last):" in event.text
+        if begins:
+            self.crash_line = self.crash_line if self._chained else event.line
+            self._chained = False
+        elif event.text and not (event.is_code or event.frames):
+            self._chained = event.text.startswith(_CHAINED)
+        if begins and not self.block:
             self.block, self.block_open, self.block_process = [(event.line, event.text)], True, event.process
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
             self.block.append((event.line, event.text))
             del self.block[1:-_BLOCK_LINES]  # its first line and the last ones, where the exception is
             self.block_open = not event.frames
 
-    def state(self) -> str:
-        """How it stands: a marker's word, failed when it ended in an exception, starting, or unknown."""
+    def state(self, survived: bool = False) -> str:
+        """How it stands: a marker's word, failed when it ended in an exception not survived, starting, or unknown."""
         if self.status:
             return self.status
-        if self.crashed:
+        if self.crashed and not survived:
             return "failed"
         if self.phase == "runtime":  # the log's head is cut off
             return "serving"

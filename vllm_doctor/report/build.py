@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vllm_doctor import fixes, memory, words
+from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import redact, redact_value, safe_text
 from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
 from vllm_doctor.typed import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
     clean = _cleaner(case.options.show_secrets)
     findings = tuple(finding(item, case) for item in case.fired)
     causes = [item for item in findings if item.role == "cause" and not item.recovered]
-    status = _status(run, findings)
+    status = _status(case)
     explained = any(item.severity == "error" for item in causes)
     unexplained = _unexplained(run, clean) if status == "failed" and not explained else None
     derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)
@@ -63,12 +64,22 @@ def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
     return lambda value: safe_text(redact(value)) if isinstance(value, str) else redact_value(value)
 
 
-def _status(run: Run, findings: tuple[Finding, ...]) -> str:
+def _status(case: Case) -> str:
     """One of failed, serving, starting, stopped, unknown."""
-    fatal = any(f.role in {"cause", "cascade"} and f.severity == "error" and not f.recovered for f in findings)
-    if fatal and not run.serving_line:
+    run = case.run
+    of_requests = [item for item in case.fired if _of_a_request(item, run)]
+    if not run.serving_line and any(item.rule.role != "advice" and item.rule.severity == "error" and not item.recovered
+                                    and item not in of_requests for item in case.fired):
         return "failed"
-    return run.state()
+    # A request's error ends in a traceback too: it is told right before it, or by it.
+    return run.state(any(item.hits.latest.line >= run.crash_line - 1 for item in of_requests))
+
+
+def _of_a_request(item: Fired, run: Run) -> bool:
+    """Whether it is a fault of single requests, which the server outlives."""
+    rule = item.rule
+    return (rule.survives and rule.role == "cause" and rule.severity != "info" and ORDER[rule.phase] >= ORDER["api"]
+            and ORDER[run.phase or "api"] >= ORDER["api"])
 
 
 def finding(item: Fired, case: Case) -> Finding:

@@ -10,16 +10,17 @@ from vllm_doctor.wrappers.peeled import Peeled
 from vllm_doctor.wrappers.timestamps import HOST_AND_PROGRAM, STAMP, stamped
 
 _SHORT = lazy(
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+    r"(?:(?:[^\W\d_]{3,5}\.?| ?\d{1,2}月) [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
     r"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z+-][\w:]{1,5}|\d{10}\.\d{6}|\[ *\d+\.\d{6}\])"
     r"(?= [\w.-])"
 )
 
 
 def journald(text: str) -> Peeled | None:
-    """`Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms."""
+    """`Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms; months are named in any language."""
     kernel = text.startswith("[") and not text[1:2].isalpha()
-    dated = text[3:4] == " " and text[4:6].strip().isdigit()
+    blank = text.find(" ", 3, 7)
+    dated = blank > 0 and text[blank + 1 : blank + 3].strip().isdigit()
     m = _SHORT.match(text) if kernel or dated or text[10:11] == "." else None
     c = HOST_AND_PROGRAM.match(text, m.end()) if m else None
     return Peeled("journald", text[c.end() :], f"{c['host']} {c['prog']}") if c else None

@@ -41,8 +41,9 @@ _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "#": (actions_mark,),
     "_": (buildkite,),
     "-": (clock,),
-    " ": (srun,),
+    " ": (srun, journald),
     **dict.fromkeys("0123456789", _DIGITS),
+    **dict.fromkeys("ямфаисонд", (journald,)),
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTERS),
 }
 
