@@ -66,6 +66,10 @@ def test_share_meant(value: str, wanted: float | None) -> None:
     ("{'a': True, 'b': None, 'c': [1, 2.5]}", {"a": True, "b": None, "c": [1, 2.5]}),
     ("'{\"a\": {\"b\": 1}}'", {"a": {"b": 1}}),
     ('{"a": [1, {"b": 2', {"a": [1, {"b": 2}]}),
+    ('\\{\\"a\\":\\"x\\"\\,\\"n\\":2\\}', {"a": "x", "n": 2}),
+    ('{\\"a\\": 1}', {"a": 1}),
+    ('{{"a": 1}}', {"a": 1}),
+    ('{{"a": {{"b": 1}}}}', {"a": {"b": 1}}),
 ])
 def test_json_meant(value: str, wanted: dict[str, object]) -> None:
     assert json.loads(as_json(value) or "") == wanted

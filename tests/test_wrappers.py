@@ -80,6 +80,10 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "fluent bit": (
         lambda t: json.dumps({"date": 1.5, "log": t, "kubernetes": {"pod_name": "vllm-0"}}), "json-lines", "vllm-0",
     ),
+    "logfmt": (
+        lambda t: f'time="2026-01-29T14:55:54Z" level=info msg={json.dumps(t, ensure_ascii=False)} component=vllm',
+        "logfmt", "vllm",
+    ),
     "google textPayload": (
         lambda t: json.dumps(
             {"textPayload": t, "severity": "ERROR", "resource": {"labels": {"container_name": "vllm"}}},
@@ -128,7 +132,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
 
 # What really stands inside what.
 OUTER = ["compose", "docker json", "docker -t", "containerd", "actions", "gh run view", "gitlab", "buildkite", "jenkins",
-         "kubectl --prefix", "journald", "fluent bit", "quote"]  # fmt: skip
+         "kubectl --prefix", "journald", "fluent bit", "logfmt", "quote"]  # fmt: skip
 INNER = ["ray", "ray local", "torch rank", "torchrun", "mpirun", "compose", "docker -t", "srun", "docker json"]
 
 

@@ -144,6 +144,10 @@ def as_json(value: Any) -> str | None:
     text = str(value).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
+    if text[:2] in {"\\{", "\\[", "{\\"}:  # a launcher put a backslash before each mark
+        text = text.replace("\\", "")
+    if text.startswith("{{"):  # a template's doubled braces
+        text = text.replace("{{", "{").replace("}}", "}")
     if re.fullmatch(r"[\w.-]+=[^,={}]+(?:,[\w.-]+=[^,={}]+)*", text):
         return json.dumps({key: scalar(item.strip())
                            for key, _, item in (part.partition("=") for part in text.split(","))})

@@ -81,12 +81,22 @@ def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Comm
     whole = [(index, spelling) for index, spelling in found if not spelling.path]
     positional = [(index, spelling) for index, spelling in found if options[index].flag is None]
     keep, spelling = (positional or whole or list(found))[-1]
-    if spelling.path or spelling.negated != wanted.negated:
+    if spelling.path or spelling.negated != wanted.negated or (
+            positional and _refused(command, options[keep], value)):
         options[keep] = _in_place(_new(command, flag, value), options[keep])
     else:
         options[keep] = _revalued(options[keep], value, command, wanted)
     drop = {index for index, _ in found if index != keep}
     return command._replace(options=tuple(o for i, o in enumerate(options) if i not in drop))
+
+
+def _refused(command: Command, word: Option, value: str) -> bool:
+    """Whether the model as a word is what the parser did not take: it wants --model.
+
+    The module never takes a word; an image does when its entrypoint is `vllm serve`, so there only a word that is
+    to become what it is already was refused.
+    """
+    return command.entry == "module" or (command.entry == "image" and word.value == value)
 
 
 def _with_mapping_key(

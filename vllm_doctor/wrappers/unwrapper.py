@@ -15,6 +15,7 @@ from vllm_doctor.wrappers.containers import compose, process_manager
 from vllm_doctor.wrappers.journal import journald, syslog
 from vllm_doctor.wrappers.json_lines import json_line
 from vllm_doctor.wrappers.kubernetes import google_viewer, kubectl_prefix, loki, pod, pod_only
+from vllm_doctor.wrappers.logfmt import logfmt
 from vllm_doctor.wrappers.peeled import Peeled, Wrapper
 from vllm_doctor.wrappers.quotes import quoted
 from vllm_doctor.wrappers.ranks import djl, mpirun, ray, srun, torchrun
@@ -25,9 +26,9 @@ MAX_KNOWN = 4096  # names remembered; bounds memory on hostile input
 MAX_PARTIAL = 256 * 1024  # characters of one message put together from parts
 MAX_PARTIALS = 64  # messages that may be incomplete at once
 
-_STRINGS = ("docker-json", "json-lines", "containerd")  # what was inside may hold line ends of its own
+_STRINGS = ("docker-json", "json-lines", "containerd", "logfmt")  # what was inside may hold line ends of its own
 _LETTERS: tuple[Wrapper, ...] = (
-    gitlab, compose, journald, gh_run_view, google_viewer, djl, process_manager, pod,
+    gitlab, compose, journald, gh_run_view, google_viewer, djl, process_manager, pod, logfmt,
 )  # fmt: skip
 _DIGITS: tuple[Wrapper, ...] = (
     stamped, process_manager, gitlab, compose, clock_wide, clock, srun, journald, gh_run_view, pod,
