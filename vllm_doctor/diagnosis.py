@@ -254,10 +254,6 @@ class Diagnosis:
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
-            if run.facts.get("engine") is None:
-                self._engine_of_process(run, event)
-        if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
-            run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
         if not sampled:
             run.remember_block(event)
         if event.is_code:
@@ -268,6 +264,7 @@ class Diagnosis:
             self._settings(run, event)
         if event.frames and run.facts.get("engine") is None:
             self._engine_of(run, event)
+        told = run.told
         seen: dict[str, Any] = {}
         found: list[tuple[Waiting, dict[str, str]]] = []
         for waiting, values in self._matcher.matches(event, run.settled):
@@ -292,6 +289,8 @@ class Diagnosis:
         if "running_requests" in seen and not sampled:
             run.load.add(seen, Moment.of(event.line, printed))
         run.told += len(seen) + len(found)
+        if event.process and run.told > told:  # of a line that says nothing more it may never be known
+            self._of_process(run, event)
         for waiting, values in found:  # behind the markers, which say the phase that this very line begins
             self._hit(run, waiting, event, values, sampled or 1)
 
@@ -321,12 +320,15 @@ class Diagnosis:
         elif "vllm/engine/llm_engine.py" in event.frames or "vllm/worker/" in event.frames:
             run.facts.add("engine", "V0", event.line, event.rank)
 
-    def _engine_of_process(self, run: Run, event: Event) -> None:
-        """Only one generation of the engine has a process of that name."""
-        if event.process.startswith("VllmWorkerProcess"):
-            run.facts.add("engine", "V0", event.line, event.rank)
-        elif event.process.startswith(("EngineCore", "VllmWorker rank=")):
-            run.facts.add("engine", "V1", event.line, event.rank)
+    def _of_process(self, run: Run, event: Event) -> None:
+        """The name of a process tells the engine's generation, if only one has such, and the number of ranks."""
+        if run.facts.get("engine") is None:
+            if event.process.startswith("VllmWorkerProcess"):
+                run.facts.add("engine", "V0", event.line, event.rank)
+            elif event.process.startswith(("EngineCore", "VllmWorker rank=")):
+                run.facts.add("engine", "V1", event.line, event.rank)
+        if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
+            run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
 
     def _settings(self, run: Run, event: Event) -> None:
         settings = read_settings(event.text)
