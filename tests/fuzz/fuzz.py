@@ -21,7 +21,7 @@ def main() -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds(target)):
         (Path(folder) / f"seed-{number}").write_bytes(seed)
-    atheris.Setup([program, folder, *options], TARGETS[target])
+    atheris.Setup([program, folder, f"-artifact_prefix={folder}/", *options], TARGETS[target])  # finds go there too
     atheris.Fuzz()
 
 
