@@ -47,8 +47,9 @@ _PREFIX_RELEASES = (
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
 _PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$", cues=(" validation error",))
-_TRACEBACK = "Traceback (most recent call last):"
-_CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
+TRACEBACK = "Traceback (most recent call last):"
+CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
+"""What stands between the tracebacks of one failure."""
 _MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
@@ -179,7 +180,7 @@ class EventReader:
         None for a line that may do more: begin a traceback or go on with one, begin or end a start.
         """
         process, event, _ = self._split(line)
-        if _TRACEBACK in event.text or _FRAME.match(event.text) or self._runs.concerns(event.text):
+        if TRACEBACK in event.text or _FRAME.match(event.text) or self._runs.concerns(event.text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
@@ -226,10 +227,10 @@ class EventReader:
     def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
         """The event with what its process has open: a traceback, the message of an exception."""
         message, level = event.text, event.level
-        if _TRACEBACK in message:
+        if TRACEBACK in message:
             stream.open(level)
             stream.indent = len(message) - len(message.lstrip(" "))
-            said = not message.lstrip(" |+").startswith(_TRACEBACK)  # `EngineCore hit an exception: Traceback …`
+            said = not message.lstrip(" |+").startswith(TRACEBACK)  # `EngineCore hit an exception: Traceback …`
             return event._replace(releases="", is_code=not said)
         if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
             message = message[stream.indent:]
@@ -244,7 +245,7 @@ class EventReader:
             return self._inside(stream, event._replace(text=message, releases=""))
         if stream.detail and logged and not stream.shown and _begins_message(message):
             stream.detail = 0  # another exception, told in a record of its own
-        if stream.detail and not message.startswith(_CHAIN) and (level == "ERROR" or not logged):
+        if stream.detail and not message.startswith(CHAIN) and (level == "ERROR" or not logged):
             stream.detail -= 1
             context = "\n".join(stream.message)
             if len(context) < _MAX_CONTEXT:
@@ -382,7 +383,7 @@ _RUN_WORDS = (
     "Finished server process", "Application shutdown complete", "EngineDeadError", "Engine loop is dead",
     "Killed process", "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
-WORDS = (_TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *_RUN_WORDS)
+WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *_RUN_WORDS)
 """Literals without which a line opens no traceback and neither begins nor ends a start."""
 
 

@@ -24,19 +24,7 @@ _MOST = 16  # indexes of users' rules that are kept
 
 def cached(folder: str) -> bytes:
     """The index of a folder of rules: from the cache, else made and put there. Raises RuleError."""
-    stamp = _stamp(folder)
-    place = os.path.join(_cache(), f"rules-{zlib.crc32(folder.encode()):08x}.jsonl")
-    if (kept := _kept(place, stamp)) is not None:
-        return kept
-    import contextlib  # noqa: PLC0415 - only when something has changed
-    from pathlib import Path  # noqa: PLC0415
-
-    from vllm_doctor.rule_compiler import make  # noqa: PLC0415
-
-    made = make(Path(folder))
-    with contextlib.suppress(OSError):
-        _save(place, stamp + made)
-    return made
+    return _kept_or_made(f"rules-{zlib.crc32(folder.encode()):08x}", _stamp(folder), folder)
 
 
 def cached_own(folder: str, base: RuleBase) -> bytes:
@@ -52,16 +40,21 @@ def cached_own(folder: str, base: RuleBase) -> bytes:
         except OSError as error:
             raise RuleError(f"{entry.path}: {error.strerror}") from error
         content.update(f"\n{os.path.relpath(entry.path, folder)} {len(read)}\n".encode(errors="surrogateescape") + read)
-    stamp = content.hexdigest().encode() + b"\n"
-    place = os.path.join(_cache(), f"{_OWN}{content.hexdigest()}.jsonl")
+    told = content.hexdigest()
+    return _kept_or_made(_OWN + told, told.encode() + b"\n", folder, base)
+
+
+def _kept_or_made(name: str, stamp: bytes, folder: str, base: RuleBase | None = None) -> bytes:
+    """The index of a folder, in which the user's rules beside `base` are, or without that our own."""
+    place = os.path.join(_cache(), f"{name}.jsonl")
     if (kept := _kept(place, stamp)) is not None:
         return kept
     import contextlib  # noqa: PLC0415 - only when something has changed
     from pathlib import Path  # noqa: PLC0415
 
-    from vllm_doctor.rule_compiler import make_own  # noqa: PLC0415
+    from vllm_doctor.rule_compiler import make, make_own  # noqa: PLC0415
 
-    made = make_own(Path(folder), base)
+    made = make_own(Path(folder), base) if base else make(Path(folder))
     with contextlib.suppress(OSError):
         _save(place, stamp + made)
         _forget_old(os.path.dirname(place))

@@ -27,7 +27,6 @@ from vllm_doctor.rules import (
     Wording,
     anchors,
     pattern_of,
-    read_rule,
     rule_of,
     wordings,
 )
@@ -81,8 +80,10 @@ def make_own(folder: Path, base: RuleBase) -> bytes:
     entries: dict[str, dict[str, Any]] = {}
     rules: dict[str, Rule] = {}
     for path in _files(folder):
-        rule = read_rule(path)
-        rules[rule.id], entries[rule.id] = rule, {**read_yaml(path), "path": str(path.relative_to(folder))}
+        check_text(read_text(path), str(path))
+        entry = {**read_yaml(path), "path": str(path.relative_to(folder))}
+        rule = rule_of(entry, str(path), own=True)
+        rules[rule.id], entries[rule.id] = rule, entry
     whole = base.with_rules(rules)
     for rule in rules.values():
         for problem in unusable(rule, whole):

@@ -76,15 +76,11 @@ class _Rules(Mapping[str, Rule]):
 def builtin() -> RuleBase:
     """The rules that ship with vllm-doctor. Raises RuleError."""
     folder = rules_folder()
-    index = _index(folder)
-    with index() as file:
-        head = file.readline()
-        known = json.loads(head)
-        markers, facts, size = known["patterns"]
-        patterns = file.read(size).splitlines()
+    known, patterns, rules = _read(folder, _index(folder))
+    markers, facts, _ = known["patterns"]
     expressions.known_trees.update(known["trees"])
     return RuleBase(
-        rules=_Rules(folder, index, len(head) + size, known["rules"]),
+        rules=rules,
         markers=_Patterns(patterns[:markers], lambda told: Marker(_pattern(*told[0]), *told[1:])),
         facts=_Patterns(patterns[markers:markers + facts], lambda told: _pattern(*told)),
         wordings=_Patterns(patterns[markers + facts:], _wording),
@@ -99,13 +95,18 @@ def builtin() -> RuleBase:
 
 def joined(base: RuleBase, folder: str, made: bytes) -> RuleBase:
     """A rule base and the rules of a user's folder, of which this is the index; the same id overrides."""
-    index = io.BytesIO(made)
-    head = index.readline()
-    known = json.loads(head)
-    size = known["patterns"][-1]
-    worded = _Patterns(index.read(size).splitlines(), _wording)
-    own = _Rules(folder, lambda: io.BytesIO(made), len(head) + size, known["rules"], own=True)
-    return base.with_rules(own, worded)
+    _, patterns, rules = _read(folder, lambda: io.BytesIO(made), own=True)
+    return base.with_rules(rules, _Patterns(patterns, _wording))
+
+
+def _read(folder: str, index: Callable[[], IO[bytes]], *, own: bool = False) -> tuple[Any, list[bytes], _Rules]:
+    """The first line of an index, its patterns, and its rules."""
+    with index() as file:
+        head = file.readline()
+        known = json.loads(head)
+        size = known["patterns"][-1]
+        patterns = file.read(size).splitlines()
+    return known, patterns, _Rules(folder, index, len(head) + size, known["rules"], own=own)
 
 
 def _wording(told: Sequence[Any]) -> Wording:

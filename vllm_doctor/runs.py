@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.command import Command
-from vllm_doctor.events import Event
+from vllm_doctor.events import CHAIN, TRACEBACK, Event
 from vllm_doctor.facts import FactStore
 from vllm_doctor.load import Load
 from vllm_doctor.match import Hits
@@ -15,7 +15,6 @@ from vllm_doctor.typed import Any
 
 _BLOCK_LINES = 60
 _OMISSIONS = 5
-_CHAINED = ("During handling of ", "The above exception ")  # what stands between the tracebacks of one failure
 
 
 class Run:
@@ -82,12 +81,12 @@ class Run:
         """Keep the first traceback: what is shown when no rule knows the cause."""
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
             self.crashed = True
-        begins = "Traceback (most recent call last):" in event.text
+        begins = TRACEBACK in event.text
         if begins:
             self.crash_line = self.crash_line if self._chained else event.line
             self._chained = False
         elif event.text and not (event.is_code or event.frames):
-            self._chained = event.text.startswith(_CHAINED)
+            self._chained = event.text.startswith(CHAIN)
         if begins and not self.block:
             self.block, self.block_open, self.block_process = [(event.line, event.text)], True, event.process
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:

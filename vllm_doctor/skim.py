@@ -177,7 +177,7 @@ class Skimmer:
                 at, index = stop, lines
                 if now is not mode:
                     break
-            mode = now if now is not mode or not mode.awaited else reader.mode()
+            mode = reader.mode() if mode.awaited else now
         self._lines += index
 
 

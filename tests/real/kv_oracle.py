@@ -51,7 +51,7 @@ def answer(case: dict) -> dict:
 
 def measure(case: dict, folder: str) -> dict:
     ranks, stages, length = case["tp"], case["pp"], case["max_model_len"]
-    on_gpu = case.get("device", "cuda") == "cuda"
+    on_gpu = case["device"] == "cuda"
     # vLLM makes the states float32 on a processor with AVX-512 BF16; the answer must not depend on where it is asked.
     torch.cpu._is_avx512_bf16_supported = lambda: False
     arguments = EngineArgs(

@@ -67,12 +67,13 @@ def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
 def _status(case: Case) -> str:
     """One of failed, serving, starting, stopped, unknown."""
     run = case.run
-    of_requests = [item for item in case.fired if _of_a_request(item, run)]
-    if not run.serving_line and any(item.rule.role != "advice" and item.rule.severity == "error" and not item.recovered
-                                    and item not in of_requests for item in case.fired):
+    fatal = any(item.rule.role in {"cause", "cascade"} and item.rule.severity == "error" and not item.recovered
+                and not _of_a_request(item, run) for item in case.fired)
+    if fatal and not run.serving_line:
         return "failed"
     # A request's error ends in a traceback too: it is told right before it, or by it.
-    return run.state(any(item.hits.latest.line >= run.crash_line - 1 for item in of_requests))
+    return run.state(any(_of_a_request(item, run) and item.hits.latest.line >= run.crash_line - 1
+                         for item in case.fired))
 
 
 def _of_a_request(item: Fired, run: Run) -> bool:
