@@ -48,7 +48,8 @@ def read(reader, status):
             digest.update(piece)
             size += len(piece)
             text.append(piece)
-    note(".read", sha=digest.hexdigest(), size=size, gaps=gaps, nice=os.nice(0), missed=reader.missed,
+    idle = hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE
+    note(".read", sha=digest.hexdigest(), size=size, gaps=gaps, nice=os.nice(0), idle=idle, missed=reader.missed,
          tail=b"".join(text)[-400:].decode("latin-1"))
     return status
 
@@ -177,7 +178,7 @@ def test_random_bytes_in_random_chunks_pass_unchanged(start, seed):
     collect.join()
     assert sha(seen[0]) == sha(data)
     assert doctor.note(".read") | {"tail": ""} == {
-        "sha": sha(data), "size": len(data), "gaps": [], "nice": 19, "missed": 0, "tail": "",
+        "sha": sha(data), "size": len(data), "gaps": [], "nice": 19, "idle": False, "missed": 0, "tail": "",
     }  # fmt: skip
     assert doctor.note()["bytes_passed"] == len(data)
 
@@ -301,6 +302,7 @@ def test_a_slow_analyser_slows_nothing_and_misses_the_oldest(start):
     assert result["bytes_passed"] == len(data)
     assert result["bytes_not_analysed"] > 3_000_000
     assert read["tail"].endswith(lines[-1].decode())  # the newest are there
+    assert read["idle"] is hasattr(os, "SCHED_IDLE")  # it left the processor to the copying
     assert sum(size for size, _ in read["gaps"]) == read["missed"] >= result["bytes_not_analysed"]
     # the line that the gap cut is ended by one newline: at most one more byte for each gap
     assert len(data) <= read["size"] + read["missed"] <= len(data) + len(read["gaps"])
@@ -682,7 +684,7 @@ def test_whatever_is_dropped_the_rest_is_whole_lines_with_right_numbers(chunks, 
     analyser = Analyser.__new__(Analyser)
     analyser.__dict__.update(
         _partial=memoryview(b""), _partial_size=0, _gaps={}, _frames=deque(), _queued=0, _bound=bound,
-        not_analysed=0, exit_code=None, _pid=0,
+        not_analysed=0, exit_code=None, _pid=0, _yields=True,
     )  # fmt: skip
     read_end, analyser.fd = os.pipe()
     os.set_blocking(analyser.fd, False)
