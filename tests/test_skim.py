@@ -18,7 +18,6 @@ from vllm_doctor import skim
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.events import EventReader
 from vllm_doctor.lines import Line
-from vllm_doctor.load import Load
 from vllm_doctor.match import Matcher
 from vllm_doctor.repeats import Repeats
 from vllm_doctor.report.to_json import render
@@ -379,7 +378,8 @@ def test_what_a_statistics_line_says_depends_on_its_state() -> None:
     matcher, samples, states = Matcher(builtin()), Samples(), {}
     older = [line for form in (STATS_0_8_0, STATS_V0) for line in statistics_before_0_8_3(form, 400, 8) if b"Swapped: 2" not in line]
     for line in [*statistics(900, 7), *older]:
-        samples.take(line, 1, layout_of(line), Load())
+        samples.take(line, 1, layout_of(line))
+        samples.rest()
         event = EventReader().alone(Line(1, line.decode().rstrip()))
         found = frozenset((waiting.rule, waiting.pattern.id) for waiting, _ in matcher.matches(event))
         state = next(state for state, seen in samples._states.items() if seen.lines != states.get(state, (0,))[0])

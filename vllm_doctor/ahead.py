@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from vllm_doctor.inputs import LARGE
-from vllm_doctor.scan import Row, Scanner
+from vllm_doctor.scan import Row, Scanner, Shape
 from vllm_doctor.typed import IO
 
 JOBS = "VLLM_DOCTOR_JOBS"
@@ -25,7 +25,9 @@ _FAIR = 16  # pieces of the file behind which that is judged
 _OFTEN = 64  # searches for something else, as when a server restarts, after which it begins anew with that
 _LINE_END = ord("\n")
 _SIZE = struct.Struct("=Q")  # of the rows of a piece, in bytes
-_ROW = struct.Struct("=QQQ")  # the lines before it, where it begins and ends in the file; the last is the piece's end
+# The lines before it, where it begins and ends in the file, the number of its shape; the last is the piece's end.
+_ROW = struct.Struct("=QQQQ")
+_MOST_SHAPES = 4096  # that have a number; the others have 0
 
 
 class Ahead:
@@ -38,12 +40,16 @@ class Ahead:
         self._others = 0  # searches in a row with another one
         self._process = 0
         self._pipe: IO[bytes] | None = None
-        self._rows: deque[tuple[int, int, int]] = deque()
+        self._rows: deque[tuple[int, int, int, int]] = deque()
+        self._shapes: dict[int, Shape] = {}  # by their numbers
+        self._state: tuple[int, int] | None = None  # of the file that the other process reads
+        self._is_same = False  # it is still what that process read
         self._base = self._lines = 0  # of the block in hand
 
     def enter(self, bytes_before: int, lines_before: int) -> None:
         """Hear of the next block, which begins with a line end: what stands before its first line in the stream."""
         self._base, self._lines = self._start + bytes_before - 1, lines_before
+        self._is_same = self._state == _state(self._fd)
 
     def telling(self, scanner: Scanner, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """What `scanner.telling` gives of that block."""
@@ -55,9 +61,9 @@ class Ahead:
         if scanner is not self._scanner or not self._reaches(base + end):
             yield from scanner.telling(block, at, index, end)
             return
-        rows = self._rows
+        rows, shapes = self._rows, self._shapes if self._is_same else {}
         while rows[0][1] < base + end:
-            before, begin, stop = rows.popleft()
+            before, begin, stop, kind = rows.popleft()
             if begin < base + at or begin == stop:
                 continue
             before, begin, stop = before - lines, begin - base, stop - base
@@ -66,13 +72,21 @@ class Ahead:
                 yield from scanner.telling(block, at, index, end)
                 return
             line = block[begin:stop]
-            yield before, begin, line, scanner.shape(line)
+            yield before, begin, line, shapes.get(kind) or self._shape(scanner, kind, line)
             at, index = stop, before + 1
         yield index + block.count(b"\n", at, end), end, b"", None
+
+    def _shape(self, scanner: Scanner, kind: int, line: bytes) -> Shape:
+        shape = scanner.shape(line)
+        if kind and self._is_same:
+            self._shapes[kind] = shape
+        return shape
 
     def close(self) -> None:
         """End the other process, if there is one."""
         self._rows.clear()
+        self._shapes.clear()
+        self._is_same = False
         self._end()
 
     def _end(self) -> None:
@@ -91,7 +105,8 @@ class Ahead:
 
     def _begin(self, scanner: Scanner, at: int, lines: int) -> None:
         self.close()
-        if os.fstat(self._fd).st_size - at < LARGE:
+        self._state = _state(self._fd)
+        if self._state[0] - at < LARGE:
             return
         reading, writing = os.pipe()
         try:
@@ -126,18 +141,28 @@ def is_possible() -> bool:
     return cores > 1 and hasattr(os, "fork") and os.environ.get(JOBS) != "1"
 
 
+def _state(fd: int) -> tuple[int, int]:
+    """The size of a file, and when it was last written."""
+    now = os.fstat(fd)
+    return now.st_size, now.st_mtime_ns
+
+
 def _search(scanner: Scanner, fd: int, at: int, lines: int, pipe: IO[bytes]) -> None:
     """Write the rows of a file from where a line begins, given how many lines stand before."""
     tail = b""
     patience = _FAIR
+    kinds: dict[bytes, int] = {}  # the numbers of shapes
     while data := os.pread(fd, _CHUNK, at + len(tail)):
         block = b"\n" + tail + data
         end = block.rfind(b"\n") + 1
         tail = block[end:]
         if end > 1:
             rows, index = bytearray(), 0
-            for index, begin, line, _ in scanner.telling(block, 1, 0, end):
-                rows += _ROW.pack(lines + index, at + begin - 1, at + begin + len(line) - 1)
+            for index, begin, line, shape in scanner.telling(block, 1, 0, end):
+                kind = kinds.get(shape.text, 0) if shape else 0
+                if shape and not kind and len(kinds) < _MOST_SHAPES:
+                    kind = kinds[shape.text] = len(kinds) + 1
+                rows += _ROW.pack(lines + index, at + begin - 1, at + begin + len(line) - 1, kind)
             pipe.write(_SIZE.pack(len(rows)) + rows)
             pipe.flush()
             lines, at = lines + index, at + end - 1

@@ -32,6 +32,7 @@ from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
 from vllm_doctor.samples import Samples
 from vllm_doctor.scan import Shape
+from vllm_doctor.series import Kept
 from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of
 from vllm_doctor.spells import Moment
 from vllm_doctor.tracebacks import Traceback
@@ -134,6 +135,7 @@ class Diagnosis:
 
     def _read(self, data: bytes) -> None:
         self._quiet = None
+        self._read_each(self.runs[-1].samples.first())
         for line in self._lines.feed(data):
             self._line(line)
 
@@ -147,7 +149,7 @@ class Diagnosis:
         run = self.runs[-1]
         if shape.layout is not None:
             run.told += 1
-            return run.samples.take(data, number, shape.layout, run.load)
+            return run.samples.take(data, number, shape.layout)
         return run.repeats.take(data, number, shape.text, serves=run.phase == "runtime")
 
     def _read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
@@ -164,6 +166,7 @@ class Diagnosis:
         text = self._lines.plain_line(data)
         if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
             return False
+        self._read_each(run.samples.first())
         self._event(run, self._events.alone(Line(self._next_number(), text)), text)
         self._lines.skip(1, len(data))
         if run.serves != serves:
@@ -232,7 +235,12 @@ class Diagnosis:
     def _read_kept(self) -> None:
         """Read the lines in full that were kept back."""
         run = self.runs[-1]
-        for number, raw, times, frames in sorted((*run.samples.rest(), *run.repeats.rest())):
+        self._read_each(sorted((*run.samples.rest(), *run.repeats.rest())))
+
+    def _read_each(self, kept: Iterable[Kept]) -> None:
+        """Read lines in full, in the order given."""
+        run = self.runs[-1]
+        for number, raw, times, frames in kept:
             text = raw.decode().rstrip()
             event = self._events.alone(Line(number, text))
             self._event(run, event._replace(frames=frames, releases="") if frames else event, text, sampled=times)

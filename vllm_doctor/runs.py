@@ -31,7 +31,6 @@ class Run:
         self.phase = ""
         self.status = ""
         self.serving_line = 0
-        self.load = Load()
         self.settings: dict[str, Any] = {}
         self.settings_kind = ""
         self.command: Command | None = None
@@ -66,6 +65,11 @@ class Run:
         """Note a line that stands for lines left out."""
         if len(self.omissions) < _OMISSIONS:
             self.omissions.append(line)
+
+    @property
+    def load(self) -> Load:
+        """What its statistics lines tell of the server's load."""
+        return self.samples.load
 
     @property
     def news(self) -> int:

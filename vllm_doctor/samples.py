@@ -1,7 +1,8 @@
 """Statistics lines of a busy server, read in short: each is counted in its load, few are read for what they say.
 
 What rules find in such a line depends on the state of the load alone, so of the lines in one state the first and the
-last are read in full, as many as a report keeps; of those between only the load is taken.
+last are read in full, as many as a report keeps; of those between only the load is taken. That is done for many lines
+at once: before another line is read in full, and before anything asks for the load.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 STAMP = r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9](?:\.[0-9]{1,9})?Z "
 JSON = r'\{"log":"'
 JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
-# What is read of a line, behind what is rare: a line that counts some of these is read in full.
+# A line that counts some of these is read in full; of others the fields are read.
 _RARE = ("preemptions", "swapped_requests")
 _FIELDS = ("engine_index", "num_engines", "running_requests", "waiting_requests", "kv_cache_usage_percent",
            "prefix_cache_hit_percent")
-_MOST = 1e9  # no requests and no percent are more
+_NUMBER = lazy(rb"0{1,9}(?:\.0*)?")  # of a shape
+_BATCH = 64  # lines that are counted at once
 _MOST_STATES = 4096
 _MOST_NUMBERS = 4096
 _PREFIX = r"(?:\([!-~]+ pid=\d+\) )?INFO (?:\d{4}-)?(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]+:\d+\] "
@@ -35,13 +37,15 @@ _PREFIX = r"(?:\([!-~]+ pid=\d+\) )?INFO (?:\d{4}-)?(?P<stamp>\d\d-\d\d \d\d:\d\
 class Layout(NamedTuple):
     """Where in the statistics lines of one shape the values stand.
 
-    `line` is the server's line, without a wrapper. `unpack` gives the values as they stand in the line; of these
-    `order` takes what is rare in such a line, then those of _FIELDS, empty where it has none.
+    `line` is the server's line, without a wrapper; `rare` is what such lines rarely count, an empty place where they do
+    not. `unpack` gives the values as they stand in the line, `order` puts them in the order of _FIELDS, empty where
+    it has none.
     """
 
     wording: str
     line: slice
     stamp: slice
+    rare: slice
     unpack: Callable[[bytes], tuple[bytes, ...]]
     order: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
 
@@ -59,12 +63,14 @@ class Layouts:
             match = expression.fullmatch(shape)
             if match:
                 spans = {name: match.span(name) for name, value in match.groupdict().items() if value}
-                found = sorted((spans[name], name) for name in (*_RARE, *_FIELDS) if name in spans)
+                found = sorted((spans[name], name) for name in _FIELDS if name in spans)
+                if not all(_NUMBER.fullmatch(shape, *span) for span, _ in found):  # 0..2, or more than there can be
+                    return None
                 at = {name: place for place, (_, name) in enumerate(found, 1)}
-                rare = next((at[name] for name in _RARE if name in at), 0)
-                order = itemgetter(rare, *(at.get(name, 0) for name in _FIELDS))
-                return Layout(wording, slice(*spans["line"]), slice(*spans["stamp"]),
-                              _unpacks([span for span, _ in found], len(shape)), order)
+                rare = next((spans[name] for name in _RARE if name in spans), (0, 0))
+                return Layout(wording, slice(*spans["line"]), slice(*spans["stamp"]), slice(*rare),
+                              _unpacks([span for span, _ in found], len(shape)),
+                              itemgetter(*(at.get(name, 0) for name in _FIELDS)))
         return None
 
 
@@ -77,23 +83,32 @@ def _unpacks(spans: Sequence[tuple[int, int]], size: int) -> Callable[[bytes], t
     return struct.Struct(f"{formed}{size - at}x").unpack
 
 
-class _Numbers(dict[bytes, Any]):
-    """Numbers as read: most come again. Raises ValueError for what is none, or more than there can be."""
+class _Values(dict[bytes, Any]):
+    """What is made of numbers as they are printed: most come again."""
 
-    def __init__(self, make: Callable[[bytes], float]) -> None:
+    def __init__(self, make: Callable[[bytes], Any]) -> None:
         super().__init__()
         self._make = make
 
-    def __missing__(self, text: bytes) -> float:
+    def __missing__(self, text: bytes) -> Any:
         value = self._make(text)
-        if value > _MOST:
-            raise ValueError
         if len(self) < _MOST_NUMBERS:
             self[text] = value
         return value
 
 
-_WHOLE, _PERCENT = _Numbers(int), _Numbers(float)
+def _usage(text: bytes) -> tuple[float, int]:
+    """A usage in percent, and in which part of the scale that is; part 0 where a line has none."""
+    percent = float(text or -1)
+    return max(percent, 0.0), 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
+
+
+def _hits(text: bytes) -> bool | None:
+    """Whether a hit rate in percent is none at all; None where a line has none."""
+    return not float(text) if text else None
+
+
+_WHOLE, _USAGE, _HITS = _Values(lambda text: int(text or 0)), _Values(_usage), _Values(_hits)
 
 
 def _whole(regex: str) -> bytes:
@@ -105,33 +120,50 @@ class Samples:
     """The statistics lines of one run."""
 
     def __init__(self) -> None:
+        self._load = Load()
+        self._taken: list[tuple[bytes, int, Layout]] = []  # not counted yet
+        self._first: list[Kept] = []
         self._states: dict[tuple[Any, ...], Series] = {}
 
-    def take(self, raw: bytes, number: int, layout: Layout, load: Load) -> bool:
-        """Count a statistics line in the load and keep it back; False for one to be read in full at once."""
-        rare, engine, engines, runs, waits, usage, hits = layout.order(layout.unpack(raw))
-        if rare and rare.strip(b"0"):
+    @property
+    def load(self) -> Load:
+        """The load that all lines so far show."""
+        self._count()
+        return self._load
+
+    def take(self, raw: bytes, number: int, layout: Layout) -> bool:
+        """Keep a statistics line back; False for one to be read in full at once."""
+        if raw[layout.rare].strip(b"0"):
             return False
-        try:
-            running, waiting, percent = _WHOLE[runs], _WHOLE[waits], _PERCENT[usage] if usage else -1.0
-            no_hits = hits != b"" and not _PERCENT[hits]
-        except ValueError:  # 0..2
-            return False
-        band = 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
-        state = layout.wording, engine, engines, running > 0, waiting > 0, hits == b"", no_hits, band
-        seen = self._states.get(state)
-        if seen is None:
-            if len(self._states) >= _MOST_STATES:
-                return False
-            seen = self._states[state] = Series()
-        seen.lines += 1
-        if seen.lines <= FIRST:
-            return False
-        load.count(running, waiting, percent if percent > 0 else 0.0, _WHOLE[engine] if engine else 0, no_hits, number,
-                   raw[layout.stamp])
-        seen.keep(number, raw, layout.line)
+        self._taken.append((raw, number, layout))
+        if len(self._taken) >= _BATCH:
+            self._count()
         return True
 
+    def _count(self) -> None:
+        taken, self._taken = self._taken, []
+        states, count = self._states, self._load.count
+        for raw, number, layout in taken:
+            engine, engines, runs, waits, usage, hits = layout.order(layout.unpack(raw))
+            running, waiting, (percent, band), no_hits = _WHOLE[runs], _WHOLE[waits], _USAGE[usage], _HITS[hits]
+            count(running, waiting, percent, _WHOLE[engine], no_hits, number, raw[layout.stamp])
+            state = layout.wording, engine, engines, running > 0, waiting > 0, no_hits, band
+            seen = states.get(state)
+            if seen is None:
+                seen = states.setdefault(state if len(states) < _MOST_STATES else (), Series())
+            seen.lines += 1
+            if seen.lines <= FIRST:
+                self._first.append(Kept(number, raw[layout.line], 1))
+            else:
+                seen.keep(number, raw, layout.line)
+
+    def first(self) -> list[Kept]:
+        """The first lines of each state; they are not given again."""
+        if self._taken:
+            self._count()
+        first, self._first = self._first, []
+        return first
+
     def rest(self) -> list[Kept]:
-        """The lines kept back, in order; they are not given again."""
-        return [kept for state in self._states.values() for kept in state.rest()]
+        """The lines kept back; they are not given again."""
+        return [*self.first(), *(kept for state in self._states.values() for kept in state.rest())]
