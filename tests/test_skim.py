@@ -346,14 +346,17 @@ def storm(chance: random.Random) -> bytes:
     forms = []
     for text in chance.sample(MESSAGES, 8):
         process = chance.choice(["", "(APIServer pid=7) ", "(EngineCore pid=8) ", "(Worker_TP{:.0} pid=9) "])
-        prefix = chance.choice(["", *(f"{level} 11-20 11:38:{{second:02}} [a.py:7] " for level in ("INFO", "WARNING", "ERROR") * 3)])
+        prefix = chance.choice(["", *(f"{level} 11-20 11:38:{{second:02}} [a.py:{{place}}] " for level in ("INFO", "WARNING", "ERROR") * 3)])
         forms.append((f"{process}{prefix}", text, " chatcmpl-{:032x}" * (chance.random() < 0.2)))
     lines = [ANSWERED, b"INFO:     Application startup complete.\n"]
     for _ in range(600):
         prefix, text, request = chance.choice(forms)
-        if chance.random() < 0.8:
-            text = re.sub(r"\d", lambda _: str(chance.randrange(10)), text)
+        kind = chance.random()
+        if kind < 0.8:
+            number = r"\d" if kind < 0.4 else r"\d+"
+            text = re.sub(number, lambda _: str(chance.randrange(10 ** chance.choice([1, 1, 1, 4]))), text)
         prefix = prefix.replace("{:.0}", str(chance.randrange(3))).replace("{second:02}", f"{chance.randrange(60):02}")
+        prefix = prefix.replace("{place}", str(chance.choice([7, 7, 7, 1000])))
         lines.append(f"{prefix}{text}{request.format(chance.getrandbits(128))}\n".encode())
         lines += [ANSWERED] * chance.randrange(3) + statistics(1, chance.randrange(99)) * chance.randrange(2)
     return b"".join(lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from vllm_doctor.characters import one_digit
 from vllm_doctor.patterns import lazy
 from vllm_doctor.typed import Any
 from vllm_doctor.windows import PATIENCE, Trie, windows
@@ -16,7 +17,7 @@ _NO_DIGITS = str.maketrans("123456789", "000000000")
 _DIGITS = lazy(r"\d+")
 _ID_EDGES = lazy(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")  # of an anchor, what may be a part of an id
 _HEAD = 4  # characters of an anchor by which it is looked up
-_KEPT = 4096  # texts remembered, their digits aside
+_KEPT = 4096  # texts remembered, their numbers aside
 _LONG = 1024  # characters of a text that is not remembered
 
 
@@ -24,7 +25,7 @@ class Anchors:
     """A set of literals, each with the keys (patterns) that wait for it. Case counts.
 
     The first `patience` texts are searched literal by literal: to prepare more costs as much as that, and most logs are
-    short. Messages repeat with other numbers, so it is remembered which literals may stand in a text, its digits aside.
+    short. Messages repeat with other numbers: it is remembered which literals may stand in a text, its numbers aside.
     """
 
     def __init__(self, patience: int = PATIENCE) -> None:
@@ -58,7 +59,7 @@ class Anchors:
             if self._looked <= self.patience:
                 return self._plainly(text)
             self._prepare()
-        shape = text.translate(_NO_DIGITS) if len(text) < _LONG else ""
+        shape = _shape(text) if len(text) < _LONG else ""
         anchors = self._remembered.get(shape) if shape else None
         if anchors is None:
             anchors = self._candidates(text)
@@ -69,10 +70,10 @@ class Anchors:
         return [key for anchor in anchors if anchor in text for key in self._keys[anchor]]
 
     def possible_in(self, text: str) -> list[Any]:
-        """The keys whose anchor may stand in a text that differs from `text` in digits and long ids alone."""
+        """The keys whose anchor may stand in a text that differs from `text` in numbers and long ids alone."""
         if len(self._cores) < len(self._keys):
-            self._cores = {anchor: _ID_EDGES.sub("", anchor).translate(_NO_DIGITS) for anchor in self._keys}
-        shape = text.translate(_NO_DIGITS)
+            self._cores = {anchor: _shape(_ID_EDGES.sub("", anchor)) for anchor in self._keys}
+        shape = _shape(text)
         return [key for anchor, core in self._cores.items() if core in shape for key in self._keys[anchor]]
 
     def _plainly(self, text: str) -> list[Any]:
@@ -83,7 +84,7 @@ class Anchors:
         return [key for anchor in sorted(found, key=self._order.__getitem__) for key in self._keys[anchor]]
 
     def _candidates(self, text: str) -> tuple[str, ...]:
-        """The anchors that may stand in `text`, whatever its digits are."""
+        """The anchors that may stand in `text`, whatever its numbers are."""
         assert self._scan is not None  # noqa: S101 - `_prepare` set it
         found = {match[0] + match[match.lastindex or 0] for match in self._scan.finditer(text)}
         anchors = {anchor for window in found for anchor in self._by_window[window]}
@@ -102,3 +103,8 @@ class Anchors:
                                      if window[:size] in self._by_window)].append(anchor)
         self._remembered = {}
         self._scan = re.compile(trie.every())
+
+
+def _shape(text: str) -> str:
+    """A text without what its numbers are."""
+    return one_digit(text.translate(_NO_DIGITS), "0")

@@ -11,6 +11,7 @@ import codecs
 import re
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.typed import AnyStr
 
 CONTROLS = bytes([*range(9), *range(11, 32), 127])
 NOISE = bytes(code for code in CONTROLS if code not in b"\0\a\b\r\x1b")
@@ -40,6 +41,13 @@ ENTITIES = {
     "&nbsp;": " ",
 }  # fmt: skip
 _BARE_AMPERSAND = lazy(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
+
+
+def one_digit(text: AnyStr, zero: AnyStr) -> AnyStr:
+    """A text whose digits are zeros already, with but one for each number."""
+    while zero + zero in text:
+        text = text.replace(zero + zero, zero)
+    return text
 
 
 def is_noise(size: int, kept: int) -> bool:

@@ -143,7 +143,7 @@ class Matcher:
         return found
 
     def possible(self, event: Event) -> list[Waiting]:
-        """The patterns that may match a message which differs from the event's in digits and long ids alone."""
+        """The patterns that may match a message which differs from the event's in numbers and long ids alone."""
         waiting = [_waiting(self._base, at) for at in self._anchors.possible_in(event.text)]
         return [one for one in waiting if not (one.pattern.level and event.level not in one.pattern.level)
                 and _has_frames(one.pattern, event.frames)]

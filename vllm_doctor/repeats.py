@@ -1,6 +1,6 @@
 """Messages that come again and again, read in short: few of each shape are read for what they say.
 
-Two messages have one shape when they differ in digits and long ids alone. Where the same patterns match them, all but
+Two messages have one shape when they differ in numbers and long ids alone. Where the same patterns match them, all but
 the first and the last tell nothing more than how many there were, unless a fact is larger or smaller than before.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from vllm_doctor.characters import one_digit
 from vllm_doctor.events import Event
 from vllm_doctor.facts import FactName, FactStore
 from vllm_doctor.match import Matcher, compiled
@@ -18,7 +19,10 @@ from vllm_doctor.typed import NamedTuple
 
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _LONG = 512  # bytes of a line that is not kept
-_MOST = 1024  # shapes with a plan
+_RECORD_END = b"] "  # of the prefix of a record
+_PREFIX = 120  # bytes in which prefixes stand
+_MOST = 4096  # shapes with a plan
+_MOST_SEEN = 1 << 14  # texts of which the shape is known
 _MOST_RARE = 4096  # shapes without one
 _WORTH_A_PLAN = 3  # lines of a shape: most shapes never have as many
 _ALWAYS_READ = {"vllm_version", "running_requests"}  # facts that change more than themselves
@@ -65,6 +69,9 @@ class _Shape(Series):
         self.like_this = b""
 
 
+_Seen = tuple[bytes, bytes, bytes]  # a line's process, its text as the scanner knows it, the calls before it
+
+
 class Repeats:
     """The messages of one run that stand alone, or that end a traceback.
 
@@ -76,6 +83,7 @@ class Repeats:
         self._make = make
         self._facts = facts
         self._shapes: dict[bytes, _Shape | None] = {}  # None: its lines are to be read in full
+        self._seen: dict[_Seen, _Shape | None] = {}
         self._same: dict[bytes, _Shape] = {}  # the last line of each shape
         self._rare: dict[bytes, int] = {}  # shapes that few lines had so far
 
@@ -104,10 +112,8 @@ class Repeats:
         if len(raw) > _LONG:
             return None
         cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
-        key = raw[:cut] + text[cut:]
-        if traceback:
-            key = traceback.calls + key
-        shape = self._shapes[key] if key in self._shapes else self._planned(key, raw, traceback)
+        seen = raw[:cut], text, traceback.calls if traceback else b""
+        shape = self._seen[seen] if seen in self._seen else self._shape(seen, raw, traceback)
         if shape is None:
             return None
         message = shape.plan.message(raw)
@@ -122,24 +128,47 @@ class Repeats:
             self._same[raw], shape.like_this = shape, raw
         return shape
 
-    def _planned(self, key: bytes, raw: bytes, traceback: Traceback | None) -> _Shape | None:
+    def _shape(self, seen: _Seen, raw: bytes, traceback: Traceback | None) -> _Shape | None:
         """The shape of a line, once enough lines had it."""
-        seen = self._rare.pop(key, 0) + 1
-        if seen < _WORTH_A_PLAN:
+        process, text, calls = seen
+        start, key = _key(process, text)
+        key = calls + key
+        if key not in self._shapes and not self._is_planned(key, raw, traceback):
+            return None
+        shape = self._shapes[key]
+        if shape and start and start != shape.plan.start:
+            shape = None
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        self._seen[seen] = shape
+        return shape
+
+    def _is_planned(self, key: bytes, raw: bytes, traceback: Traceback | None) -> bool:
+        """Plan how lines of a shape are read, if there were enough of them."""
+        times = self._rare.pop(key, 0) + 1
+        if times < _WORTH_A_PLAN:
             if len(self._rare) >= _MOST_RARE:
                 self._rare.clear()
-            self._rare[key] = seen
-            return None
+            self._rare[key] = times
+            return False
         if len(self._shapes) >= _MOST:
-            return None
+            return False
         plan = self._make(raw, traceback)
-        shape = self._shapes[key] = _Shape(plan) if plan else None
-        return shape
+        self._shapes[key] = _Shape(plan) if plan else None
+        return True
 
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""
         return [kept._replace(frames=shape.plan.frames)
                 for shape in self._shapes.values() if shape for kept in shape.rest()]
+
+
+def _key(process: bytes, text: bytes) -> tuple[int, bytes]:
+    """Where the message of a line begins, and what all lines of its shape share; 0 where they are of one length."""
+    start = text.find(_RECORD_END, len(process), len(process) + _PREFIX) + len(_RECORD_END)
+    if start < len(_RECORD_END) or text.startswith(b"(", start):  # another process's prefix may follow
+        return 0, process + text[len(process):]
+    return start, process + text[len(process):start] + one_digit(text[start:], b"0")
 
 
 def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],

@@ -24,7 +24,7 @@ _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
 _LONG = 512  # bytes of a line whose shape is remembered
-_MOST = 4096  # shapes remembered
+_MOST = 1 << 14  # shapes remembered
 _SAMPLE = 4096  # bytes by which noise is suspected
 _PART = 1 << 15  # bytes of it that are told from text at once
 
