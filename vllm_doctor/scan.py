@@ -23,6 +23,7 @@ from vllm_doctor.windows import Trie, windows
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
+_PATIENCE = 500  # shapes of which it is not asked whether they may tell: to prepare that costs as much as to read many
 _LONG = 512  # bytes of a line whose shape is remembered
 _MOST = 1 << 14  # shapes remembered
 _SAMPLE = 4096  # bytes by which noise is suspected
@@ -51,19 +52,20 @@ class Scanner:
     """Finds the lines worth reading, by literals of which each holds one.
 
     `healthy` is an expression for whole lines that are never worth it; `layout` tells of a shape how statistics lines
-    of that shape are read, None for other lines.
+    of that shape are read, None for other lines; `may_tell` whether lines of a shape that hold a literal may tell more.
     """
 
-    def __init__(self, literals: Iterable[str], healthy: str = "",
-                 layout: Callable[[bytes], Any] = lambda _: None) -> None:
-        chosen = windows({form for literal in literals for form in _forms(literal)}).values()
-        self._words = [word.encode("latin-1") for word in Trie([*chosen, *_ODD]).words]
+    def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
+                 may_tell: Callable[[bytes], bool] = lambda _: True) -> None:
+        self._words = [word.encode("latin-1") for word in Trie(windows(forms(literals)).values()).words]
         self._numbered = [word for word in self._words if re.search(rb"\d", word)]
         self._healthy = lazy(portable(healthy or "(?!)").encode("latin-1"))
         # Healthy lines, as many as there are, then another line; nothing more at the end.
         self._next = lazy(portable(rf"(?:(?:{healthy or '(?!)'})\n)*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
         self._skips = bool(healthy)
         self._layout = layout
+        self._may_tell = may_tell
+        self._patience = _PATIENCE
         self._known: dict[bytes, Shape] = {}
 
     @cached_property
@@ -160,6 +162,10 @@ class Scanner:
             if shape is None:
                 certain = self._telling_words.search(text) is not None
                 tells = (certain or self._telling_zeros.search(text) is not None) and not is_binary(text)
+                if tells and self._patience:
+                    self._patience -= 1
+                elif tells:
+                    tells = self._may_tell(text)
                 shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
                 if len(text) <= _LONG:
                     if len(self._known) >= _MOST:
@@ -171,11 +177,11 @@ class Scanner:
 class FastScanner(Scanner):
     """The same with a multi-pattern engine (the extra `fast`). Raises ImportError where that is not installed."""
 
-    def __init__(self, literals: Iterable[str], healthy: str = "",
-                 layout: Callable[[bytes], Any] = lambda _: None) -> None:
+    def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
+                 may_tell: Callable[[bytes], bool] = lambda _: True) -> None:
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
-        super().__init__(literals, healthy, layout)
+        super().__init__(literals, healthy, layout, may_tell)
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         count = len(self._words)
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
@@ -204,13 +210,16 @@ def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
     return re.compile(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
 
 
-def _forms(literal: str) -> set[str]:
-    """A literal as it stands in a line, in a JSON string and in an HTML page, its bytes as Latin-1."""
+def forms(literals: Iterable[str]) -> set[str]:
+    """What lines hold that hold a literal, be it in a JSON string or an HTML page, or odd ones; as Latin-1."""
     import html  # noqa: PLC0415 - its table of all entities costs 1 ms, and only long logs come here
 
-    quoted = json.dumps(literal)[1:-1]
-    safe = re.sub(r"[<>&]", lambda found: f"\\u{ord(found[0]):04x}", quoted)  # as Go writes JSON
-    return {form.encode().decode("latin-1") for form in (literal, quoted, safe, html.escape(literal))}
+    found = set(_ODD)
+    for literal in literals:
+        quoted = json.dumps(literal)[1:-1]
+        safe = re.sub(r"[<>&]", lambda match: f"\\u{ord(match[0]):04x}", quoted)  # as Go writes JSON
+        found.update(form.encode().decode("latin-1") for form in (literal, quoted, safe, html.escape(literal)))
+    return found
 
 
 def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:

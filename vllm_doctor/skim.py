@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
-from vllm_doctor.rules import RuleBase
+from vllm_doctor.prospects import Prospects
+from vllm_doctor.rules import Pattern, RuleBase
 from vllm_doctor.samples import JSON, JSON_END, STAMP, Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` does without the extra `fast` where it is installed."""
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
+_STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _PREFIX = 120  # bytes in which such prefixes stand
 _AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
@@ -200,19 +202,34 @@ def mode_of(base: RuleBase, open_processes: tuple[str, ...] | None, *, serving: 
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
+    given = words(base, serving=serving), healthy, layout, prospects(base).may_tell
     if os.environ.get(ENGINE) != "re":
         try:
-            return FastScanner(words(base, serving=serving), healthy, layout)
+            return FastScanner(*given)
         except ImportError:  # the extra is not installed
             pass
-    return Scanner(words(base, serving=serving), healthy, layout)
+    return Scanner(*given)
+
+
+@lru_cache(maxsize=2)
+def prospects(base: RuleBase) -> Prospects:
+    """What tells which of the lines with a literal may match."""
+    return Prospects(_patterns(base, serving=False), _STRUCTURE)
 
 
 def words(base: RuleBase, *, serving: bool) -> list[str]:
     """Literals of which every line worth reading holds one."""
-    markers = (marker.pattern.anchor for marker in base.markers
-               if marker.status or marker.phase != "runtime" or not serving)
-    return [*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS, *markers, *base.anchors[len(base.markers):]]
+    return [*_STRUCTURE, *(pattern.anchor for pattern in _patterns(base, serving=serving))]
+
+
+def _patterns(base: RuleBase, *, serving: bool) -> Iterator[Pattern]:
+    """The patterns that lines are read for."""
+    for marker in base.markers:
+        if marker.status or marker.phase != "runtime" or not serving:
+            yield marker.pattern
+    yield from base.facts
+    for _, _, pattern in base.wordings:
+        yield pattern
 
 
 def _healthy(base: RuleBase) -> str:
