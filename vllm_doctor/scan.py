@@ -108,7 +108,8 @@ class Scanner:
             line = match[1]
             if line is None:
                 break
-            shape = known(line.translate(_ZEROS)) or self.shape(line)
+            zeros = line.translate(_ZEROS)
+            shape = known(zeros) or self._shape(zeros)
             if every or (shape.tells and (shape.certain or self.tells(shape, line))):
                 begin = match.start(1)
                 index += block.count(b"\n", at, begin)
@@ -145,32 +146,34 @@ class Scanner:
 
     def _shape_of_hit(self, line: bytes) -> Shape | None:
         """The shape of a line that holds a literal; None for one that is healthy or no text."""
-        shape = self._known.get(line.translate(_ZEROS))
+        zeros = line.translate(_ZEROS)
+        shape = self._known.get(zeros)
         if shape is None:
             if self._healthy.fullmatch(line, 0, len(line) - 1) if self._skips else is_binary(line):
                 return None
-            shape = self.shape(line)
+            shape = self._shape(zeros)
         return shape if shape.tells else None
 
     def shape(self, line: bytes) -> Shape:
         """The shape of a line with its end."""
         zeros = line.translate(_ZEROS)
-        shape = self._known.get(zeros)
+        return self._known.get(zeros) or self._shape(zeros)
+
+    def _shape(self, zeros: bytes) -> Shape:
+        text = _ID.sub(b"\0", zeros)
+        shape = self._known.get(text)
         if shape is None:
-            text = _ID.sub(b"\0", zeros)
-            shape = self._known.get(text)
-            if shape is None:
-                certain = self._telling_words.search(text) is not None
-                tells = (certain or self._telling_zeros.search(text) is not None) and not is_binary(text)
-                if tells and self._patience:
-                    self._patience -= 1
-                elif tells:
-                    tells = self._may_tell(text)
-                shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
-                if len(text) <= _LONG:
-                    if len(self._known) >= _MOST:
-                        self._known.clear()
-                    self._known[text] = shape
+            certain = self._telling_words.search(text) is not None
+            tells = (certain or self._telling_zeros.search(text) is not None) and not is_binary(text)
+            if tells and self._patience:
+                self._patience -= 1
+            elif tells:
+                tells = self._may_tell(text)
+            shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
+            if len(text) <= _LONG:
+                if len(self._known) >= _MOST:
+                    self._known.clear()
+                self._known[text] = shape
         return shape
 
 
