@@ -362,6 +362,14 @@ def test_most_lines_with_no_more_than_an_anchor_tell_nothing() -> None:
     assert sum(map(prospects.may_tell, lines)) < len(lines) / 2
 
 
+def test_of_many_shapes_each_is_asked_at_last_whether_it_may_tell() -> None:
+    scanner = Scanner(["tell"], may_tell=lambda shape: b"yes" in shape)
+    lines = [b"tell %s\n" % bytes(97 + int(digit) for digit in str(number)) for number in range(600)]
+    block = b"\n" + b"".join(lines) + b"tell yes\n"
+    found = [sum(shape is not None for *_, shape in scanner.telling(block, 1, 0, len(block))) for _ in range(2)]
+    assert found == [500, 1]
+
+
 def storm(chance: random.Random) -> bytes:
     """Some messages, each many times with other numbers, of one server or of several processes."""
     forms = []

@@ -167,7 +167,9 @@ class Scanner:
             tells = (certain or self._telling_zeros.search(text) is not None) and not is_binary(text)
             if tells and self._patience:
                 self._patience -= 1
-            elif tells:
+                if not self._patience:
+                    self._known.clear()  # the earlier ones are asked when they come again
+            if tells and not self._patience:
                 tells = self._may_tell(text)
             shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
             if len(text) <= _LONG:
