@@ -50,5 +50,5 @@ def lazy(regex: AnyStr, flags: int = 0, cues: tuple[str, ...] = ()) -> re.Patter
 
 
 def portable(regex: str) -> str:
-    """The expression for this Python: before 3.11 a repeat cannot be told to keep what it took (`++`)."""
-    return regex if sys.version_info >= (3, 11) else re.sub(r"(?<=[^\\][+*?}])\+", "", regex)
+    """The expression for this Python: before 3.11.5 no repeat keeps what it took (`++`), or not always (gh-106052)."""
+    return regex if sys.version_info >= (3, 11, 5) else re.sub(r"(?<=[^\\][+*?}])\+", "", regex)
