@@ -6,16 +6,15 @@ are tried.
 
 from __future__ import annotations
 
-import re
-
 from vllm_doctor.characters import one_digit
 from vllm_doctor.patterns import lazy
 from vllm_doctor.typed import Any
-from vllm_doctor.windows import PATIENCE, Trie, windows
+from vllm_doctor.windows import PATIENCE, Finder
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")
 _DIGITS = lazy(r"\d+")
-_ID_EDGES = lazy(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")  # of an anchor, what may be a part of an id
+ID_EDGES = lazy(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")
+"""What may be a part of an id where a word stands beside one."""
 _HEAD = 4  # characters of an anchor by which it is looked up
 _KEPT = 4096  # texts remembered, their numbers aside
 _LONG = 1024  # characters of a text that is not remembered
@@ -32,10 +31,10 @@ class Anchors:
         self.patience = patience
         self._looked = 0
         self._keys: dict[str, list[Any]] = {}
-        self._scan: re.Pattern[str] | None = None
+        self._finder: Finder | None = None
         self._by_head: dict[str, list[str]] = {}
         self._short: list[str] = []
-        self._by_window: dict[str, list[str]] = {}
+        self._by_piece: dict[str, list[str]] = {}
         self._always: list[str] = []
         self._order: dict[str, int] = {}
         self._cores: dict[str, str] = {}  # of each anchor, what stands in every text of a shape that may hold it
@@ -50,11 +49,11 @@ class Anchors:
             self._keys[anchor] = []
             (self._short if len(anchor) < _HEAD else self._by_head.setdefault(anchor[:_HEAD], [])).append(anchor)
         self._keys[anchor].append(key)
-        self._scan = None
+        self._finder = None
 
     def found_in(self, text: str) -> list[Any]:
         """The keys whose anchor stands in `text`, in the order they were added."""
-        if self._scan is None:
+        if self._finder is None:
             self._looked += 1
             if self._looked <= self.patience:
                 return self._plainly(text)
@@ -72,7 +71,7 @@ class Anchors:
     def possible_in(self, text: str) -> list[Any]:
         """The keys whose anchor may stand in a text that differs from `text` in numbers and long ids alone."""
         if len(self._cores) < len(self._keys):
-            self._cores = {anchor: _shape(_ID_EDGES.sub("", anchor)) for anchor in self._keys}
+            self._cores = {anchor: _shape(ID_EDGES.sub("", anchor)) for anchor in self._keys}
         shape = _shape(text)
         return [key for anchor, core in self._cores.items() if core in shape for key in self._keys[anchor]]
 
@@ -85,24 +84,17 @@ class Anchors:
 
     def _candidates(self, text: str) -> tuple[str, ...]:
         """The anchors that may stand in `text`, whatever its numbers are."""
-        assert self._scan is not None  # noqa: S101 - `_prepare` set it
-        found = {match[0] + match[match.lastindex or 0] for match in self._scan.finditer(text)}
-        anchors = {anchor for window in found for anchor in self._by_window[window]}
+        assert self._finder is not None  # noqa: S101 - `_prepare` set it
+        anchors = {anchor for piece in self._finder.candidates(text) for anchor in self._by_piece[piece]}
         return tuple(sorted(anchors.union(self._always), key=self._order.__getitem__))
 
     def _prepare(self) -> None:
-        pieces = {anchor: max(_DIGITS.split(anchor), key=len) for anchor in self._keys}
-        self._always = [anchor for anchor, piece in pieces.items() if not piece]
-        chosen = windows({piece for piece in pieces.values() if piece})
-        trie = Trie(chosen.values())
-        self._by_window = {word: [] for word in trie.words}
-        for anchor, piece in pieces.items():
-            if piece:
-                window = chosen[piece]
-                self._by_window[next(window[:size] for size in range(1, len(window) + 1)
-                                     if window[:size] in self._by_window)].append(anchor)
+        self._by_piece = {}
+        for anchor in self._keys:
+            self._by_piece.setdefault(max(_DIGITS.split(anchor), key=len), []).append(anchor)
+        self._always = self._by_piece.pop("", [])
         self._remembered = {}
-        self._scan = re.compile(trie.every())
+        self._finder = Finder(self._by_piece)
 
 
 def _shape(text: str) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import chain
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.prospects import Prospects
-from vllm_doctor.rules import Pattern, RuleBase
+from vllm_doctor.rules import RuleBase
 from vllm_doctor.samples import JSON, JSON_END, STAMP, Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
@@ -214,22 +215,15 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
 @lru_cache(maxsize=2)
 def prospects(base: RuleBase) -> Prospects:
     """What tells which of the lines with a literal may match."""
-    return Prospects(_patterns(base, serving=False), _STRUCTURE)
+    markers = (marker.pattern for marker in base.markers)
+    return Prospects(chain(markers, base.facts, (wording.pattern for wording in base.wordings)), _STRUCTURE)
 
 
 def words(base: RuleBase, *, serving: bool) -> list[str]:
     """Literals of which every line worth reading holds one."""
-    return [*_STRUCTURE, *(pattern.anchor for pattern in _patterns(base, serving=serving))]
-
-
-def _patterns(base: RuleBase, *, serving: bool) -> Iterator[Pattern]:
-    """The patterns that lines are read for."""
-    for marker in base.markers:
-        if marker.status or marker.phase != "runtime" or not serving:
-            yield marker.pattern
-    yield from base.facts
-    for _, _, pattern in base.wordings:
-        yield pattern
+    markers = (marker.pattern.anchor for marker in base.markers
+               if marker.status or marker.phase != "runtime" or not serving)
+    return [*_STRUCTURE, *markers, *base.anchors[len(base.markers):]]
 
 
 def _healthy(base: RuleBase) -> str:

@@ -7,7 +7,7 @@ literal a short piece is searched, its window, that begins with a character rare
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from vllm_doctor.typed import Any
@@ -48,6 +48,24 @@ def _starts(literal: str) -> dict[str, str]:
     """The possible windows of a literal by their first character."""
     last = max(len(literal) - _LEAST, 0)
     return {literal[at]: literal[at:at + _MOST] for at in range(last, -1, -1)}
+
+
+class Finder:
+    """Finds which of many literals may stand in a text, all at once."""
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        chosen = windows(literals)
+        trie = Trie(chosen.values())
+        self._by_word: dict[str, list[str]] = {word: [] for word in trie.words}
+        for literal, window in chosen.items():
+            starts = (window[:size] for size in range(1, len(window) + 1))
+            self._by_word[next(start for start in starts if start in self._by_word)].append(literal)
+        self._scan = re.compile(trie.every())
+
+    def candidates(self, text: str) -> Iterator[str]:
+        """The literals of which a window stands in the text, those of each place where one does."""
+        for found in self._scan.finditer(text):
+            yield from self._by_word[found[0] + found[found.lastindex or 0]]
 
 
 class _Words:
