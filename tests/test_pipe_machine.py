@@ -107,7 +107,7 @@ class Pipe(RuleBasedStateMachine):
     def ctrl_c(self) -> None:
         self._signal(signal.SIGINT)
 
-    @precondition(lambda self: not self.terminated and not self.killed)
+    @precondition(lambda self: not self.terminated and not self.killed and not self.reader_gone)  # as for Ctrl-C
     @rule()
     def terminated_from_outside(self) -> None:
         self.reading.set()
