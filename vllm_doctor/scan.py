@@ -1,7 +1,8 @@
 """Which lines of a block of bytes are worth reading: those with one of many literals that are not known as healthy.
 
 A busy server's lines repeat but for their numbers. So what is found out about a line is kept for its shape, in which
-each digit is a zero; few lines of a block have a shape that is new.
+each digit is a zero; few lines of a block have a shape that is new. Where most lines are healthy an expression passes
+them by; elsewhere all lines of a piece are looked up at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import accumulate, compress, count, repeat
 
 from vllm_doctor.characters import NOISE, is_binary, is_noise
 from vllm_doctor.patterns import lazy, portable
@@ -27,7 +29,10 @@ _PATIENCE = 500  # shapes of which it is not asked whether they may tell: to pre
 _LONG = 512  # bytes of a line whose shape is remembered
 _MOST = 1 << 14  # shapes remembered
 _SAMPLE = 4096  # bytes by which noise is suspected
-_PART = 1 << 15  # bytes of it that are told from text at once
+_SPARSE = 256  # bytes for each line that is not healthy: with fewer, lines are looked up in the next pieces
+_DENSE = 160  # bytes for each literal: with fewer, it costs less to look up lines than to hear of each
+_AGAIN = 32  # such pieces, behind which healthy lines are passed by again
+_LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up at once: the next ones may be read otherwise
 
 
 class Shape(NamedTuple):
@@ -44,6 +49,8 @@ class Shape(NamedTuple):
     opens: bool = False
 
 
+_NEW = Shape(b"", tells=False)  # of lines that are not known
+_HEALTHY = Shape(b"", tells=True, certain=False)  # of healthy lines that other numbers may make tell
 Row = tuple[int, int, bytes, Shape | None]
 """A line of a block: how many stand before it, where it begins, its bytes. The last row is the block's end."""
 
@@ -67,6 +74,8 @@ class Scanner:
         self._may_tell = may_tell
         self._patience = _PATIENCE
         self._known: dict[bytes, Shape] = {}
+        self._unhealthy_pieces = 0  # to come, as far as can be told
+        self._worth: dict[bytes, Shape | None] = {}  # by lines with zeros, without their ends; None: says nothing
 
     @cached_property
     def _telling(self) -> re.Pattern[bytes]:
@@ -90,69 +99,95 @@ class Scanner:
 
         A line end stands before `at` and before `end`.
         """
-        return self._walk(block, at, index, end, every=True)
-
-    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """Those of the lines that are worth reading."""
-        if self._skips:
-            return self._walk(block, at, index, end, every=False)
-        return self._hits(block, at, index, end, self._search(block, at, end))
-
-    def tells(self, shape: Shape, line: bytes) -> bool:
-        """Whether a line is worth reading that is not known as healthy."""
-        return shape.tells and (shape.certain or self._telling_numbers.search(line) is not None)
-
-    def _walk(self, block: bytes, at: int, index: int, end: int, *, every: bool) -> Iterator[Row]:
-        known = self._known.get
         for match in self._next.finditer(block, at, end):
             line = match[1]
             if line is None:
                 break
-            zeros = line.translate(_ZEROS)
-            shape = known(zeros) or self._shape(zeros)
-            if every or (shape.tells and (shape.certain or self.tells(shape, line))):
-                begin = match.start(1)
-                index += block.count(b"\n", at, begin)
-                yield index, begin, line, shape
-                at, index = begin + len(line), index + 1
+            begin = match.start(1)
+            index += block.count(b"\n", at, begin)
+            yield index, begin, line, self.shape(line)
+            at, index = begin + len(line), index + 1
         yield index + block.count(b"\n", at, end), end, b"", None
 
-    def _search(self, block: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where lines with a literal begin and end. Lines of noise are told from text sooner than searched."""
-        search = self._telling.search
+    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """Those of the lines that are worth reading."""
+        size = _LEAST
         while at < end:
-            stop, texts = end, iter([(at, end)])
+            stop = block.index(b"\n", min(at + size, end - 1)) + 1
             if is_binary(block[at:at + _SAMPLE]):
-                stop = block.index(b"\n", min(at + _PART, end - 1)) + 1
-                texts = _texts(block, at, stop)
-            for begin, until in texts:
-                at = begin
-                while found := search(block, at, until):
-                    place = found.start()
-                    at = block.index(b"\n", place) + 1
-                    yield block.rfind(b"\n", 0, place) + 1, at
-            at = stop
+                yield from self._searched(block, at, index, stop)
+            elif self._skips and not self._unhealthy_pieces:
+                yield from self._walked(block, at, index, stop)
+            else:
+                self._unhealthy_pieces -= self._skips
+                yield from self._looked_up(block, at, index, stop)
+            index += block.count(b"\n", at, stop)
+            at, size = stop, min(2 * size, _PART)
+        yield index, end, b"", None
 
-    def _hits(self, block: bytes, at: int, index: int, end: int, lines: Iterable[tuple[int, int]]) -> Iterator[Row]:
-        """Those of the lines with a literal that are worth reading."""
-        for begin, stop in lines:
+    def _searched(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines worth reading of a piece of noise: of its lines of text no two are of one shape."""
+        search = self._telling.search
+        for lines, begin, stop in _texts(block, at, end):
+            if search(block, begin, stop):
+                line = block[begin:stop]
+                shape = self._worth_of(line, line[:-1].translate(_ZEROS))
+                if shape:
+                    yield index + lines, begin, line, shape
+
+    def _walked(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines worth reading of a piece, of which most are healthy: these are passed by."""
+        room = (end - at) // _SPARSE
+        for row in self.unhealthy(block, at, index, end):
+            room -= 1
+            if row[3] and self.tells(row[3], row[2]):
+                yield row
+        if room < 0:
+            self._unhealthy_pieces = _AGAIN
+
+    def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines worth reading of a piece, of which few are healthy: all are looked up at once."""
+        lines = block[at:end - 1].translate(_ZEROS).split(b"\n")
+        found = list(map(self._worth.get, lines, repeat(_NEW)))
+        if not any(found):
+            return
+        ends = list(accumulate(map(len, lines)))
+        for place in compress(count(), found):
+            zeros, shape = lines[place], found[place]
+            stop = at + ends[place] + place + 1
+            begin = stop - len(zeros) - 1
             line = block[begin:stop]
-            shape = self._shape_of_hit(line)
-            if shape is not None:
-                index += block.count(b"\n", at, begin)
-                yield index, begin, line, shape
-                at, index = stop, index + 1
-        yield index + block.count(b"\n", at, end), end, b"", None
+            if (shape := self._worth_as(shape, line, zeros)) is not None:
+                yield index + place, begin, line, shape
 
-    def _shape_of_hit(self, line: bytes) -> Shape | None:
-        """The shape of a line that holds a literal; None for one that is healthy or no text."""
-        zeros = line.translate(_ZEROS)
-        shape = self._known.get(zeros)
-        if shape is None:
-            if self._healthy.fullmatch(line, 0, len(line) - 1) if self._skips else is_binary(line):
-                return None
-            shape = self._shape(zeros)
-        return shape if shape.tells else None
+    def _worth_as(self, known: Shape | None, line: bytes, zeros: bytes) -> Shape | None:
+        """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
+        if known is _NEW:
+            return self._worth_of(line, zeros)
+        if known is None or not self.tells(known, line):
+            return None
+        return self._worth_of(line, zeros) if known is _HEALTHY else known
+
+    def _worth_of(self, line: bytes, zeros: bytes) -> Shape | None:
+        """The shape of a line that is not known, None for one not worth reading."""
+        if self._skips and self._healthy.fullmatch(line, 0, len(line) - 1):
+            if len(line) <= _LONG and not _ID.search(zeros) and not self._telling_words.search(zeros):
+                self._remember(zeros, _HEALTHY if self._telling_zeros.search(zeros) else None)
+            return None
+        shape = self._shape(zeros + b"\n")
+        worth = shape if shape.tells else None
+        if len(line) == len(shape.text) <= _LONG:  # without an id
+            self._remember(zeros, worth)
+        return worth if worth and self.tells(worth, line) else None
+
+    def _remember(self, zeros: bytes, worth: Shape | None) -> None:
+        if len(self._worth) >= _MOST:
+            self._worth.clear()
+        self._worth[zeros] = worth
+
+    def tells(self, shape: Shape, line: bytes) -> bool:
+        """Whether a line is worth reading that is not known as healthy."""
+        return shape.tells and (shape.certain or self._telling_numbers.search(line) is not None)
 
     def shape(self, line: bytes) -> Shape:
         """The shape of a line with its end."""
@@ -167,8 +202,9 @@ class Scanner:
             tells = (certain or self._telling_zeros.search(text) is not None) and not is_binary(text)
             if tells and self._patience:
                 self._patience -= 1
-                if not self._patience:
-                    self._known.clear()  # the earlier ones are asked when they come again
+                if not self._patience:  # the earlier ones are asked when they come again
+                    self._known.clear()
+                    self._worth.clear()
             if tells and not self._patience:
                 tells = self._may_tell(text)
             shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
@@ -193,15 +229,35 @@ class FastScanner(Scanner):
                                literal=True)
         self._scanned = b""
         self._found: list[int] = []  # where literals end in that block
+        self._dense_blocks = 0  # to come, as far as can be told
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
-        if block is not self._scanned:  # all at once: a scan that stops at each literal would read the rest again
-            self._scanned, self._found = block, []
-            note = self._found.append
-            self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
-                                match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
-        return self._hits(block, at, index, end, self._lines(block, at))
+        if block is not self._scanned:
+            self._scan(block, end)
+        if self._dense_blocks:
+            yield from super().telling(block, at, index, end)
+            return
+        for begin, stop in self._lines(block, at):
+            line, zeros = block[begin:stop], block[begin:stop - 1].translate(_ZEROS)
+            shape = self._worth_as(self._worth.get(zeros, _NEW), line, zeros)
+            if shape:
+                index += block.count(b"\n", at, begin)
+                yield index, begin, line, shape
+                at, index = stop, index + 1
+        yield index + block.count(b"\n", at, end), end, b"", None
+
+    def _scan(self, block: bytes, end: int) -> None:
+        """Find the literals of a block at once: a scan that stops at each would read the rest again."""
+        self._scanned, self._found = block, []
+        self._dense_blocks = max(0, self._dense_blocks - 1)
+        if self._dense_blocks:
+            return
+        note = self._found.append
+        self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
+                            match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
+        if len(self._found) * _DENSE > end:
+            self._dense_blocks = _AGAIN
 
     def _lines(self, block: bytes, at: int) -> Iterator[tuple[int, int]]:
         """Where the lines begin and end in which literals were found."""
@@ -227,12 +283,12 @@ def forms(literals: Iterable[str]) -> set[str]:
     return found
 
 
-def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the lines begin and end that are not binary, all told at once."""
+def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The lines that are not binary: how many stand before, where each begins and ends. All are told at once."""
     part = block[at:end - 1]
     sizes, kept = (map(len, lines.split(b"\n")) for lines in (part, part.translate(None, NOISE)))
-    for size, left in zip(sizes, kept, strict=True):
+    for index, (size, left) in enumerate(zip(sizes, kept, strict=True)):
         stop = at + size + 1
         if not is_noise(size, left):
-            yield at, stop
+            yield index, at, stop
         at = stop
