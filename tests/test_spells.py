@@ -101,7 +101,7 @@ def test_a_year_of_spells_takes_no_memory() -> None:
     for number in range(30_000):
         keeper.add(0, number % 10 < 5, Moment(number, "11-20 14:00:00"), 5)
     assert keeper.spells.number == 3000
-    assert keeper._engines == {}
+    assert keeper.engines == {}
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2)), max_size=80))

@@ -102,10 +102,12 @@ class Load:
 
     def _spell(self, index: int, running: int, waiting: int, usage: float, at: Moment) -> None:
         kind = "" if not waiting else "saturation" if usage >= SATURATED_PERCENT else "queue" if running else "stall"
+        self._in_spell = False
         for name, keeper in self._spells.items():
-            if name == kind or keeper.open:
+            if name == kind or keeper.engines:
                 keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
-        self._in_spell = any(keeper.open for keeper in self._spells.values())
+                if keeper.engines:
+                    self._in_spell = True
 
     @property
     def lasts(self) -> tuple[str, Spell] | None:

@@ -6,6 +6,8 @@ the totals of all. Times are the log's own; it prints no year and, in some set-u
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from vllm_doctor.patterns import lazy
 from vllm_doctor.typed import NamedTuple
 
@@ -13,6 +15,7 @@ LASTING = 3
 """Statistics lines of one engine from which on it is no short peak, and without which it is over."""
 _GAP = 600.0  # seconds without such a line that end a spell: an idle server prints no statistics
 _STAMP = lazy(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # each month, in a leap year: 02-29 is a day
 _STAMP_REACH = 160  # characters of a line in which vLLM's prefix stands
 
 
@@ -30,14 +33,21 @@ class Moment(NamedTuple):
 
     def seconds_until(self, later: Moment) -> float | None:
         """The seconds from here to a later line, which may be in the next year; None where a time is not known."""
-        from datetime import datetime  # noqa: PLC0415 - most logs have no spells
-
-        try:  # a leap year, so that 02-29 is a day
-            begin, end = (datetime.fromisoformat(f"2000-{at.stamp}") for at in (self, later))
-        except ValueError:
+        begin, end = _instant(self.stamp), _instant(later.stamp)
+        if begin is None or end is None:
             return None
-        seconds = (end - begin).total_seconds()
+        seconds = end - begin
         return seconds if seconds > -180 * 86400 else seconds + 366 * 86400
+
+
+@lru_cache(maxsize=4)
+def _instant(stamp: str) -> int | None:
+    """The seconds from the beginning of the year to `11-20 14:02:31`; None where that is no time."""
+    try:
+        days = _DAYS_BEFORE[int(stamp[:2]) - 1] + int(stamp[3:5])
+        return days * 86400 + int(stamp[6:8]) * 3600 + int(stamp[9:11]) * 60 + int(stamp[12:])
+    except (ValueError, IndexError):
+        return None
 
 
 class Spell(NamedTuple):
@@ -89,41 +99,44 @@ class SpellKeeper:
 
     def __init__(self) -> None:
         self._over = Spells()
-        self._now: Spell | None = None
-        self._engines: dict[int, tuple[int, int]] = {}  # engine -> lines in this spell, lines without since
-
-    @property
-    def open(self) -> bool:
-        """Whether any engine is in a spell, be it ever so short."""
-        return bool(self._engines)
+        self.engines: dict[int, tuple[int, int]] = {}
+        """Those in a spell, be it ever so short: of each its lines in it, and the lines without since."""
+        self._first = self._last = Moment()  # of the spell that goes on
+        self._lines = self._waiting = 0
 
     def add(self, engine: int, holds: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
         """Note one line of an engine.
 
         A spell ends for an engine when it idles or prints LASTING lines without, and is over when it ended for all.
         """
-        if holds and self._now and (self._now.last.seconds_until(at) or 0.0) > _GAP:
+        if holds and self._lines and (self._last.seconds_until(at) or 0.0) > _GAP:
             self._end()
-        lines, without = self._engines.get(engine, (0, 0))
+        lines, without = self.engines.get(engine, (0, 0))
         if holds:
-            self._engines[engine] = (lines + 1, 0)
-            now = self._now or Spell(at, at, 0, 0)
-            self._now = now._replace(last=at, lines=max(now.lines, lines + 1), waiting=max(now.waiting, waiting))
+            lines += 1
+            self.engines[engine] = lines, 0
+            if not self._lines:
+                self._first = at
+            self._last = at
+            self._lines, self._waiting = max(self._lines, lines), max(self._waiting, waiting)
         elif lines and without + 1 < LASTING and not idle:
-            self._engines[engine] = (lines, without + 1)
+            self.engines[engine] = lines, without + 1
         elif lines:
-            del self._engines[engine]
-            if not self._engines:
+            del self.engines[engine]
+            if not self.engines:
                 self._end()
 
     def _end(self) -> None:
-        self._over, self._now = self.spells, None
-        self._engines.clear()
+        self._over = self.spells
+        self._lines = self._waiting = 0
+        self.engines.clear()
 
     @property
     def lasts(self) -> Spell | None:
         """The spell that goes on, once it is no short peak."""
-        return self._now if self._now and self._now.lines >= LASTING else None
+        if self._lines < LASTING:
+            return None
+        return Spell(self._first, self._last, self._lines, self._waiting)
 
     @property
     def spells(self) -> Spells:
