@@ -108,6 +108,19 @@ def _kubectl(line: str) -> str:
     return f"2025-11-20T11:42:48.123456789Z {line}"
 
 
+def _compose(line: str) -> str:
+    return f"vllm-1  | {line}"
+
+
+def _journald(line: str) -> str:
+    return f"Nov 20 11:42:48 gpu1 vllm[8684]: {line}"
+
+
+def _coloured(line: str) -> str:
+    """The process as vLLM 0.10.2 to 0.12 writes it, to files too."""
+    return re.sub(r"^\(\w+ pid=\d+\)", "\x1b[1;36m\\g<0>\x1b[0;0m", line)
+
+
 def _wrapped(lines: Iterable[str], wrap: Wrap) -> bytes:
     return "".join(wrap(line) + "\n" for line in lines).encode()
 
@@ -144,6 +157,31 @@ def tracebacks(size: int) -> Iterator[bytes]:
         size -= len(piece)
 
 
+def restarts(size: int) -> Iterator[bytes]:
+    """A server that is started again and again, and serves a little each time; the last start fails."""
+    start = _START.read_text(encoding="utf-8")
+    for _ in range(-(-size // len(start))):
+        yield start.encode()
+    yield f"{start.partition('Application startup complete.')[0]}Application startup complete.\n{_END}".encode()
+
+
+def fillers(size: int) -> Iterator[bytes]:
+    """A log most of whose lines no rule knows, neither as healthy nor otherwise."""
+    start = _START.read_text(encoding="utf-8").partition("Application startup complete.")[0]
+    yield f"{start}Application startup complete.\n".encode()
+    chance = random.Random(8103)  # noqa: S311 - the same log each time
+    answered = [line for line in _lines(MB, access=True) if line.endswith("200 OK")]
+    number = 0
+    while size > 0:
+        number += 1
+        piece = f"{chance.choice(answered)}\n" + "".join(
+            f"(APIServer pid=8684) INFO 11-20 {number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02} [middleware.py:{line}] "
+            f"step {number} of tenant {chance.randrange(90)} took {chance.random() * 90:.2f} ms\n" for line in range(31, 40))
+        yield piece.encode()
+        size -= len(piece)
+    yield _END.encode()
+
+
 def one_line(size: int) -> Iterator[bytes]:
     """A line without an end."""
     words = b"a quick brown fox jumps over the lazy dog 123456789 " * (MB // 50)
@@ -174,8 +212,13 @@ _MAKERS: dict[str, Callable[[int], Iterator[bytes]]] = {
     "plain": log,
     "docker": lambda size: log(size, wrap=_docker),
     "kubectl": lambda size: log(size, wrap=_kubectl),
+    "compose": lambda size: log(size, wrap=_compose),
+    "journald": lambda size: log(size, wrap=_journald),
+    "coloured": lambda size: log(size, wrap=_coloured),
     "no-access": lambda size: log(size, access=False),
     "tracebacks": tracebacks,
+    "restarts": restarts,
+    "fillers": fillers,
     "one-line": one_line,
     "noise": noise,
     "near-misses": near_misses,

@@ -15,6 +15,10 @@ MEMORY = 60.0  # MB
 _CLOCKS = {"wall": "by the clock", "cpu": "CPU time of all cores"}
 _RATIOS = {"re": ("default install", 2.5), "hyperscan": ("[fast]", 1.1)}
 
+_SHAPES = {"docker": "docker's JSON lines", "kubectl": "kubectl's timestamps", "compose": "compose's names", "journald": "journald's lines",
+           "coloured": "coloured processes", "no-access": "no access lines", "tracebacks": "a traceback for every 50 answers",
+           "fillers": "nine in ten lines unknown", "restarts": "a restart every 23 KB"}
+
 
 def _engines(kit: Kit) -> list[str]:
     found = subprocess.run([kit.python, "-c", "import hyperscan"], capture_output=True, check=False)
@@ -29,8 +33,7 @@ def scan(kit: Kit) -> Iterator[Figure]:
 
 def shapes(kit: Kit) -> Iterator[Figure]:
     """The same for logs of other shapes; without a target."""
-    for kind, words in (("docker", "docker's JSON lines"), ("kubectl", "kubectl's timestamps"), ("no-access", "no access lines"),
-                        ("tracebacks", "a traceback for every 50 answers")):
+    for kind, words in _SHAPES.items():
         size = kit.scaled(100 * MB)
         yield from _against_rg(kit, kit.log(kind, size), f"diagnose of {in_words(size)}, {words}", {})
 

@@ -16,12 +16,14 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 PROGRAM = Path(sys.executable).parent / "vllm-doctor"
 ENGINES = ("default install", "[fast]")
 CLOCKS = ("by the clock", "CPU time of all cores")
+SHAPES = ("docker's JSON lines", "kubectl's timestamps", "compose's names", "journald's lines", "coloured processes", "no access lines",
+          "a traceback for every 50 answers", "nine in ten lines unknown", "a restart every 23 KB")
 NAMES = (
     *(f"diagnose of 2 MB, {engine}, against rg, {clock}" for engine in ENGINES for clock in CLOCKS),
     "memory for 0.02 MB", "memory for 0.2 MB", "memory for 2 MB", "memory for 8 MB",
     "time grows linearly: per MB, the longest against the second",
     "one line of 0.4 MB", "0.4 MB of random bytes", "near misses: 0.2 MB of lines with an anchor and no match",
-    *(f"diagnose of 0.2 MB, {shape}, {engine}, against rg, {clock}" for shape in ("docker's JSON lines", "kubectl's timestamps", "no access lines", "a traceback for every 50 answers")
+    *(f"diagnose of 0.2 MB, {shape}, {engine}, against rg, {clock}" for shape in SHAPES
       for engine in ENGINES for clock in CLOCKS),
     'diagnose of a 25 KB log against python -c "import click"',
     "pipe throughput against tee /dev/null, analyser on",
@@ -78,7 +80,7 @@ def test_an_unknown_figure_is_refused() -> None:
     assert "no figures are called speed" in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["plain", "docker", "kubectl", "no-access"])
+@pytest.mark.parametrize("kind", ["plain", "docker", "kubectl", "compose", "journald", "coloured", "no-access", "fillers", "restarts"])
 def test_a_generated_log_is_one_of_vllm(kind: str) -> None:
     log = generated(kind, 300_000)
     assert log == generated(kind, 300_000)

@@ -15,8 +15,8 @@ from vllm_doctor.case import Case
 from vllm_doctor.command import Command, CommandFinder
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.errors import InputError
+from vllm_doctor.events import START_WORDS, Event, EventReader, is_record
 from vllm_doctor.events import WORDS as EVENT_WORDS
-from vllm_doctor.events import Event, EventReader, is_record
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vllm_doctor.ahead import Ahead
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
-_KEEP_RUNS = 16
+KEEP_RUNS = 16
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_EP\d+)? pid")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
@@ -68,10 +68,11 @@ class Diagnosis:
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
-        self.runs: deque[Run] = deque([self._new_run(1)], maxlen=_KEEP_RUNS)
+        self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self.run_count = 1
         self._finished = False
+        self._past = False
         self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
@@ -81,8 +82,15 @@ class Diagnosis:
         """The reader of the bytes: what it recognised (encoding, wrappers) and counted."""
         return self._lines
 
-    def feed(self, data: bytes) -> None:
-        """Read some more bytes."""
+    @property
+    def starts(self) -> int:
+        """How many starts of the server were seen so far."""
+        return self._events.run
+
+    def feed(self, data: bytes, *, past: bool = False) -> None:
+        """Read some more bytes. `past`: the starts in them are among those of which no more is asked than that."""
+        if past != self._past:
+            self._past, self._quiet = past, None
         for piece in self._skimmer.pieces(data):
             self._read(piece)
 
@@ -120,6 +128,8 @@ class Diagnosis:
             return self._quiet
         if not self._lines.at_rest:
             return None
+        if self._past:
+            return mode_of(self.base, (), serving=False, past=True)
         serves = self.runs[-1].serves
         resting = self._finder.at_rest and not self._run_begins
         awaiting = self._events.open_processes(self._next_number()) if resting else None
@@ -146,11 +156,22 @@ class Diagnosis:
 
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Read a line in short, where it is one of many of its kind."""
+        if self._past:
+            return self._pass_start(data, number)
         run = self.runs[-1]
         if shape.layout is not None:
             run.told += 1
             return run.samples.take(data, number, shape.layout)
         return run.repeats.take(data, number, shape.text, serves=run.phase == "runtime")
+
+    def _pass_start(self, data: bytes, number: int) -> bool:
+        """Note what a line says of where starts begin and end; False for one that is wrapped."""
+        if not any_of(START_WORDS).search(data.decode("latin-1")):
+            return True
+        texts = self._lines.plain_lines(data)
+        for text in texts or ():
+            self._events.pass_start(Line(number, text))
+        return texts is not None
 
     def _read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
         """Read a traceback in short, where the same calls ended before in an exception of this kind."""

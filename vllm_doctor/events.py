@@ -159,16 +159,38 @@ class EventReader:
         stream = self._stream(key)
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
-        run = self._runs.see(event.text, event.process, event.level)
+        run = self._see(event)
         event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
         self._note(key, stream, line.number)
         return event
+
+    def _see(self, event: Event) -> int:
+        """The number of the run an event belongs to. The ranks of a new one are told anew: its processes are others."""
+        before, run = self._runs.run, self._runs.see(event.text, event.process, event.level)
+        if run != before:
+            self._ranks.clear()
+            self._processes.clear()
+        return run
 
     def _note(self, key: str, stream: _Stream, number: int) -> None:
         if stream.inside or stream.detail:
             self._open[key] = stream.last = number
         elif self._open:
             self._open.pop(key, None)
+
+    def pass_start(self, line: Line) -> None:
+        """Note what a line says of where starts of the server begin and end, and nothing else."""
+        process, event, _ = self._split(line)
+        self._see(event)
+        if event.level or process:
+            return
+        stream = self._stream("\0")
+        if TRACEBACK in event.text:
+            stream.open("")
+            stream.last = line.number
+        elif stream.inside and _EXCEPTION.match(event.text):
+            stream.inside = False
+            self._runs.crash()
 
     def alone(self, line: Line) -> Event:
         """What a line says that stands by itself and holds none of WORDS."""
@@ -369,7 +391,8 @@ def _record(text: str) -> tuple[str, str, str]:
     return "", text, ""
 
 
-_PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
+_PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)",
+               cues=("vllm serve ", "-m vllm.entrypoints"))
 _ENDED = (
     "Engine core initialization failed", "Engine process failed to start", "EngineCore failed to start",
     "vllm: error: ", "vllm serve: error: ", "api_server.py: error: ", "Finished server process",
@@ -377,12 +400,17 @@ _ENDED = (
     "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
 # Of each expression here a literal: a line without any says nothing about a start or its end.
-_RUN_WORDS = (
+_STAGE_WORDS = (
     "vllm serve ", "-m vllm.entrypoints", "usage: vllm", "usage: api", "usage: __main__", "vLLM API server version",
-    "version ", "args: ", "LLM engine", "Engine core initialization failed", "failed to start", "error: ",
+    "version ", "args: ", "LLM engine",
+)  # fmt: skip
+_RUN_WORDS = (
+    *_STAGE_WORDS, "Engine core initialization failed", "failed to start", "error: ",
     "Finished server process", "Application shutdown complete", "EngineDeadError", "Engine loop is dead",
     "Killed process", "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
+START_WORDS = (TRACEBACK, "Error:", "Exception:", *_RUN_WORDS)
+"""Literals without which a line neither begins nor ends a start, nor the traceback that ends one."""
 WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *_RUN_WORDS)
 """Literals without which a line opens no traceback and neither begins nor ends a start."""
 
@@ -448,4 +476,6 @@ class RunCounter:
         return self._ended or self._crashed or any(self._ORDER.index(seen) >= at for seen in self._seen)
 
     def _stage(self, message: str) -> str:
+        if not any_of(_STAGE_WORDS).search(message):
+            return ""
         return next((name for name, pattern in self._STAGES if pattern.search(message)), "")

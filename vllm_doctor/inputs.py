@@ -44,12 +44,14 @@ def chunks(source: Any, size: int, name: str = "standard input") -> Iterator[byt
     yield from source
 
 
+def is_plain(file: IO[bytes]) -> TypeGuard[io.BufferedReader]:
+    """Whether a file's bytes are the log's, so that any part of it can be read at once."""
+    return isinstance(file, io.BufferedReader) and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+
+
 def is_large(file: IO[bytes]) -> TypeGuard[io.BufferedReader]:
-    """Whether a file is read as it is, and so long that a part of it can be read while another one is."""
-    if not isinstance(file, io.BufferedReader):
-        return False
-    status = os.fstat(file.fileno())
-    return stat.S_ISREG(status.st_mode) and status.st_size >= LARGE
+    """Whether a plain file is so long that a part of it can be read while another one is."""
+    return is_plain(file) and os.fstat(file.fileno()).st_size >= LARGE
 
 
 def open_log(path: str) -> IO[bytes]:

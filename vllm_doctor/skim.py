@@ -13,13 +13,14 @@ from functools import lru_cache
 from itertools import chain
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
+from vllm_doctor.events import START_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.prospects import Prospects
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.samples import JSON, JSON_END, STAMP, Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
-from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
+from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 if TYPE_CHECKING:
@@ -190,9 +191,12 @@ def _reach(mode: Mode, block: bytes, at: int, end: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def mode_of(base: RuleBase, open_processes: tuple[str, ...] | None, *, serving: bool) -> Mode:
-    """How lines are read while `open_processes` print something that goes on; None: any line may go on."""
-    made = scanner(base, serving=serving)
+def mode_of(base: RuleBase, open_processes: tuple[str, ...] | None, *, serving: bool, past: bool = False) -> Mode:
+    """How lines are read while `open_processes` print something that goes on; None: any line may go on.
+
+    `past`: only where starts of the server begin and end is asked.
+    """
+    made = start_scanner() if past else scanner(base, serving=serving)
     if open_processes is None:
         return Mode(made, awaited=True)
     starts = tuple(f"({process}) ".encode() for process in open_processes if process)
@@ -203,13 +207,22 @@ def mode_of(base: RuleBase, open_processes: tuple[str, ...] | None, *, serving: 
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
-    given = words(base, serving=serving), healthy, layout, prospects(base).may_tell
+    return _made(words(base, serving=serving), healthy, layout, prospects(base).may_tell)
+
+
+def _made(*given: Any) -> Scanner:
     if os.environ.get(ENGINE) != "re":
         try:
             return FastScanner(*given)
         except ImportError:  # the extra is not installed
             pass
     return Scanner(*given)
+
+
+@lru_cache(maxsize=1)
+def start_scanner() -> Scanner:
+    """What finds the lines that tell where starts begin and end."""
+    return _made(START_WORDS)
 
 
 @lru_cache(maxsize=2)

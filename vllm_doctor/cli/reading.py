@@ -11,13 +11,14 @@ from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.problem import tell
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, exit_status, gather
-from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.diagnosis import KEEP_RUNS, Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.inputs import chunks, is_large, open_log
+from vllm_doctor.inputs import chunks, is_large, is_plain, open_log
 from vllm_doctor.late import module
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
+from vllm_doctor.past import Past
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
 from vllm_doctor.report.model import Report
 from vllm_doctor.typed import IO, TYPE_CHECKING, Any
@@ -96,10 +97,15 @@ def _fed(log: str, options: Options) -> Diagnosis:
         return _fed_from(file, log, options)
 
 
-def _fed_from(file: IO[bytes], log: str, options: Options) -> Diagnosis:
+def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = False) -> Diagnosis:
+    """The diagnosis; `whole`: every start in the log is read as if the report were about it."""
     diagnosis = Diagnosis(options, log, ahead=_ahead(file) if is_large(file) else None)
+    past = None if whole or options.run is not None or not is_plain(file) else Past(file, KEEP_RUNS)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
-        diagnosis.feed(chunk)
+        diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.starts))
+    if past and not past.was_right(diagnosis.starts):
+        file.seek(0)
+        return _fed_from(file, log, options, whole=True)
     return diagnosis
 
 
