@@ -72,7 +72,36 @@ def kubectl(line: bytes) -> bytes:
     return b"2025-11-20T11:42:48.123456789Z " + line
 
 
-@pytest.mark.parametrize("wrap", [docker, kubectl])
+def compose(line: bytes) -> bytes:
+    return b"vllm-openai-1  | " + line
+
+
+def compose_with_times(line: bytes) -> bytes:
+    return b"vllm-openai-1  | 2025-11-20T11:42:48.123456789Z " + line
+
+
+def journald(line: bytes) -> bytes:
+    return b"Nov 20 11:42:48 gpu-node1 vllm-serve[8684]: " + line
+
+
+def journald_iso(line: bytes) -> bytes:
+    return b"2025-11-20T11:42:48+0100 gpu-node1 vllm-serve[8684]: " + line
+
+
+def coloured(line: bytes) -> bytes:
+    return re.sub(rb"^\((\w+ pid=\d+)\)", b"\x1b[1;36m(\\1)\x1b[0;0m", line)
+
+
+def windows(line: bytes) -> bytes:
+    return line.removesuffix(b"\n") + b"\r\n"
+
+
+SOURCES = {compose: b"vllm-openai-1", compose_with_times: b"vllm-openai-1", journald: b"gpu-node1 vllm-serve[8684]",
+           journald_iso: b"gpu-node1 vllm-serve[8684]"}
+WRAPS = [docker, kubectl, compose, compose_with_times, journald, journald_iso, coloured, windows]
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
 @pytest.mark.parametrize("log", LOGS[::5], ids=lambda path: path.stem)
 def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], bytes], read_whole) -> None:
     lines = [line for own in log.read_bytes().splitlines(keepends=True) for line in (own, TRAFFIC[0])]
@@ -83,7 +112,7 @@ def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], b
     assert report(data, 5000) == whole
 
 
-@pytest.mark.parametrize("wrap", [docker, kubectl])
+@pytest.mark.parametrize("wrap", WRAPS)
 def test_healthy_and_statistics_lines_are_known_behind_a_wrapper(wrap: Callable[[bytes], bytes]) -> None:
     everything = mode_of(builtin(), None, serving=True)
     for sample in SAMPLES:
@@ -91,7 +120,8 @@ def test_healthy_and_statistics_lines_are_known_behind_a_wrapper(wrap: Callable[
         assert first(everything, block) == len(block)
     line = statistics(1, 1)[0]
     layout = layout_of(wrap(line))
-    assert wrap(line)[layout.line] == line.rstrip()
+    assert wrap(line)[layout.line] == (coloured(line) if wrap is coloured else line).rstrip()
+    assert wrap(line)[layout.source] == SOURCES.get(wrap, b"")
     assert re.fullmatch(rb"11-05 \d\d:\d\d:\d\d", wrap(line)[layout.stamp])
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from vllm_doctor.case import Case
+from vllm_doctor.characters import printable
 from vllm_doctor.command import Command, CommandFinder
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.errors import InputError
@@ -261,9 +262,9 @@ class Diagnosis:
     def _read_each(self, kept: Iterable[Kept]) -> None:
         """Read lines in full, in the order given."""
         run = self.runs[-1]
-        for number, raw, times, frames in kept:
-            text = raw.decode().rstrip()
-            event = self._events.alone(Line(number, text))
+        for number, raw, times, frames, source in kept:
+            text = printable(raw.decode()).rstrip()
+            event = self._events.alone(Line(number, text, source.decode()))
             self._event(run, event._replace(frames=frames, releases="") if frames else event, text, sampled=times)
 
     def _next_run(self, event: Event) -> Run:

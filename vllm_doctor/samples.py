@@ -12,15 +12,23 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from vllm_doctor.load import Load
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.series import FIRST, Kept, Series
 from vllm_doctor.typed import Any, NamedTuple
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 """The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""
-# The wrappers behind which those lines are known: a time stamp before each (kubectl, docker), docker's JSON around it.
-STAMP = r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9](?:\.[0-9]{1,9})?Z "
+# The wrappers behind which those lines are known: a time stamp before each (kubectl, docker), the name of a container
+# (compose), a host and its program (journald), docker's JSON around it; and the colour of the process.
+_TIME = r"[0-9][0-9]:[0-9][0-9]:[0-9][0-9]"
+_STAMP = rf"[0-9]{{4}}-[0-9][0-9]-[0-9][0-9]T{_TIME}(?:\.[0-9]{{1,9}})?(?:Z|[+-][0-9][0-9]:?[0-9][0-9]) "
+_DATE = rf"[A-Z][a-z][a-z] [ 0-9][0-9] {_TIME} "
+_CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
+_PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
+_SOURCE = rf"(?P<source>{_CONTAINER}|{_PROGRAM})(?: {{1,80}}+\| |: )"
+WRAPPER = rf"(?=[A-Za-z0-9])(?:{_STAMP}|{_DATE})?+(?:{_SOURCE})?+(?:{_STAMP})?+"
+COLOUR = r"\x1b\[[0-9;]{1,8}m"
 JSON = r'\{"log":"'
 JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
 # A line that counts some of these is read in full; of others the fields are read.
@@ -31,19 +39,21 @@ _NUMBER = lazy(rb"0{1,9}(?:\.0*)?")  # of a shape
 _BATCH = 64  # lines that are counted at once
 _MOST_STATES = 4096
 _MOST_NUMBERS = 4096
-_PREFIX = r"(?:\([!-~]+ pid=\d+\) )?INFO (?:\d{4}-)?(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]+:\d+\] "
+_PREFIX = (rf"(?:{COLOUR})?(?:\([!-~]+ pid=\d+\)(?:{COLOUR})? )?"
+           r"INFO (?:\d{4}-)?(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]+:\d+\] ")
 
 
 class Layout(NamedTuple):
     """Where in the statistics lines of one shape the values stand.
 
-    `line` is the server's line, without a wrapper; `rare` is what such lines rarely count, an empty place where they do
-    not. `unpack` gives the values as they stand in the line, `order` puts them in the order of _FIELDS, empty where
-    it has none.
+    `line` is the server's line, without a wrapper, `source` the name that one gives; `rare` is what such lines rarely
+    count, an empty place where they do not. `unpack` gives the values as they stand in the line, `order` puts them in
+    the order of _FIELDS, empty where it has none.
     """
 
     wording: str
     line: slice
+    source: slice
     stamp: slice
     rare: slice
     unpack: Callable[[bytes], tuple[bytes, ...]]
@@ -68,7 +78,8 @@ class Layouts:
                     return None
                 at = {name: place for place, (_, name) in enumerate(found, 1)}
                 rare = next((spans[name] for name in _RARE if name in spans), (0, 0))
-                return Layout(wording, slice(*spans["line"]), slice(*spans["stamp"]), slice(*rare),
+                source = slice(*spans.get("source", (0, 0)))
+                return Layout(wording, slice(*spans["line"]), source, slice(*spans["stamp"]), slice(*rare),
                               _unpacks([span for span, _ in found], len(shape)),
                               itemgetter(*(at.get(name, 0) for name in _FIELDS)))
         return None
@@ -113,7 +124,7 @@ _WHOLE, _USAGE, _HITS = _Values(lambda text: int(text or 0)), _Values(_usage), _
 
 def _whole(regex: str) -> bytes:
     """The expression for a whole line of a wording."""
-    return rf"(?:{STAMP}|{JSON})?(?P<line>{_PREFIX}{regex}\.?)(?:{JSON_END})?[ \r]*\n".encode()
+    return portable(rf"(?:{WRAPPER}|{JSON})?(?P<line>{_PREFIX}{regex}\.?)(?:{JSON_END})?[ \r]*\n").encode()
 
 
 class Samples:
@@ -153,9 +164,9 @@ class Samples:
                 seen = states.setdefault(state if len(states) < _MOST_STATES else (), Series())
             seen.lines += 1
             if seen.lines <= FIRST:
-                self._first.append(Kept(number, raw[layout.line], 1))
+                self._first.append(Kept(number, raw[layout.line], 1, source=raw[layout.source]))
             else:
-                seen.keep(number, raw, layout.line)
+                seen.keep(number, raw, layout.line, layout.source)
 
     def first(self) -> list[Kept]:
         """The first lines of each state; they are not given again."""

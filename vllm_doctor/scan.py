@@ -66,9 +66,10 @@ class Scanner:
                  may_tell: Callable[[bytes], bool] = lambda _: True) -> None:
         self._words = [word.encode("latin-1") for word in Trie(windows(forms(literals)).values()).words]
         self._numbered = [word for word in self._words if re.search(rb"\d", word)]
-        self._healthy = lazy(portable(healthy or "(?!)").encode("latin-1"))
+        healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
+        self._healthy = lazy(portable(healthy_line).encode("latin-1"))
         # Healthy lines, as many as there are, then another line; nothing more at the end.
-        self._next = lazy(portable(rf"(?:(?:{healthy or '(?!)'})\n)*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
+        self._next = lazy(portable(rf"(?:{healthy_line})*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
         self._skips = bool(healthy)
         self._layout = layout
         self._may_tell = may_tell
@@ -170,7 +171,7 @@ class Scanner:
 
     def _worth_of(self, line: bytes, zeros: bytes) -> Shape | None:
         """The shape of a line that is not known, None for one not worth reading."""
-        if self._skips and self._healthy.fullmatch(line, 0, len(line) - 1):
+        if self._skips and self._healthy.fullmatch(line):
             if len(line) <= _LONG and not _ID.search(zeros) and not self._telling_words.search(zeros):
                 self._remember(zeros, _HEALTHY if self._telling_zeros.search(zeros) else None)
             return None

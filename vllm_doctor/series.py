@@ -9,19 +9,20 @@ from vllm_doctor.typed import NamedTuple
 FIRST = 8
 """Lines of a kind that are read in full before any is kept back: as many as a report keeps."""
 _LAST = 8
-_WHOLE = slice(None)
+_WHOLE, _NOTHING = slice(None), slice(0)
 
 
 class Kept(NamedTuple):
     """A line still to be read in full; `times` counts it and those it stands for.
 
-    `frames`: it is a traceback's exception, and these are the calls.
+    `frames`: it is a traceback's exception, and these are the calls. `source`: where a wrapper says it comes from.
     """
 
     number: int
     raw: bytes
     times: int
     frames: str = ""
+    source: bytes = b""
 
 
 class Series:
@@ -32,16 +33,16 @@ class Series:
     def __init__(self) -> None:
         self.lines = 0
         self._held = 0  # since they were last given
-        self._last: deque[tuple[int, bytes, slice]] = deque(maxlen=_LAST)
+        self._last: deque[tuple[int, bytes, slice, slice]] = deque(maxlen=_LAST)
 
-    def keep(self, number: int, raw: bytes, part: slice = _WHOLE) -> None:
-        """Keep a part of a line back."""
+    def keep(self, number: int, raw: bytes, part: slice = _WHOLE, source: slice = _NOTHING) -> None:
+        """Keep a part of a line back; another one is its source."""
         self._held += 1
-        self._last.append((number, raw, part))
+        self._last.append((number, raw, part, source))
 
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""
-        kept = [Kept(number, raw[part], 1) for number, raw, part in self._last]
+        kept = [Kept(number, raw[part], 1, source=raw[source]) for number, raw, part, source in self._last]
         if kept:
             kept[0] = kept[0]._replace(times=1 + self._held - len(kept))
         self._held = 0

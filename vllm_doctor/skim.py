@@ -17,7 +17,7 @@ from vllm_doctor.events import START_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.prospects import Prospects
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.samples import JSON, JSON_END, STAMP, Layouts
+from vllm_doctor.samples import COLOUR, JSON, JSON_END, WRAPPER, Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
 from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
@@ -242,4 +242,5 @@ def words(base: RuleBase, *, serving: bool) -> list[str]:
 def _healthy(base: RuleBase) -> str:
     """The expression for healthy lines, also behind a wrapper."""
     inside = base.healthy.replace('"', r'\\"')
-    return rf"{base.healthy}|{STAMP}{base.healthy}|{JSON}{inside}{JSON_END}"
+    wrapper = WRAPPER.replace("?P<source>", "?:")
+    return rf"{base.healthy}|(?:{wrapper}(?:{COLOUR})?|{COLOUR}){base.healthy}|{JSON}{inside}{JSON_END}"
