@@ -12,9 +12,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 from vllm_doctor.windows import any_of
+from vllm_doctor.wrappers.known import JSON, WRAPPER
 
 if TYPE_CHECKING:
     from vllm_doctor.lines import Line
@@ -29,7 +30,9 @@ _RECORD = lazy(
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
-_RECORD_APART = lazy(rb"(?:\(\w+ pid=\d+\) )?INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])")
+_RECORD_APART = lazy(portable(
+    rf"(?:{WRAPPER}|{JSON})?(?:\((?P<process>\w+ pid=\d+)\) )?"
+    r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
@@ -136,8 +139,10 @@ class EventReader:
 
     def pass_by(self, number: int, line: bytes) -> bool:
         """Note a record (see `is_record`) but for its message; False for one that may be part of a traceback."""
-        process = line[1:line.index(b")")] if line.startswith(b"(") else b""
-        key = "\0" + process.decode()
+        record = _RECORD_APART.match(line)
+        if record is None:
+            return False
+        key = b"\0".join((record["source"] or b"", record["process"] or b"")).decode()
         stream = self._streams.get(key)
         if stream is not None:
             if stream.inside and stream.level == "INFO":

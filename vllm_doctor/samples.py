@@ -16,21 +16,10 @@ from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.series import FIRST, Kept, Series
 from vllm_doctor.typed import Any, NamedTuple
+from vllm_doctor.wrappers.known import COLOUR, JSON, JSON_END, WRAPPER
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 """The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""
-# The wrappers behind which those lines are known: a time stamp before each (kubectl, docker), the name of a container
-# (compose), a host and its program (journald), docker's JSON around it; and the colour of the process.
-_TIME = r"[0-9][0-9]:[0-9][0-9]:[0-9][0-9]"
-_STAMP = rf"[0-9]{{4}}-[0-9][0-9]-[0-9][0-9]T{_TIME}(?:\.[0-9]{{1,9}})?(?:Z|[+-][0-9][0-9]:?[0-9][0-9]) "
-_DATE = rf"[A-Z][a-z][a-z] [ 0-9][0-9] {_TIME} "
-_CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
-_PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
-_SOURCE = rf"(?P<source>{_CONTAINER}|{_PROGRAM})(?: {{1,80}}+\| |: )"
-WRAPPER = rf"(?=[A-Za-z0-9])(?:{_STAMP}|{_DATE})?+(?:{_SOURCE})?+(?:{_STAMP})?+"
-COLOUR = r"\x1b\[[0-9;]{1,8}m"
-JSON = r'\{"log":"'
-JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
 # A line that counts some of these is read in full; of others the fields are read.
 _RARE = ("preemptions", "swapped_requests")
 _FIELDS = ("engine_index", "num_engines", "running_requests", "waiting_requests", "kv_cache_usage_percent",

@@ -17,10 +17,11 @@ from vllm_doctor.events import START_WORDS
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.prospects import Prospects
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.samples import COLOUR, JSON, JSON_END, WRAPPER, Layouts
+from vllm_doctor.samples import Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
 from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
+from vllm_doctor.wrappers.known import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
 if TYPE_CHECKING:
