@@ -16,8 +16,8 @@ from vllm_doctor.characters import printable
 from vllm_doctor.command import Command, CommandFinder
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.errors import InputError
-from vllm_doctor.events import START_WORDS, Event, EventReader, is_record
 from vllm_doctor.events import WORDS as EVENT_WORDS
+from vllm_doctor.events import Event, EventReader, is_record
 from vllm_doctor.facts import FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
@@ -167,9 +167,7 @@ class Diagnosis:
 
     def _pass_start(self, data: bytes, number: int) -> bool:
         """Note what a line says of where starts begin and end; False for one that is wrapped."""
-        if not any_of(START_WORDS).search(data.decode("latin-1")):
-            return True
-        texts = self._lines.plain_lines(data)
+        texts = self._lines.plain_lines(data.replace(b"\r\n", b"\n"))
         for text in texts or ():
             self._events.pass_start(Line(number, text))
         return texts is not None

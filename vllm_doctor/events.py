@@ -396,8 +396,7 @@ def _record(text: str) -> tuple[str, str, str]:
     return "", text, ""
 
 
-_PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)",
-               cues=("vllm serve ", "-m vllm.entrypoints"))
+_PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
 _ENDED = (
     "Engine core initialization failed", "Engine process failed to start", "EngineCore failed to start",
     "vllm: error: ", "vllm serve: error: ", "api_server.py: error: ", "Finished server process",
@@ -405,12 +404,9 @@ _ENDED = (
     "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
 # Of each expression here a literal: a line without any says nothing about a start or its end.
-_STAGE_WORDS = (
-    "vllm serve ", "-m vllm.entrypoints", "usage: vllm", "usage: api", "usage: __main__", "vLLM API server version",
-    "version ", "args: ", "LLM engine",
-)  # fmt: skip
 _RUN_WORDS = (
-    *_STAGE_WORDS, "Engine core initialization failed", "failed to start", "error: ",
+    "vllm serve ", "-m vllm.entrypoints", "usage: vllm", "usage: api", "usage: __main__", "vLLM API server version",
+    "version ", "args: ", "LLM engine", "Engine core initialization failed", "failed to start", "error: ",
     "Finished server process", "Application shutdown complete", "EngineDeadError", "Engine loop is dead",
     "Killed process", "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
@@ -428,12 +424,12 @@ class RunCounter:
     `LLM(…)`), an engine that begins after the last one ended is.
     """
 
-    _STAGES = (
-        ("prompt", _PROMPT),
-        ("usage", lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b", cues=("usage: ",))),
-        ("banner", lazy(r"vLLM API server version|[█▀▄ ]{4,}version \d", cues=("version",))),
-        ("arguments", lazy(r"args: Namespace\(|non-default args: \{", cues=("args: ",))),
-        ("engine", lazy(r"Initializing an? (?:V\d )?LLM engine", cues=("LLM engine",))),
+    _STAGES = (  # of each the words that a line of it holds
+        ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
+        ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
+        ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3,} version \d")),
+        ("arguments", ("args: ",), lazy(r"args: Namespace\(|non-default args: \{")),
+        ("engine", ("LLM engine",), lazy(r"Initializing an? (?:V\d )?LLM engine")),
     )
 
     _ORDER = ("prompt", "usage", "banner", "arguments", "engine")
@@ -481,6 +477,8 @@ class RunCounter:
         return self._ended or self._crashed or any(self._ORDER.index(seen) >= at for seen in self._seen)
 
     def _stage(self, message: str) -> str:
-        if not any_of(_STAGE_WORDS).search(message):
-            return ""
-        return next((name for name, pattern in self._STAGES if pattern.search(message)), "")
+        for name, words, pattern in self._STAGES:
+            for word in words:
+                if word in message and pattern.search(message):
+                    return name
+        return ""

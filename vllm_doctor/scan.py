@@ -59,11 +59,12 @@ class Scanner:
     """Finds the lines worth reading, by literals of which each holds one.
 
     `healthy` is an expression for whole lines that are never worth it; `layout` tells of a shape how statistics lines
-    of that shape are read, None for other lines; `may_tell` whether lines of a shape that hold a literal may tell more.
+    of that shape are read, None for other lines; `may_tell` whether lines of a shape that hold a literal may tell more:
+    it is not asked of the first shapes, as many as `patience` says.
     """
 
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
-                 may_tell: Callable[[bytes], bool] = lambda _: True) -> None:
+                 may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
         self._words = [word.encode("latin-1") for word in Trie(windows(forms(literals)).values()).words]
         self._numbered = [word for word in self._words if re.search(rb"\d", word)]
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
@@ -73,7 +74,7 @@ class Scanner:
         self._skips = bool(healthy)
         self._layout = layout
         self._may_tell = may_tell
-        self._patience = _PATIENCE
+        self._patience = patience
         self._known: dict[bytes, Shape] = {}
         self._unhealthy_pieces = 0  # to come, as far as can be told
         self._worth: dict[bytes, Shape | None] = {}  # by lines with zeros, without their ends; None: says nothing
@@ -220,10 +221,10 @@ class FastScanner(Scanner):
     """The same with a multi-pattern engine (the extra `fast`). Raises ImportError where that is not installed."""
 
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
-                 may_tell: Callable[[bytes], bool] = lambda _: True) -> None:
+                 may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
-        super().__init__(literals, healthy, layout, may_tell)
+        super().__init__(literals, healthy, layout, may_tell, patience)
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         count = len(self._words)
         self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,

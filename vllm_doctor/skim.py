@@ -21,6 +21,7 @@ from vllm_doctor.samples import Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
 from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
+from vllm_doctor.windows import any_of
 from vllm_doctor.wrappers.known import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.wrappers.timestamps import PART_WORDS
 
@@ -223,7 +224,8 @@ def _made(*given: Any) -> Scanner:
 @lru_cache(maxsize=1)
 def start_scanner() -> Scanner:
     """What finds the lines that tell where starts begin and end."""
-    return _made(START_WORDS)
+    literals = any_of(START_WORDS)
+    return _made(START_WORDS, "", lambda _: None, lambda shape: literals.search(shape.decode("latin-1")) is not None, 0)
 
 
 @lru_cache(maxsize=2)
