@@ -121,7 +121,7 @@ class Scanner:
             elif self._skips and not self._unhealthy_pieces:
                 yield from self._walked(block, at, index, stop)
             else:
-                self._unhealthy_pieces -= self._skips
+                self._unhealthy_pieces = max(0, self._unhealthy_pieces - 1)
                 yield from self._looked_up(block, at, index, stop)
             index += block.count(b"\n", at, stop)
             at, size = stop, min(2 * size, _PART)
@@ -159,8 +159,9 @@ class Scanner:
             stop = at + ends[place] + place + 1
             begin = stop - len(zeros) - 1
             line = block[begin:stop]
-            if (shape := self._worth_as(shape, line, zeros)) is not None:
-                yield index + place, begin, line, shape
+            worth = self._worth_as(shape, line, zeros)
+            if worth:
+                yield index + place, begin, line, worth
 
     def _worth_as(self, known: Shape | None, line: bytes, zeros: bytes) -> Shape | None:
         """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
