@@ -113,7 +113,7 @@ def test_every_pattern_compiles() -> None:
 def _cued() -> dict[str, patterns._Cued]:
     modules = [importlib.import_module(found.name)
                for found in pkgutil.walk_packages(vllm_doctor.__path__, "vllm_doctor.") if "__main__" not in found.name]
-    values = [value for module in modules for value in (*vars(module).values(), *(pattern for _, pattern in RunCounter._STAGES))]
+    values = [value for module in modules for value in vars(module).values()]
     return {value._made[0]: value for value in values if isinstance(value, patterns._Cued)}
 
 
@@ -124,6 +124,15 @@ def test_what_a_pattern_matches_holds_a_cue(regex: str, data: st.DataObject) -> 
     text = data.draw(st.from_regex(re.compile(regex)))
     cues = _cued()[regex]._cues
     assert any(cue in text for cue in cues) or not re.search(regex, text)
+
+
+@pytest.mark.parametrize("stage", RunCounter._STAGES, ids=lambda stage: stage[0])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_what_tells_a_stage_of_a_start_holds_its_words(stage: tuple[str, tuple[str, ...], re.Pattern[str]], data: st.DataObject) -> None:
+    _, words, pattern = stage
+    text = data.draw(st.from_regex(re.compile(pattern.pattern)))
+    assert any(word in text for word in words)
 
 
 def test_a_pattern_with_cues_is_used_as_any_other() -> None:
