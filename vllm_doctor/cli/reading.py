@@ -18,13 +18,13 @@ from vllm_doctor.inputs import chunks, is_large, is_plain, open_log
 from vllm_doctor.late import module
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
-from vllm_doctor.past import Past
 from vllm_doctor.report.escape import inert_json, inert_text, one_line
 from vllm_doctor.report.model import Report
 from vllm_doctor.typed import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vllm_doctor.ahead import Ahead
+    from vllm_doctor.past import Past
 
 _CHUNK = 1 << 18
 _WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
@@ -100,13 +100,22 @@ def _fed(log: str, options: Options) -> Diagnosis:
 def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = False) -> Diagnosis:
     """The diagnosis; `whole`: every start in the log is read as if the report were about it."""
     diagnosis = Diagnosis(options, log, ahead=_ahead(file) if is_large(file) else None)
-    past = None if whole or options.run is not None or not is_plain(file) else Past(file, KEEP_RUNS)
+    past = None if whole or options.run is not None else _past(file)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
         diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.starts))
     if past and not past.was_right(diagnosis.starts):
         file.seek(0)
         return _fed_from(file, log, options, whole=True)
     return diagnosis
+
+
+def _past(file: IO[bytes]) -> Past | None:
+    """What tells which part of a file holds starts that the report is not about; the first piece never does."""
+    if not is_plain(file) or os.fstat(file.fileno()).st_size <= _CHUNK:
+        return None
+    from vllm_doctor.past import Past  # noqa: PLC0415 - most logs are short
+
+    return Past(file, KEEP_RUNS)
 
 
 def _ahead(file: io.BufferedReader) -> Ahead | None:

@@ -6,13 +6,13 @@ docker's JSON around it; the colour of vLLM's process.
 
 from __future__ import annotations
 
-_TIME = r"[0-9][0-9]:[0-9][0-9]:[0-9][0-9]"
-_STAMP = rf"[0-9]{{4}}-[0-9][0-9]-[0-9][0-9]T{_TIME}(?:\.[0-9]{{1,9}})?(?:Z|[+-][0-9][0-9]:?[0-9][0-9]) "
-_DATE = rf"[A-Z][a-z][a-z] [ 0-9][0-9] {_TIME} "
+from vllm_doctor.wrappers.timestamps import STAMP
+
+_DATE = r"[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] "
 _CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
 _PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
 _SOURCE = rf"(?P<source>{_CONTAINER}|{_PROGRAM})(?: {{1,80}}+\| |: )"
-WRAPPER = rf"(?=[A-Za-z0-9])(?:{_STAMP}|{_DATE})?+(?:{_SOURCE})?+(?:{_STAMP})?+"
+WRAPPER = rf"(?=[A-Za-z0-9])(?:{STAMP} |{_DATE})?+(?:{_SOURCE})?+(?:{STAMP} )?+"
 COLOUR = r"\x1b\[[0-9;]{1,8}m"
 JSON = r'\{"log":"'
 JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
