@@ -71,7 +71,6 @@ class Diagnosis:
         self._given = given_command(self.options)
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
-        self.run_count = 1
         self._finished = False
         self._past = False
         self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
@@ -84,7 +83,7 @@ class Diagnosis:
         return self._lines
 
     @property
-    def starts(self) -> int:
+    def run_count(self) -> int:
         """How many starts of the server were seen so far."""
         return self._events.run
 
@@ -271,7 +270,6 @@ class Diagnosis:
         self._run_begins = True
         run = self._new_run(event.run)
         self.runs.append(run)
-        self.run_count = event.run
         if self.options.run == event.run:
             self.chosen = run
         return run

@@ -102,8 +102,8 @@ def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = Fals
     diagnosis = Diagnosis(options, log, ahead=_ahead(file) if is_large(file) else None)
     past = None if whole or options.run is not None else _past(file)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
-        diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.starts))
-    if past and not past.was_right(diagnosis.starts):
+        diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.run_count))
+    if past and not past.was_right(diagnosis.run_count):
         file.seek(0)
         return _fed_from(file, log, options, whole=True)
     return diagnosis
