@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate, compress, count, repeat
 
@@ -117,18 +117,19 @@ class Scanner:
         while at < end:
             stop = block.index(b"\n", min(at + size, end - 1)) + 1
             if is_binary(block[at:at + _SAMPLE]):
-                yield from self._searched(block, at, index, stop)
+                index = yield from self._searched(block, at, index, stop)
             elif self._skips and not self._unhealthy_pieces:
-                yield from self._walked(block, at, index, stop)
+                index = yield from self._walked(block, at, index, stop)
             else:
                 self._unhealthy_pieces = max(0, self._unhealthy_pieces - 1)
-                yield from self._looked_up(block, at, index, stop)
-            index += block.count(b"\n", at, stop)
+                index = yield from self._looked_up(block, at, index, stop)
             at, size = stop, min(2 * size, _PART)
         yield index, end, b"", None
 
-    def _searched(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading of a piece of noise: of its lines of text no two are of one shape."""
+    # Of a piece each of these gives the lines worth reading, and returns how many lines stand before its end.
+
+    def _searched(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Of a piece of noise: of its lines of text no two are of one shape."""
         search = self._telling.search
         for lines, begin, stop in _texts(block, at, end):
             if search(block, begin, stop):
@@ -136,23 +137,26 @@ class Scanner:
                 shape = self._worth_of(line, line[:-1].translate(_ZEROS))
                 if shape:
                     yield index + lines, begin, line, shape
+        return index + block.count(b"\n", at, end)
 
-    def _walked(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading of a piece, of which most are healthy: these are passed by."""
+    def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Of a piece whose lines are healthy for the most part: these are passed by."""
         room = (end - at) // _SPARSE
         for row in self.unhealthy(block, at, index, end):
             room -= 1
+            index = row[0]
             if row[3] and self.tells(row[3], row[2]):
                 yield row
         if room < 0:
             self._unhealthy_pieces = _AGAIN
+        return index
 
-    def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading of a piece, of which few are healthy: all are looked up at once."""
+    def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Of a piece of which few lines are healthy: all are looked up at once."""
         lines = block[at:end - 1].translate(_ZEROS).split(b"\n")
         found = list(map(self._worth.get, lines, repeat(_NEW)))
         if not any(found):
-            return
+            return index + len(lines)
         ends = list(accumulate(map(len, lines)))
         for place in compress(count(), found):
             zeros, shape = lines[place], found[place]
@@ -162,6 +166,7 @@ class Scanner:
             worth = self._worth_as(shape, line, zeros)
             if worth:
                 yield index + place, begin, line, worth
+        return index + len(lines)
 
     def _worth_as(self, known: Shape | None, line: bytes, zeros: bytes) -> Shape | None:
         """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
