@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, compress, count, repeat
 
@@ -224,20 +224,20 @@ class Scanner:
 
 
 class FastScanner(Scanner):
-    """The same with a multi-pattern engine (the extra `fast`). Raises ImportError where that is not installed."""
+    """The same lines, found by a multi-pattern engine (the extra `fast`)."""
 
-    def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
-                 may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
+    _scanned = b""
+    _found: Sequence[int] = ()  # where literals end in that block
+    _dense_blocks = 0  # to come, as far as can be told
+
+    @cached_property
+    def _database(self) -> Any:
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
-        super().__init__(literals, healthy, layout, may_tell, patience)
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        made = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         count = len(self._words)
-        self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
-                               literal=True)
-        self._scanned = b""
-        self._found: list[int] = []  # where literals end in that block
-        self._dense_blocks = 0  # to come, as far as can be told
+        made.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
+        return made
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
@@ -257,14 +257,15 @@ class FastScanner(Scanner):
 
     def _scan(self, block: bytes, end: int) -> None:
         """Find the literals of a block at once: a scan that stops at each would read the rest again."""
-        self._scanned, self._found = block, []
+        found: list[int] = []
+        self._scanned, self._found = block, found
         self._dense_blocks = max(0, self._dense_blocks - 1)
         if self._dense_blocks:
             return
-        note = self._found.append
-        self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
+        note = found.append
+        self._database.scan(memoryview(block)[:end],
                             match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
-        if len(self._found) * _DENSE > end:
+        if len(found) * _DENSE > end:
             self._dense_blocks = _AGAIN
 
     def _lines(self, block: bytes, at: int) -> Iterator[tuple[int, int]]:
