@@ -11,6 +11,8 @@ import re
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # these files' own package, whichever is installed
+
 from vllm_doctor import diagnose, explain, flags
 from vllm_doctor.phases import ORDER
 from vllm_doctor.report import to_text
