@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, compress, count, repeat
 
@@ -117,18 +117,19 @@ class Scanner:
         while at < end:
             stop = block.index(b"\n", min(at + size, end - 1)) + 1
             if is_binary(block[at:at + _SAMPLE]):
-                yield from self._searched(block, at, index, stop)
+                index = yield from self._searched(block, at, index, stop)
             elif self._skips and not self._unhealthy_pieces:
-                yield from self._walked(block, at, index, stop)
+                index = yield from self._walked(block, at, index, stop)
             else:
                 self._unhealthy_pieces = max(0, self._unhealthy_pieces - 1)
-                yield from self._looked_up(block, at, index, stop)
-            index += block.count(b"\n", at, stop)
+                index = yield from self._looked_up(block, at, index, stop)
             at, size = stop, min(2 * size, _PART)
         yield index, end, b"", None
 
-    def _searched(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading of a piece of noise: of its lines of text no two are of one shape."""
+    # Of a piece each of these gives the lines worth reading, and returns how many lines stand before its end.
+
+    def _searched(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Of a piece of noise: of its lines of text no two are of one shape."""
         search = self._telling.search
         for lines, begin, stop in _texts(block, at, end):
             if search(block, begin, stop):
@@ -136,23 +137,26 @@ class Scanner:
                 shape = self._worth_of(line, line[:-1].translate(_ZEROS))
                 if shape:
                     yield index + lines, begin, line, shape
+        return index + block.count(b"\n", at, end)
 
-    def _walked(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading of a piece, of which most are healthy: these are passed by."""
+    def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Of a piece whose lines are healthy for the most part: these are passed by."""
         room = (end - at) // _SPARSE
         for row in self.unhealthy(block, at, index, end):
             room -= 1
+            index = row[0]
             if row[3] and self.tells(row[3], row[2]):
                 yield row
         if room < 0:
             self._unhealthy_pieces = _AGAIN
+        return index
 
-    def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading of a piece, of which few are healthy: all are looked up at once."""
+    def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Of a piece of which few lines are healthy: all are looked up at once."""
         lines = block[at:end - 1].translate(_ZEROS).split(b"\n")
         found = list(map(self._worth.get, lines, repeat(_NEW)))
         if not any(found):
-            return
+            return index + len(lines)
         ends = list(accumulate(map(len, lines)))
         for place in compress(count(), found):
             zeros, shape = lines[place], found[place]
@@ -162,6 +166,7 @@ class Scanner:
             worth = self._worth_as(shape, line, zeros)
             if worth:
                 yield index + place, begin, line, worth
+        return index + len(lines)
 
     def _worth_as(self, known: Shape | None, line: bytes, zeros: bytes) -> Shape | None:
         """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
@@ -219,20 +224,20 @@ class Scanner:
 
 
 class FastScanner(Scanner):
-    """The same with a multi-pattern engine (the extra `fast`). Raises ImportError where that is not installed."""
+    """The same lines, found by a multi-pattern engine (the extra `fast`)."""
 
-    def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
-                 may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
+    _scanned = b""
+    _found: Sequence[int] = ()  # where literals end in that block
+    _dense_blocks = 0  # to come, as far as can be told
+
+    @cached_property
+    def _database(self) -> Any:
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
-        super().__init__(literals, healthy, layout, may_tell, patience)
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        made = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         count = len(self._words)
-        self._database.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count,
-                               literal=True)
-        self._scanned = b""
-        self._found: list[int] = []  # where literals end in that block
-        self._dense_blocks = 0  # to come, as far as can be told
+        made.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
+        return made
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
@@ -252,14 +257,15 @@ class FastScanner(Scanner):
 
     def _scan(self, block: bytes, end: int) -> None:
         """Find the literals of a block at once: a scan that stops at each would read the rest again."""
-        self._scanned, self._found = block, []
+        found: list[int] = []
+        self._scanned, self._found = block, found
         self._dense_blocks = max(0, self._dense_blocks - 1)
         if self._dense_blocks:
             return
-        note = self._found.append
-        self._database.scan(memoryview(block)[:end],  # type: ignore[type-var] # any buffer will do
+        note = found.append
+        self._database.scan(memoryview(block)[:end],
                             match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
-        if len(self._found) * _DENSE > end:
+        if len(found) * _DENSE > end:
             self._dense_blocks = _AGAIN
 
     def _lines(self, block: bytes, at: int) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,7 @@ from vllm_doctor.rules import RuleBase
 from vllm_doctor.samples import Layouts
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
-from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
+from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 from vllm_doctor.windows import any_of
 from vllm_doctor.wrappers.known import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.wrappers.timestamps import PART_WORDS
@@ -209,23 +209,24 @@ def mode_of(base: RuleBase, open_processes: tuple[str, ...] | None, *, serving: 
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
-    return _made(words(base, serving=serving), healthy, layout, prospects(base).may_tell)
+    return _type()(words(base, serving=serving), healthy, layout, prospects(base).may_tell)
 
 
-def _made(*given: Any) -> Scanner:
+def _type() -> type[Scanner]:
     if os.environ.get(ENGINE) != "re":
         try:
-            return FastScanner(*given)
-        except ImportError:  # the extra is not installed
-            pass
-    return Scanner(*given)
+            import hyperscan  # noqa: F401, PLC0415 - an extra, and only for long logs
+        except ImportError:
+            return Scanner
+        return FastScanner
+    return Scanner
 
 
 @lru_cache(maxsize=1)
 def start_scanner() -> Scanner:
     """What finds the lines that tell where starts begin and end."""
     literals = any_of(START_WORDS)
-    return _made(START_WORDS, "", lambda _: None, lambda shape: literals.search(shape.decode("latin-1")) is not None, 0)
+    return _type()(START_WORDS, may_tell=lambda shape: literals.search(shape.decode("latin-1")) is not None, patience=0)
 
 
 @lru_cache(maxsize=2)
