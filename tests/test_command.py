@@ -109,6 +109,26 @@ def test_a_repeated_entrypoint_is_noticed() -> None:
     assert not parsed("docker run rocm/vllm:latest vllm serve org/m").repeats_entrypoint
 
 
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.11.0", "registry.local/vllm-cpu", "ee2917e260bb"])
+def test_serve_behind_an_image_is_no_model(image: str) -> None:
+    found = parsed(f"docker run --name vllm-a -p 1:1 {image} serve /models/a --max-model-len 16000")
+    assert (found.entry, found.model, found.value("--max-model-len")) == ("serve", "/models/a", "16000")
+    assert found.render().endswith(f"{image} serve /models/a --max-model-len 16000")
+
+
+def test_serve_behind_an_image_goes_where_the_model_is_refused_as_a_word() -> None:
+    found = parsed("docker run vllm/vllm-openai serve /models/a --port 1")
+    assert found.with_changes({"--model": "/models/a"}).render() == "docker run vllm/vllm-openai --model /models/a --port 1"
+    assert found.with_changes({"--model": "/models/b"}).render() == "docker run vllm/vllm-openai serve /models/b --port 1"
+    found = parsed("docker run rocm/vllm vllm serve /models/a")
+    assert found.with_changes({"--model": "/models/a"}).render() == "docker run rocm/vllm vllm serve /models/a"
+
+
+def test_an_image_of_another_server_is_no_command() -> None:
+    assert command.parse("docker run --name vllm-a other/server serve /models/a --max-model-len 16000") is None
+    assert command.parse("docker run --name vllm-a ee2917e260bb /models/a") is None
+
+
 @pytest.mark.parametrize(
     "prompt",
     [

@@ -81,6 +81,8 @@ def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Comm
     whole = [(index, spelling) for index, spelling in found if not spelling.path]
     positional = [(index, spelling) for index, spelling in found if options[index].flag is None]
     keep, spelling = (positional or whole or list(found))[-1]
+    if positional and options[keep].value == value and _serve_alone(command):
+        command = command._replace(before=command.before[:-1], entry="image")
     if spelling.path or spelling.negated != wanted.negated or (
             positional and _refused(command, options[keep], value)):
         options[keep] = _in_place(_new(command, flag, value), options[keep])
@@ -97,6 +99,12 @@ def _refused(command: Command, word: Option, value: str) -> bool:
     to become what it is already was refused.
     """
     return command.entry == "module" or (command.entry == "image" and word.value == value)
+
+
+def _serve_alone(command: Command) -> bool:
+    """Whether `serve` stands by itself behind an image, which is one word too many where the model is refused."""
+    image = command.container
+    return command.entry == "serve" and image is not None and command.program == image + 1 == len(command.before) - 1
 
 
 def _with_mapping_key(

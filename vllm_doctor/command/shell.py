@@ -34,6 +34,7 @@ _CONTAINER_SWITCH = lazy(
     r"-[ditPq]+|--(?:rm|detach|interactive|tty|init|privileged|publish-all|read-only|oom-kill-disable|no-healthcheck"
     r"|sig-proxy|disable-content-trust|quiet|replace|tls-verify|rmi)"
 )
+_IMAGE_ID = lazy(r"(?:sha256:)?[0-9a-f]{12,64}")
 _MAX_QUOTED = 1  # a shell in a shell
 _DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
 _BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
@@ -153,8 +154,13 @@ def _locate(values: list[str]) -> _Located | None:
         return None
     image, command = values[container], values[container + 1 : container + 2]
     other = bool(command) and re.split(r"/", command[0])[-1] in _SHELLS
-    if "vllm" not in image or other or any(value.startswith("--entrypoint") for value in values[:container]):
+    if other or any(value.startswith("--entrypoint") for value in values[:container]):
         return None
+    serves = command == ["serve"] and len(values) > container + 2
+    if "vllm" not in image and not (serves and _IMAGE_ID.fullmatch(image)):
+        return None
+    if serves:  # the entrypoint is `vllm`, or the words were written as if it were
+        return _Located("serve", container + 1, container + 2, container)
     return _Located("image", container + 1, container + 1, container)
 
 
