@@ -215,6 +215,18 @@ def test_a_traceback_of_a_request_is_no_failure_of_the_server() -> None:
     assert (report.status, report.primary, report.unexplained) == ("serving", "tool-parser-error", None)
 
 
+def test_a_request_that_was_refused_and_answered_is_no_failure_of_the_server() -> None:
+    answer = 'INFO:     10.0.0.9:50001 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request\n'
+    lines = ("Error in preprocessing prompt inputs", "Traceback (most recent call last):",
+             '  File "/opt/venv/lib/python3.10/site-packages/vllm/entrypoints/chat_utils.py", line 452, in add',
+             "ValueError: At most 1 image(s) may be provided in one request.")
+    refused = "".join(f"ERROR 03-13 11:21:33 serving_chat.py:197] {line}\n" for line in lines)
+    report = diagnose((refused + answer).encode())
+    assert (report.status, report.primary) == ("serving", "mm-items-over-limit")
+    report = diagnose(refused.encode())
+    assert (report.status, report.primary) == ("failed", "mm-items-over-limit")
+
+
 def test_a_failure_after_a_request_that_failed_is_one() -> None:
     later = (ACCESS + "Traceback (most recent call last):\n"
              '  File "/opt/venv/x.py", line 3, in f\n    import y\nRuntimeError: nobody knows\n')

@@ -68,7 +68,8 @@ def _status(case: Case) -> str:
     """One of failed, serving, starting, stopped, unknown."""
     run = case.run
     fatal = any(item.rule.role in {"cause", "cascade"} and item.rule.severity == "error" and not item.recovered
-                and not _of_a_request(item, run) for item in case.fired)
+                and not _of_a_request(item, run) and not (item.rule.phase == "api" and run.serves)
+                for item in case.fired)
     if fatal and not run.serving_line:
         return "failed"
     # A request's error ends in a traceback too: it is told right before it, or by it.
