@@ -44,6 +44,8 @@ def test_choices_of_the_table() -> None:
     assert table_choice("x", "--max-model-len", Releases.of("0.9.2")) is None
     assert release_with_choice("kimi_k2", "--tool-call-parser", Releases.of("0.8.5")) == "0.10.0"
     assert release_with_choice("hermes", "--tool-call-parser", Releases.of("0.8.5")) is None
+    assert release_with_choice("kimi_k2", "--tool-call-parser", Releases.every()) == "0.10.0"
+    assert release_with_choice("nobody", "--tool-call-parser", Releases.every()) is None
 
 
 @pytest.mark.parametrize(("value", "wanted"), [

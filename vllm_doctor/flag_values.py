@@ -69,12 +69,14 @@ def in_words(value: Any, before: str) -> str:
 
 
 def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:
-    """The first release whose flag takes the value, when it is newer than those possible; else None."""
+    """The first release whose flag takes the value, when it is newer than those that can have refused it; else None."""
     found = flags.lookup(name)
-    if found is None or any(value in found.choices(release) for release in releases.candidates):
+    refusing = [release for release in releases.candidates if value not in found.choices(release)] if found else []
+    if found is None or not refusing:
         return None
     order = flags.releases()
-    newer = order[order.index(releases.candidates[-1]) + 1:]
+    known = [release for release in refusing if found.choices(release)] or refusing
+    newer = order[order.index(known[-1]) + 1:]
     return next((release for release in newer if value in found.choices(release)), None)
 
 
