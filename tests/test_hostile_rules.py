@@ -77,6 +77,8 @@ PLAIN = "title: Something is wrong"
     (PLAIN, "title: !!python/object/apply:os.system ['touch planted']", "2:8: `title` cannot be a tagged value"),
     ("id: my-rule", 'id: "my\\nrule"', "1:5: `id` `my rule` has not the form"),
     ("fixes:", "let: {a: !!int abc}\nfixes:", "1:1: not YAML: invalid literal for int() with base 10: 'abc'"),
+    (PLAIN, f"{PLAIN}\ntitle: twice", "3:1: not YAML: `title` stands twice"),
+    ("explain: It is.", "let: {a: x, b: y, a: z}\nexplain: It is.", "11:19: not YAML: `a` stands twice"),
     ("fixes:", "let: {1: x}\nfixes:", "12:7: a key of `let` must be a text, not a number"),
     ("fixes:", "let: {on: x}\nfixes:", "12:7: a key of `let` must be a text, not true or false"),
     ("fixes:", "<<: {id: x}\nfixes:", "12:1: a key of the rule must be a text, not a tagged value"),

@@ -22,7 +22,6 @@ def test_a_good_rule() -> None:
     ("role: cause", "rule: cause", "5:1: the rule has no key `rule`; did you mean `role`?"),
     ("phase: config", "phase: [config]", "4:8: `phase` cannot be a list"),
     ("id: my-rule", "id: My Rule", "1:5: `id` `My Rule` has not the form"),
-    ("title: Something is wrong", "title: Something is wrong\ntitle: twice", "3:1: `title` stands twice"),
     ("anchor: something is wrong", "anchor: abc", "9:15: `anchor` `abc` is shorter than 4 characters"),
     ("pattern: something is wrong", "pattern: something is wrong\n      vllm: newer", "11:13: `vllm` `newer` has not the form"),
     ("explain: It is.", "explain: [", "not YAML"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from vllm_doctor.errors import RuleError
 from vllm_doctor.typed import TYPE_CHECKING, Any
 
@@ -30,10 +32,31 @@ def read_yaml(path: Path) -> Any:
     """What stands in a YAML file. Raises RuleError with file:line:column when it is none."""
     import yaml  # noqa: PLC0415 - a start from the index does without it
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(read_text(path), Loader=loader)  # noqa: S506 - a safe loader
+        return yaml.load(read_text(path), Loader=_loader())  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or date that is none
         from vllm_doctor.schema import said  # noqa: PLC0415 - see above
 
         raise RuleError(f"{path}{said(error)}") from error
+
+
+@lru_cache(maxsize=1)
+def _loader() -> Any:
+    """The safe loader, but for a key that stands twice in one mapping: of its values PyYAML would take the last."""
+    import yaml  # noqa: PLC0415 - see above
+
+    safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(safe):  # type: ignore[misc] # which of the two is known only when it runs
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+            made = super().construct_mapping(node, deep)
+            seen = set()
+            for key, _ in node.value:
+                name = key.tag, str(key.value)
+                if name in seen:
+                    raise yaml.constructor.ConstructorError(problem=f"`{key.value}` stands twice",
+                                                            problem_mark=key.start_mark)
+                seen.add(name)
+            return made
+
+    return Loader

@@ -212,8 +212,6 @@ def _check_mapping(node: yaml.MappingNode, schema: dict[str, Any], path: str, wh
         if _kind(key) != "string":
             _fail(path, key, f"a key of {what} must be a text, not {_NAMES[_kind(key)]}")
         name = key.value
-        if name in seen:
-            _fail(path, key, f"`{name}` stands twice")
         seen.add(name)
         if name in properties:
             _check(value, properties[name], path, f"`{name}`")

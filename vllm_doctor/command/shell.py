@@ -18,9 +18,12 @@ MAX_CHARACTERS = 64 * 1024
 
 PROGRAM = lazy(
     r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
-    r"|-m[\"']?,?\s*[\"']?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
+    r"|-m[\"']?,?\s*[\"']?(?:ipex_llm\.)?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
 )
 """vLLM's own programs, as they stand in a command."""
+
+_FORK = lazy(r"ipex_llm\.vllm\.[cx]pu\.entrypoints\.openai\.api_server", cues=("ipex_llm.vllm.",))
+"""Intel's copy of the server's module, which takes the same flags."""
 
 _CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
 
@@ -146,7 +149,7 @@ def _locate(values: list[str]) -> _Located | None:
         if module in {"vllm", "vllm.entrypoints.cli.main", "vllm.scripts"}:
             if values[behind : behind + 1] == ["serve"]:
                 return _Located("serve", python, behind + 1, inside)
-        elif module.startswith("vllm.entrypoints."):
+        elif module.startswith("vllm.entrypoints.") or _FORK.fullmatch(module):
             return _Located("module", python, behind, inside)
         if name == "api_server.py" and "vllm/entrypoints/" in value:
             return _Located("module", python, index + 1, inside)
