@@ -21,6 +21,8 @@ def read(*texts: str, source: str = "") -> list[Event]:
     ("(Worker_TP1 pid=7) ERROR 11-20 09:02:08 [x.py:1] boom", "ERROR", "Worker_TP1 pid=7", 1, "boom"),
     ("(Worker_TP1_EP1 pid=7) ERROR 11-20 09:02:08 [x.py:1] boom", "ERROR", "Worker_TP1_EP1 pid=7", 1, "boom"),
     ("(VllmWorker rank=3 pid=5) INFO 07-01 01:02:03 [x.py:1] m", "INFO", "VllmWorker rank=3 pid=5", 3, "m"),
+    ("(VllmWorker TP1 pid=5) INFO 08-30 01:02:03 [x.py:1] m", "INFO", "VllmWorker TP1 pid=5", 1, "m"),
+    ("(Worker_TP7_DCP1_EP7 pid=5) INFO 03-26 01:02:03 [x.py:1] m", "INFO", "Worker_TP7_DCP1_EP7 pid=5", 7, "m"),
     ("(EngineCore_0 pid=1) (VllmWorker rank=2 pid=5) INFO 07-01 01:02:03 [x.py:1] m", "INFO",
      "VllmWorker rank=2 pid=5", 2, "m"),
     ("(VllmWorkerProcess pid=1786) INFO 02-11 07:40:37 worker.py:267] m", "INFO", "VllmWorkerProcess pid=1786", 1, "m"),

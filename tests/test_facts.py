@@ -59,6 +59,7 @@ def test_what_says_nothing_is_no_fact() -> None:
     ("non-default args: {'model': 'org/m', 'max_model_len': 4096, 'x': <E.A: 1>}", "non-default", "max_model_len", 4096),
     ("Initializing a V1 LLM engine (v0.8.5) with config: model='org/m', dtype=torch.bfloat16, max_seq_len=8", "config", "max_seq_len", 8),
     ("Initializing an LLM engine with config: model='org/m', max_seq_len=8", "config", "model", "org/m"),
+    ("Dumping input data for V1 LLM engine (v0.20.0) with config: model='/m', max_seq_len=8, ", "config", "max_seq_len", 8),
 ])
 def test_lines_of_many_settings(text: str, kind: str, key: str, value: Any) -> None:
     settings = read_settings(text)

@@ -23,7 +23,8 @@ EXCEPTIONS = (
     "RuntimeError: CUDA error: an illegal memory access was encountered", "KeyError: 'layers.{}'", "asyncio.exceptions.CancelledError",
     "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.", "SystemExit: 1",
 )
-PROCESSES = ("", "(APIServer pid=7) ", "(EngineCore pid=8) ", "(Worker_TP1 pid=9) ", "(VllmWorker rank=0 pid=12) ")
+PROCESSES = ("", "(APIServer pid=7) ", "(EngineCore pid=8) ", "(Worker_TP1 pid=9) ", "(VllmWorker rank=0 pid=12) ",
+             "(VllmWorker TP1 pid=12) ")
 RECORDS = ("", "", "ERROR 11-20 11:{:02}:48 [serving.py:20] ", "ERROR 11-20 11:{:02}:48 core.py:20] ", "INFO 11-20 11:{:02}:48 [x.py:1] ")
 ANSWERED = 'INFO:     127.0.0.1:51414 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
 ASIDE = ("(EngineCore pid=8) INFO 11-20 11:38:49 [async_llm.py:261] hello", "  indented", "bare text", "(APIServer pid=7) WARNING 11-20 11:38:49 [a.py:1] oh")

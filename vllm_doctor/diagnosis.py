@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 KEEP_RUNS = 16
-_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_EP\d+)? pid")
+_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
 
@@ -351,7 +351,7 @@ class Diagnosis:
         if run.facts.get("engine") is None:
             if event.process.startswith("VllmWorkerProcess"):
                 run.facts.add("engine", "V0", event.line, event.rank)
-            elif event.process.startswith(("EngineCore", "VllmWorker rank=")):
+            elif event.process.startswith(("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")):
                 run.facts.add("engine", "V1", event.line, event.rank)
         if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
             run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)

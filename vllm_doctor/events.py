@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from vllm_doctor.lines import Line
 
 _PROCESS = lazy(
-    r"\s*\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*)(?: rank=(?P<rank>\d+))?(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
+    r"\s*\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d+))?"
+    r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
 _RECORD = lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
@@ -42,6 +43,7 @@ _RANK_SOURCE = lazy(r"\brank ?(\d+)\b")
 _PREFIX_RELEASES = (
     ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
     ("VllmWorker rank=", ">=0.6.5,<=0.10.0"),
+    ("VllmWorker TP", ">=0.10.1,<=0.10.1.1"),
     ("EngineCore_DP", ">=0.10.2"),
     ("EngineCore_", ">=0.10.1,<=0.10.1.1"),
     ("EngineCore pid", ">=0.18.0"),
@@ -344,7 +346,7 @@ class EventReader:
         """The rank a worker's process name tells; where it names several dimensions, the order of appearance."""
         if "Worker" not in name:
             return None
-        match = re.fullmatch(r"\w*?Worker[-_]?(?:TP)?(\d+)(?:_EP\d+)?", name)
+        match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d+)(?:_DCP\d+)?(?:_EP\d+)?", name)
         if match:
             return int(match[1])
         if name == "VllmWorkerProcess":  # V0's workers 1, 2, …; the driver is rank 0 and has no prefix

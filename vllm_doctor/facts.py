@@ -210,7 +210,8 @@ class Settings(NamedTuple):
 
 _NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
 _NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
-_CONFIG = lazy(r"Initializing an? (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ", cues=("with config: ",))
+_CONFIG = lazy(r"(?:Initializing an?|Dumping input data for) (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ",
+               cues=("with config: ",))
 
 
 def read_settings(text: str) -> Settings | None:

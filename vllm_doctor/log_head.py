@@ -10,7 +10,7 @@ from vllm_doctor.patterns import lazy
 
 VLLM_PROCESS = (
     r"\((?:API_?Server|Api_?Server|(?:DP)?EngineCore|CoreEngine|Worker|V(?:llm|LLM)_?Worker|VLLM_DP_Coord|DP_?Coord"
-    r"|DP_?Supervisor|MainProcess|(?:Spawn|Fork)?(?:Server)?Process-)[\w.:-]*(?: \w+=[\w.]+)* pid=\d+\)"
+    r"|DP_?Supervisor|MainProcess|(?:Spawn|Fork)?(?:Server)?Process-)[\w.:-]*(?: [PT]P\d\w*)?(?: \w+=[\w.]+)* pid=\d+\)"
 )
 _VLLM_LEVEL = r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d"
 

@@ -9,7 +9,7 @@ from vllm_doctor.typed import NamedTuple
 
 HEAD = b"Traceback (most recent call last):\n"
 _HEAD = re.escape(HEAD)
-_PROCESS = rb"(?P<process>(?:\([!-~]+(?: rank=\d+)? pid=\d+\) )?)"
+_PROCESS = rb"(?P<process>(?:\([!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+\) )?)"
 _STAMP = rb"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d "
 # Each of its lines begins as the first one does, but for the time. The calls are indented, the exception is not.
 _BARE = lazy(_PROCESS + _HEAD + rb"(?:(?P=process)  [^\n]*\n)+(?=(?P=process)[A-Za-z_])")
