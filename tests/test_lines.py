@@ -324,6 +324,16 @@ def test_lines_that_are_broken_once() -> None:
     assert len(texts(read(broken("\n".join(said), 100)))) == 8
 
 
+def test_a_call_that_is_broken_within_its_path() -> None:
+    prefix = "(Worker_TP3 pid=406) ERROR 10-08 20:33:52 [multiproc_executor.py:815] "
+    call = f'{prefix}  File "/usr/local/lib/python3.12/dist-packages/vllm/model_executor/warmup/kernel_warmup.py", line 43, in warm'
+    log = [f"{prefix}Traceback (most recent call last):", call, f"{prefix}    warm(self)", call, f"{prefix}    again(self)"]
+    assert texts(read(broken("\n".join(log), 120))) == log
+    # A quotation that goes on without being a call's path is no evidence.
+    said = call.replace("line 43", "row 43")
+    assert len(texts(read(broken(f"{log[0]}\n{said}\n{log[2]}", 120)))) == 4
+
+
 def test_a_compose_log_broken_at_the_width_of_a_terminal() -> None:
     log = "\n".join(f"vllm-1  | {line}" for line in (HEAD[:60], ARGS, ERROR, HEAD[:50]))
     assert texts(read(broken(log, 100))) == [HEAD[:60], ARGS, ERROR, HEAD[:50]]

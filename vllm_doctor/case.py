@@ -66,7 +66,7 @@ class Case:
 
     def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
         """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit."""
-        hit: Hit = hits.first[0]
+        hit = _with_traceback(hits.first)
         own = FactStore(self.base.names)
         for name, raw in hit.values.items():
             own.add(name, raw, hit.line)
@@ -101,6 +101,15 @@ class Case:
         if rule.severity != "error" or rule.survives or not self.run.serving_line:
             return False
         return phases.ORDER[rule.phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
+
+
+def _with_traceback(hits: list[Hit]) -> Hit:
+    """The first hit; where that is the bare message, logged before its own traceback, the one that has the calls."""
+    first = hits[0]
+    if first.frames or not first.values:
+        return first
+    alike = (hit for hit in hits if hit.values == first.values and hit.process == first.process)
+    return next((hit for hit in alike if hit.frames), first)
 
 
 def _narrowed(releases: Releases, rule: Rule, hits: Hits) -> Releases:

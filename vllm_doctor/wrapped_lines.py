@@ -16,14 +16,16 @@ _GIVE_UP = 2000  # lines without a sign of a terminal's width
 _NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
 
 _WORD = lazy(r"\w\w$")
+_TORN_CALL = lazy(r'[^"]*\bFile "[^"]+$')
+_REST_OF_CALL = lazy(r'[^"]+", line \d+, in ')
 
 
 class Joiner:
     """Joins the rows of a line that a terminal broke at its width W.
 
-    W is believed after two full rows in a row that continue one log line, or at the third line that is broken once,
-    within a word, while no line was longer than W; the next broken lines may then have one. Gives up at the first
-    line longer than any terminal is wide.
+    W is believed after two full rows in a row that continue one log line, at a call of a traceback that is broken
+    within its path, or at the third line that is broken once, within a word, while no line was longer than W; the next
+    broken lines may then have one. Gives up at the first line longer than any terminal is wide.
     """
 
     def __init__(self, unwrapper: Unwrapper) -> None:
@@ -72,8 +74,10 @@ class Joiner:
         return rows
 
     def _broken_again(self, rows: list[tuple[int, str]]) -> bool:
-        """Whether this line is the third of its width that goes on in the middle of a word."""
+        """Whether this line goes on within a path, or is the third of its width to do so in the middle of a word."""
         first, second = rows[0][1], rows[1][1]
+        if len(rows) == 2 and _TORN_CALL.match(first) and _REST_OF_CALL.match(second):
+            return True
         if len(rows) == 2 and len(self._broken) < _BREAKS and _WORD.match(first[-1:] + second[:1]):
             self._broken.add(first)
         return len(self._broken) >= _BREAKS
