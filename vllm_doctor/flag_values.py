@@ -71,8 +71,10 @@ def in_words(value: Any, before: str) -> str:
 def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:
     """The first release whose flag takes the value, when it is newer than those that can have refused it; else None."""
     found = flags.lookup(name)
-    refusing = [release for release in releases.candidates if value not in found.choices(release)] if found else []
-    if found is None or not refusing:
+    if found is None:
+        return None
+    refusing = [release for release in releases.candidates if value not in found.choices(release)]
+    if not refusing:
         return None
     order = flags.releases()
     known = [release for release in refusing if found.choices(release)] or refusing

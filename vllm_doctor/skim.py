@@ -213,13 +213,13 @@ def scanner(base: RuleBase, *, serving: bool) -> Scanner:
 
 
 def _type() -> type[Scanner]:
-    if os.environ.get(ENGINE) != "re":
-        try:
-            import hyperscan  # noqa: F401, PLC0415 - an extra, and only for long logs
-        except ImportError:
-            return Scanner
-        return FastScanner
-    return Scanner
+    if os.environ.get(ENGINE) == "re":
+        return Scanner
+    try:
+        import hyperscan  # noqa: F401, PLC0415 - an extra, and only for long logs
+    except ImportError:
+        return Scanner
+    return FastScanner
 
 
 @lru_cache(maxsize=1)
