@@ -12,6 +12,7 @@ import struct
 from collections import deque
 from collections.abc import Iterator
 
+from vllm_doctor.characters import line_ends
 from vllm_doctor.inputs import LARGE
 from vllm_doctor.scan import Row, Scanner, Shape
 from vllm_doctor.typed import IO
@@ -74,7 +75,7 @@ class Ahead:
             line = block[begin:stop]
             yield before, begin, line, shapes.get(kind) or self._shape(scanner, kind, line)
             at, index = stop, before + 1
-        yield index + block.count(b"\n", at, end), end, b"", None
+        yield index + line_ends(block[at:end]), end, b"", None
 
     def _shape(self, scanner: Scanner, kind: int, line: bytes) -> Shape:
         shape = scanner.shape(line)

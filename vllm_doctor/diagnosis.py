@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 
+from vllm_doctor import skim
 from vllm_doctor.case import Case
 from vllm_doctor.characters import printable
 from vllm_doctor.command import Command, CommandFinder
@@ -34,7 +35,7 @@ from vllm_doctor.runs import Run
 from vllm_doctor.samples import Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.series import Kept
-from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of
+from vllm_doctor.skim import Mode, Reader, mode_of
 from vllm_doctor.spells import Moment
 from vllm_doctor.tracebacks import Traceback
 from vllm_doctor.typed import IO, TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ class Diagnosis:
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
-        self._skimmer = Skimmer(Reader(self._mode, self._next_number, self._is_apart, self._read_short,
+        self._skimmer = skim.Skimmer(Reader(self._mode, self._next_number, self._is_apart, self._read_short,
                                        self._read_traceback, self._read_alone, self._lines.skip), ahead)
         self._events = EventReader()
         self._finder = CommandFinder()
@@ -73,6 +74,9 @@ class Diagnosis:
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self._finished = False
         self._past = False
+        # Lines to come that are all read where no server serves: most logs end soon behind its end, and to prepare for
+        # passing lines over costs as much as to read so many.
+        self._patience = skim.READ_WHOLE
         self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
@@ -133,7 +137,8 @@ class Diagnosis:
         serves = self.runs[-1].serves
         resting = self._finder.at_rest and not self._run_begins
         awaiting = self._events.open_processes(self._next_number()) if resting else None
-        if awaiting is None and not serves:
+        if not serves and (awaiting is None or self._patience):
+            self._patience = max(0, self._patience - 1)
             return None
         found = mode_of(self.base, awaiting, serving=serves)
         if awaiting == ():

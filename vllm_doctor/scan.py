@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, compress, count, repeat
 
-from vllm_doctor.characters import NOISE, is_binary, is_noise
+from vllm_doctor.characters import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.tracebacks import HEAD
 from vllm_doctor.typed import Any, NamedTuple
@@ -24,7 +24,7 @@ from vllm_doctor.windows import Trie, windows
 # that do not break; and a shell's line that goes on. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_ID = lazy(rb"[0a-f](?<!\w.)[0a-f-]{15,}(?!\w)")  # in a shape
+_ID = lazy(rb"[0-9a-f](?<!\w.)[0-9a-f-]{15,}(?!\w)")
 _PATIENCE = 500  # shapes of which it is not asked whether they may tell: to prepare that costs as much as to read many
 _LONG = 512  # bytes of a line whose shape is remembered
 _MOST = 1 << 14  # shapes remembered
@@ -65,7 +65,8 @@ class Scanner:
 
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
                  may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
-        self._words = [word.encode("latin-1") for word in Trie(windows(forms(literals)).values()).words]
+        self._literals = forms(literals)
+        self._words = _shortest(windows(self._literals).values())
         self._numbered = [word for word in self._words if re.search(rb"\d", word)]
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
         self._healthy = lazy(portable(healthy_line).encode("latin-1"))
@@ -106,10 +107,10 @@ class Scanner:
             if line is None:
                 break
             begin = match.start(1)
-            index += block.count(b"\n", at, begin)
+            index += line_ends(block[at:begin])
             yield index, begin, line, self.shape(line)
             at, index = begin + len(line), index + 1
-        yield index + block.count(b"\n", at, end), end, b"", None
+        yield index + line_ends(block[at:end]), end, b"", None
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """Those of the lines that are worth reading."""
@@ -134,10 +135,10 @@ class Scanner:
         for lines, begin, stop in _texts(block, at, end):
             if search(block, begin, stop):
                 line = block[begin:stop]
-                shape = self._worth_of(line, line[:-1].translate(_ZEROS))
+                shape = self._worth_of(line)
                 if shape:
                     yield index + lines, begin, line, shape
-        return index + block.count(b"\n", at, end)
+        return index + line_ends(block[at:end])
 
     def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
         """Of a piece whose lines are healthy for the most part: these are passed by."""
@@ -163,30 +164,35 @@ class Scanner:
             stop = at + ends[place] + place + 1
             begin = stop - len(zeros) - 1
             line = block[begin:stop]
-            worth = self._worth_as(shape, line, zeros)
+            worth = self._worth_as(shape, line)
             if worth:
                 yield index + place, begin, line, worth
         return index + len(lines)
 
-    def _worth_as(self, known: Shape | None, line: bytes, zeros: bytes) -> Shape | None:
+    def _worth_as(self, known: Shape | None, line: bytes) -> Shape | None:
         """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
         if known is _NEW:
-            return self._worth_of(line, zeros)
+            return self._worth_of(line)
         if known is None or not self.tells(known, line):
             return None
-        return self._worth_of(line, zeros) if known is _HEALTHY else known
+        return self._worth_of(line) if known is _HEALTHY else known
 
-    def _worth_of(self, line: bytes, zeros: bytes) -> Shape | None:
+    def _worth_of(self, line: bytes) -> Shape | None:
         """The shape of a line that is not known, None for one not worth reading."""
         if self._skips and self._healthy.fullmatch(line):
-            if len(line) <= _LONG and not _ID.search(zeros) and not self._telling_words.search(zeros):
-                self._remember(zeros, _HEALTHY if self._telling_zeros.search(zeros) else None)
+            if len(line) <= _LONG and not _ID.search(line):
+                self._remember_healthy(line[:-1].translate(_ZEROS))
             return None
+        zeros = line[:-1].translate(_ZEROS)
         shape = self._shape(zeros + b"\n")
         worth = shape if shape.tells else None
         if len(line) == len(shape.text) <= _LONG:  # without an id
             self._remember(zeros, worth)
         return worth if worth and self.tells(worth, line) else None
+
+    def _remember_healthy(self, zeros: bytes) -> None:
+        if not self._telling_words.search(zeros):
+            self._remember(zeros, _HEALTHY if self._telling_zeros.search(zeros) else None)
 
     def _remember(self, zeros: bytes, worth: Shape | None) -> None:
         if len(self._worth) >= _MOST:
@@ -235,8 +241,9 @@ class FastScanner(Scanner):
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
         made = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        count = len(self._words)
-        made.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
+        words = _shortest(self._literals)  # no windows: to hear of each that is found costs more than to look for more
+        count = len(words)
+        made.compile(expressions=words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
         return made
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
@@ -247,13 +254,14 @@ class FastScanner(Scanner):
             yield from super().telling(block, at, index, end)
             return
         for begin, stop in self._lines(block, at):
-            line, zeros = block[begin:stop], block[begin:stop - 1].translate(_ZEROS)
-            shape = self._worth_as(self._worth.get(zeros, _NEW), line, zeros)
+            line = block[begin:stop]
+            known = self._worth.get(line[:-1].translate(_ZEROS), _NEW) if stop - begin <= _LONG else _NEW
+            shape = self._worth_as(known, line)
             if shape:
-                index += block.count(b"\n", at, begin)
+                index += line_ends(block[at:begin])
                 yield index, begin, line, shape
                 at, index = stop, index + 1
-        yield index + block.count(b"\n", at, end), end, b"", None
+        yield index + line_ends(block[at:end]), end, b"", None
 
     def _scan(self, block: bytes, end: int) -> None:
         """Find the literals of a block at once: a scan that stops at each would read the rest again."""
@@ -274,6 +282,15 @@ class FastScanner(Scanner):
             if place >= at:  # else it stands in a line that was dealt with
                 at = block.index(b"\n", place) + 1
                 yield block.rfind(b"\n", 0, place) + 1, at
+
+
+def _shortest(words: Iterable[str]) -> list[bytes]:
+    """Words without those that begin with another one: where such a one stands the other does."""
+    kept: list[str] = []
+    for word in sorted(words):
+        if not kept or not word.startswith(kept[-1]):
+            kept.append(word)
+    return [word.encode("latin-1") for word in kept]
 
 
 def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:

@@ -24,8 +24,8 @@ _COST = {character: (len(_COMMON) - rank) ** 2 for rank, character in enumerate(
 
 def windows(literals: Iterable[str]) -> dict[str, str]:
     """A window of each literal."""
-    options = {literal: _starts(literal) for literal in literals}
-    waiting: dict[str, list[str]] = {}  # the literals by what their windows begin with
+    options = {literal: set(literal[:max(len(literal) - _LEAST, 0) + 1]) for literal in literals}
+    waiting: dict[str, list[str]] = {}  # the literals by what their windows may begin with
     for literal, starts in options.items():
         for character in starts:
             waiting.setdefault(character, []).append(literal)
@@ -40,14 +40,11 @@ def windows(literals: Iterable[str]) -> dict[str, str]:
                 covered.add(literal)
                 for character in options[literal]:
                     counts[character] -= 1
-    return {literal: starts[min(starts.keys() & first, key=lambda character: (_COST.get(character, 0), character))]
-            for literal, starts in options.items()}
-
-
-def _starts(literal: str) -> dict[str, str]:
-    """The possible windows of a literal by their first character."""
-    last = max(len(literal) - _LEAST, 0)
-    return {literal[at]: literal[at:at + _MOST] for at in range(last, -1, -1)}
+    chosen = {}
+    for literal, starts in options.items():
+        at = literal.index(min(starts & first, key=lambda character: (_COST.get(character, 0), character)))
+        chosen[literal] = literal[at:at + _MOST]
+    return chosen
 
 
 class Finder:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from vllm_doctor.characters import line_ends
 from vllm_doctor.pipe.descriptors import enlarge, say
 from vllm_doctor.pipe.hand_over import CUT, FRAME, GAP, Reader
 from vllm_doctor.pipe.status_line import StatusLine
@@ -104,7 +105,7 @@ class Analyser:
         self.not_analysed += size
         gap = self._gaps.setdefault(stream, [0, 0, 0])
         gap[0] += size
-        gap[1] += _newlines(frame) - frame.count(b"\n", 0, FRAME.size)
+        gap[1] += line_ends(frame) - frame.count(b"\n", 0, FRAME.size)
         gap[2] = 0 if frame.endswith(b"\n") else CUT
 
     def flush(self) -> bool:
@@ -221,11 +222,6 @@ def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> 
             sys.stderr.flush()
         finally:
             os._exit(code)
-
-
-def _newlines(data: bytes) -> int:
-    """How many: by finding them, in half the time of `count`, which looks at each byte."""
-    return len(data) - len(data.replace(b"\n", b""))
 
 
 def _fork() -> int:
