@@ -11,6 +11,18 @@ from hypothesis import strategies as st
 
 from vllm_doctor.command import CommandFinder
 
+NOTEBOOK = """KeyError   Traceback (most recent call last)
+---> 43 llm = LLM(
+     44     model="m",
+     45     dtype="float16",
+     46 )
+
+File ~/env/lib/python3.9/site-packages/vllm/entrypoints/llm.py:123, in LLM.__init__(self, model)
+    103 engine_args = EngineArgs(
+    104     model=model,
+    122 )
+--> 123 self.llm_engine = LLMEngine.from_engine_args(
+"""
 START = "INFO 05-06 10:00:01 [api_server.py:1043] vLLM API server version 0.8.5"
 
 
@@ -44,6 +56,7 @@ def rendered(text: str) -> str | None:
         ("spec:\n  - name: a\n    command: [/bin/sh, -c]\n    args:\n    - |\n      vllm serve org/m \\\n        --port 1\nINFO 1", 3, "args:\n  - 'vllm serve org/m --port 1'"),
         ('Traceback (most recent call last):\n  File "/home/u/run.py", line 3, in <module>\n    llm = LLM(model="m", seed=1)\n', 3, 'llm = LLM(model="m", seed=1)'),
         ('>>> llm = LLM(\n...     "m",\n', 0, None),
+        (NOTEBOOK, 2, 'llm = LLM(\n    model="m",\n    dtype="float16",\n)'),
         ("[rank0]:     self.llm = LLM(model='m')", 1, "self.llm = LLM(model='m')"),
     ],
 )  # fmt: skip

@@ -57,6 +57,7 @@ def test_what_says_nothing_is_no_fact() -> None:
 @pytest.mark.parametrize(("text", "kind", "key", "value"), [
     ("args: Namespace(host=None, port=8000, model='org/m', tensor_parallel_size=2)", "arguments", "port", 8000),
     ("non-default args: {'model': 'org/m', 'max_model_len': 4096, 'x': <E.A: 1>}", "non-default", "max_model_len", 4096),
+    ("Engine args: AsyncEngineArgs(model='org/m', tokenizer=None, max_model_len=8192)", "engine-args", "max_model_len", 8192),
     ("Initializing a V1 LLM engine (v0.8.5) with config: model='org/m', dtype=torch.bfloat16, max_seq_len=8", "config", "max_seq_len", 8),
     ("Initializing an LLM engine with config: model='org/m', max_seq_len=8", "config", "model", "org/m"),
     ("Dumping input data for V1 LLM engine (v0.20.0) with config: model='/m', max_seq_len=8, ", "config", "max_seq_len", 8),
@@ -72,6 +73,12 @@ def test_a_cut_line_of_settings_gives_what_was_there() -> None:
     assert settings is not None
     assert not settings.complete
     assert settings.values["port"] == 8000
+
+
+def test_the_engine_arguments_that_another_program_prints_are_facts() -> None:
+    log = "engine.py :27 2026-02-03 09:46:57,179 Engine args: AsyncEngineArgs(model='org/m', dtype='half', max_model_len=8192)\n"
+    report = diagnose(log.encode())
+    assert (report.facts["model"], report.facts["dtype"], report.facts["max_model_len"]) == ("org/m", "half", 8192)
 
 
 @pytest.mark.parametrize(("path", "engine"), [("vllm/v1/engine/core.py", "V1"), ("vllm/worker/worker.py", "V0")])

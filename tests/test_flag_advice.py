@@ -47,6 +47,8 @@ def test_argparse_joins_words_by_blanks() -> None:
     ('--rope-scaling {"rope_type": "yarn"}', "0.12.0", {"--hf-overrides": '{"rope_parameters": {"rope_type": "yarn"}}'}),
     ("--worker-use-ray", "0.8.5", {"--distributed-executor-backend": "ray"}),
     ("--context-length 4096 --tp 2", "0.10.0", {"--max-model-len": "4096", "--tensor-parallel-size": "2"}),
+    ("--batch-size 64", "0.20.0", {"--max-num-seqs": "64"}),
+    ("--enable-metrics", "0.20.0", {}),
     ("--swap-space 4", "0.20.0", {}),
     ("--max-modle-len /models/a", "0.32.0", {}),
 ])

@@ -370,7 +370,7 @@ class Diagnosis:
             key = getattr(definition, column)
             if key and key in settings.values:
                 run.facts.add(definition.name, definition.from_setting(settings.values[key]), event.line, event.rank)
-        if settings.kind != "config":
+        if settings.kind in ("arguments", "non-default"):
             if settings.values.get("model_tag") and "model" not in settings.values:
                 run.facts.add("model", settings.values["model_tag"], event.line)
             run.settings, run.settings_kind = settings.values, settings.kind

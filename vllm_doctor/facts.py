@@ -203,20 +203,24 @@ def _plain(value: Any) -> Any:
 class Settings(NamedTuple):
     """What one line of many settings said. `complete` is False when the line was cut."""
 
-    kind: str  # "arguments" | "non-default" | "config"
+    kind: str  # "arguments" | "non-default" | "engine-args" | "config"
     values: dict[str, Any]
     complete: bool
 
 
 _NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
 _NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
+_ENGINE_ARGS = lazy(r"\bargs: (?=(?:Async)?EngineArgs\()", cues=("args: AsyncEngineArgs(", "args: EngineArgs("))
 _CONFIG = lazy(r"(?:Initializing an?|Dumping input data for) (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ",
                cues=("with config: ",))
 
 
 def read_settings(text: str) -> Settings | None:
-    """Read the three kinds of lines that print many settings; None when `text` is none of them."""
-    for kind, pattern in (("arguments", _NAMESPACE), ("non-default", _NON_DEFAULT)):
+    """Read the four kinds of lines that print many settings; None when `text` is none of them.
+
+    "engine-args" are those of a program that starts the engine itself, such as Ray Serve or a worker of RunPod.
+    """
+    for kind, pattern in (("arguments", _NAMESPACE), ("non-default", _NON_DEFAULT), ("engine-args", _ENGINE_ARGS)):
         match = pattern.search(text)
         if match:
             read = read_value(text, match.end())

@@ -33,7 +33,7 @@ _TYPO = 0.8  # how like a flag's name a spelling must be to be read as it
 
 _NONE = "--model"  # stands where there is no further flag; its value False says "leave it"
 
-# How other servers, and people, call what vLLM has under another name.
+# How other servers, and people, call what vLLM has under another name ("" where it has none).
 _OTHER_NAMES: Mapping[str, str] = {
     "--tp": "--tensor-parallel-size",
     "--tp-size": "--tensor-parallel-size",
@@ -59,8 +59,13 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--quantize": "--quantization",
     "--max-running-requests": "--max-num-seqs",
     "--max-batch-size": "--max-num-seqs",
+    "--batch-size": "--max-num-seqs",
+    "--enable-ep-moe": "--enable-expert-parallel",
     "--tool-parser": "--tool-call-parser",
     "--reasoning-parser-name": "--reasoning-parser",
+    "--enable-metrics": "",  # vLLM has no flag for it, and one of another meaning looks like it
+    "--cache-size": "",
+    "--enable-flashinfer": "",
 }
 
 

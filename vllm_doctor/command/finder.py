@@ -43,6 +43,9 @@ _CALL_LEAD = lazy(
     r"(?:[\w.]{1,80}\s*=\s*|return\s+)?(?:await\s+)?$"
 )
 _FRAME = lazy(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
+_NOTEBOOK_FRAME = lazy(r"\s*(?:File )?(?P<path>[~/][^\s:]{1,400}\.py)(?::\d+,)? in \w")
+_NUMBERED = lazy(r"\s*-*>?\s*\d+ ?")  # the lines that a notebook shows of a cell
+_OF_CELL = lazy(r"\s*-+>\s*\d+ ")
 _NOT_USERS = (
     "site-packages", "dist-packages", "/vllm/entrypoints/", "/vllm/engine/", "/vllm/v1/", "/vllm/executor/",
     "/vllm/worker/", "/vllm/benchmarks/",
@@ -229,12 +232,14 @@ class CommandFinder:
     # Python calls
 
     def _read_call(self, number: int, text: str) -> None:
-        if 'File "' in text and (frame := _FRAME.search(text)):
+        frame = _FRAME.search(text) if 'File "' in text else _NOTEBOOK_FRAME.match(text) if " in " in text else None
+        if frame is not None:
             self._frame_is_users = not any(word in frame["path"] for word in _NOT_USERS)
             self._close_call()
             return
         if self._call is not None:
-            self._call.add(text)
+            numbered = _NUMBERED.match(text) if _OF_CELL.match(self._call.lines[0]) else None
+            self._call.add(text[numbered.end() :] if numbered else text)
             if len(self._call.lines) >= _MAX_CALL_LINES or parse_complete(self._call.text, self._lookup):
                 self._close_call()
             return
