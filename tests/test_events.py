@@ -118,6 +118,17 @@ def test_a_traceback_whose_head_is_cut_off_still_tells_its_calls() -> None:
     assert events[-1].frames == "/a/vllm/worker.py:profile_run"
 
 
+def test_a_paste_that_begins_within_the_first_call() -> None:
+    events = read('vllm/model_executor/layers/activation.py", line 35, in forward', "    out = torch.empty(shape)",
+                  "torch.cuda.OutOfMemoryError: CUDA out of memory.")
+    assert events[-1].frames == "vllm/model_executor/layers/activation.py:forward"
+
+
+def test_a_bar_before_the_name_of_a_process() -> None:
+    event = read("  | (EngineCore_DP0 pid=68) ValueError: No available memory for the cache blocks.")[0]
+    assert (event.process, event.text) == ("EngineCore_DP0 pid=68", "ValueError: No available memory for the cache blocks.")
+
+
 def test_words_before_the_head_of_a_traceback_are_a_message() -> None:
     events = read("ERROR 05-06 10:00:01 [core.py:489] EngineCore hit an exception: Traceback (most recent call last):",
                   'ERROR 05-06 10:00:01 [core.py:489]   File "/a/b.py", line 1, in f',

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vllm_doctor.lines import Line
 
 _PROCESS = lazy(
-    r"\s*\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d+))?"
+    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d+))?"
     r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
 _RECORD = lazy(
@@ -35,7 +35,9 @@ _RECORD_APART = lazy(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:\((?P<process>\w+ pid=\d+)\) )?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
-_FRAME = lazy(r'\s*(?:\| +)*File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$')
+_FRAME = lazy(
+    r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
+)
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = lazy(r"\brank ?(\d+)\b")
@@ -329,7 +331,7 @@ class EventReader:
             return *self._processes[first], text[len(first):]
         process, rank, start = "", None, 0
         while match := _PROCESS.match(text, start):
-            process = match[0].strip()[1:-1]
+            process = match[0].replace("|", " ").strip()[1:-1]
             rank = int(match["rank"]) if match["rank"] is not None else self._rank(match["name"], match["pid"])
             start = match.end()
         if rank is None and source:
