@@ -48,6 +48,13 @@ KEEP_RUNS = 16
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
+_CUT_OFF = 20  # lines within which a traceback that has not ended is what the log ends in
+_SOURCES_OF_V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|core/scheduler\.py|engine/async_llm_engine\.py:"
+                      r"(?:_raise_exception_on_finish|_log_task_completion|run_engine_loop|engine_step|step_async)\b)",
+                      cues=("vllm/worker/", "llm_engine.py", "vllm/core/scheduler.py"))
+# A build installed as an egg has its release in its folder's name.
+_BUILT = lazy(r"\bvllm-(?P<version>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d*)?-py3", cues=("vllm-",))
+_BUILT_FOR = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
 
 
 class Diagnosis:
@@ -288,8 +295,8 @@ class Diagnosis:
             run.omit(event.line)
         if "args: " in event.text or "with config: " in event.text:
             self._settings(run, event)
-        if event.frames and run.facts.get("engine") is None:
-            self._engine_of(run, event)
+        if event.frames:
+            self._sources_of(run, event.frames, event.line)
         told = run.told
         seen: dict[str, Any] = {}
         found: list[tuple[Waiting, dict[str, str]]] = []
@@ -339,12 +346,23 @@ class Diagnosis:
             hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames),
                      times)
 
-    def _engine_of(self, run: Run, event: Event) -> None:
-        """The folders of vLLM's source tell the engine's generation, where no line does."""
-        if "vllm/v1/" in event.frames:
-            run.facts.add("engine", "V1", event.line, event.rank)
-        elif "vllm/engine/llm_engine.py" in event.frames or "vllm/worker/" in event.frames:
-            run.facts.add("engine", "V0", event.line, event.rank)
+    def _sources_of(self, run: Run, frames: str, line: int) -> None:
+        """The folders of vLLM's source tell the engine's generation, and a build's its release, where no line does."""
+        if run.facts.get("engine") is None:
+            if "vllm/v1/" in frames:
+                run.facts.add("engine", "V1", line)
+            elif _SOURCES_OF_V0.search(frames):
+                run.facts.add("engine", "V0", line)
+        built = _BUILT.search(frames) if ".egg/" in frames else None
+        if built is None:
+            return
+        if run.facts.get("vllm_version") is None:
+            version = run.facts.add("vllm_version", built["version"], line)
+            if version is not None and not self.options.vllm_version:
+                run.releases = Releases.of(str(version.value))
+        device = _BUILT_FOR.get(built["device"] or "")
+        if device and run.facts.get("device") is None:
+            run.facts.add("device", device, line)
 
     def _of_process(self, run: Run, event: Event) -> None:
         """The name of a process tells the engine's generation, if only one has such, and the number of ranks."""
@@ -392,6 +410,9 @@ class Diagnosis:
     def case(self, run: Run | None = None) -> Case:
         """A run (by default the one the report is about) with what the user told, as it stands now."""
         self._read_kept()
+        for line, frames in self._events.unfinished():  # the log may end in a traceback
+            if line + _CUT_OFF >= self.runs[-1].last_line:
+                self._sources_of(self.runs[-1], frames, line)
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._finder.command if run is self.runs[-1] else None)
         return Case(run, self.base, self.options, typed)

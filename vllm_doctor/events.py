@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from vllm_doctor.patterns import lazy, portable
@@ -124,6 +124,12 @@ class EventReader:
         self._ranks: dict[str, int] = {}
         self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
         self._runs = RunCounter()
+
+    def unfinished(self) -> Iterator[tuple[int, str]]:
+        """The calls of each traceback that has not ended yet, with the line it has come to."""
+        for stream in self._streams.values():
+            if stream.inside and stream.frames:
+                yield stream.last, "\n".join(stream.frames)
 
     @property
     def run(self) -> int:
@@ -301,9 +307,8 @@ class EventReader:
         lead = len(message) - len(message.lstrip(" "))
         if frame:
             stream.depth = lead
-            path = "/".join(frame["path"].split("/")[-4:])
             if len(stream.frames) < _MAX_FRAMES:
-                stream.frames.append(f"{path}:{frame['function']}")
+                stream.frames.append(f"{_path_end(frame['path'])}:{frame['function']}")
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             return _as_code(event)
@@ -379,6 +384,15 @@ def _begins_message(message: str) -> bool:
 def _released(process: str) -> str:
     """The releases that print such a process."""
     return next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "")
+
+
+def _path_end(path: str) -> str:
+    """A file's name with three folders, or from the folder of the egg it is in."""
+    parts = path.split("/")
+    begin = len(parts) - 4
+    if ".egg/" in path:
+        begin = min(begin, next(i for i, part in enumerate(parts) if part.endswith(".egg")))
+    return "/".join(parts[max(begin, 0):])
 
 
 def _as_code(event: Event) -> Event:
