@@ -116,6 +116,13 @@ def test_serve_behind_an_image_is_no_model(image: str) -> None:
     assert found.render().endswith(f"{image} serve /models/a --max-model-len 16000")
 
 
+def test_an_image_behind_a_variable_is_known_by_its_flags() -> None:
+    found = parsed("docker run --name=vllm-a -v $M:/m $IMAGE --model /m -tp 4 --max-model-len 4096")
+    assert (found.entry, found.value("--max-model-len")) == ("image", "4096")
+    assert found.with_changes({"--max-model-len": "2048"}).render().endswith("$IMAGE --model /m -tp 4 --max-model-len 2048")
+    assert command.parse("docker run --name=vllm-a $IMAGE --model /m --port 1", lookup) is None
+
+
 def test_serve_behind_an_image_goes_where_the_model_is_refused_as_a_word() -> None:
     found = parsed("docker run vllm/vllm-openai serve /models/a --port 1")
     assert found.with_changes({"--model": "/models/a"}).render() == "docker run vllm/vllm-openai --model /models/a --port 1"

@@ -81,7 +81,25 @@ def test_the_engine_arguments_that_another_program_prints_are_facts() -> None:
     assert (report.facts["model"], report.facts["dtype"], report.facts["max_model_len"]) == ("org/m", "half", 8192)
 
 
-@pytest.mark.parametrize(("path", "engine"), [("vllm/v1/engine/core.py", "V1"), ("vllm/worker/worker.py", "V0")])
-def test_the_folders_of_a_traceback_tell_the_engine(path: str, engine: str) -> None:
-    log = f'Traceback (most recent call last):\n  File "/opt/venv/{path}", line 1, in f\n    g()\nValueError: x\n'
-    assert diagnose(log.encode()).facts["engine"] == engine
+@pytest.mark.parametrize("end", ["ValueError: x\n", ""])
+@pytest.mark.parametrize(("call", "engine"), [
+    ('vllm/v1/engine/core.py", line 1, in f', "V1"),
+    ('vllm/worker/worker.py", line 1, in f', "V0"),
+    ('vllm/engine/async_llm_engine.py", line 1, in engine_step', "V0"),
+    ('vllm/engine/async_llm_engine.py", line 1, in <module>', None),
+])
+def test_the_folders_of_a_traceback_tell_the_engine(call: str, engine: str | None, end: str) -> None:
+    log = f'Traceback (most recent call last):\n  File "/opt/venv/{call}\n    g()\n{end}'
+    assert diagnose(log.encode()).facts.get("engine") == engine
+
+
+@pytest.mark.parametrize(("folder", "release", "device"), [
+    ("vllm-0.5.3.post1+cpu-py3.10-linux-x86_64.egg", "0.5.3.post1", "cpu"),
+    ("vllm-0.10.3.dev0+g01efc7ef7.d20251104.xpu-py3.12-linux-x86_64.egg", "0.10.3", "xpu"),
+    ("vllm-0.6.3.dev588+g1033c3eb.gaudi000-py3.10.egg", "0.6.3", "hpu"),
+    ("vllm-0.1.dev1+g1033c3eb-py3.10.egg", None, None),
+])
+def test_the_folder_of_a_build_tells_its_release(folder: str, release: str | None, device: str | None) -> None:
+    log = f'Traceback (most recent call last):\n  File "/opt/venv/{folder}/vllm/v1/engine/core.py", line 1, in f\n    g()\nValueError: x\n'
+    facts = diagnose(log.encode()).facts
+    assert (facts.get("vllm_version"), facts.get("device")) == (release, device)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 
-from vllm_doctor import skim
+from vllm_doctor import skim, sources
 from vllm_doctor.case import Case
 from vllm_doctor.characters import printable
 from vllm_doctor.command import Command, CommandFinder
@@ -19,7 +19,7 @@ from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.errors import InputError
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.events import Event, EventReader, is_record
-from vllm_doctor.facts import FactStore, read_settings
+from vllm_doctor.facts import Fact, FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
 from vllm_doctor.notes import Reading, is_omission, notes, recognised
@@ -49,6 +49,7 @@ KEEP_RUNS = 16
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
+_CUT_OFF = 20  # lines within which a traceback that has not ended is what the log ends in
 
 
 class Diagnosis:
@@ -293,8 +294,8 @@ class Diagnosis:
             run.omit(event.line)
         if "args: " in event.text or "with config: " in event.text:
             self._settings(run, event)
-        if event.frames and run.facts.get("engine") is None:
-            self._engine_of(run, event)
+        if event.frames:
+            self._sources(run, event.frames, event.line)
         told = run.told
         seen: dict[str, Any] = {}
         found: list[tuple[Waiting, dict[str, str]]] = []
@@ -307,11 +308,9 @@ class Diagnosis:
             for name, raw in (*values.items(), *pattern.set.items()) if pattern.set else values.items():
                 if pattern.weak and run.facts.get(name) is not None:
                     continue
-                fact = run.facts.add(name, raw, event.line, event.rank)
+                fact = self._fact(run, name, raw, event.line, event.rank)
                 if fact is not None:
                     seen[name] = fact.value
-                    if name == "vllm_version" and not self.options.vllm_version:
-                        run.releases = Releases.of(str(fact.value))
             if waiting.rule:
                 found.append((waiting, values))
             elif pattern.vllm not in run.wordings:  # a rule's wording counts only where the rule fires: see Case
@@ -344,12 +343,18 @@ class Diagnosis:
             hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames),
                      times)
 
-    def _engine_of(self, run: Run, event: Event) -> None:
-        """The folders of vLLM's source tell the engine's generation, where no line does."""
-        if "vllm/v1/" in event.frames:
-            run.facts.add("engine", "V1", event.line, event.rank)
-        elif "vllm/engine/llm_engine.py" in event.frames or "vllm/worker/" in event.frames:
-            run.facts.add("engine", "V0", event.line, event.rank)
+    def _fact(self, run: Run, name: str, raw: Any, line: int, rank: int | None = None) -> Fact | None:
+        """Note a fact, as `FactStore.add`; a release also tells how the rules are read."""
+        fact = run.facts.add(name, raw, line, rank)
+        if fact is not None and name == "vllm_version" and not self.options.vllm_version:
+            run.releases = Releases.of(str(fact.value))
+        return fact
+
+    def _sources(self, run: Run, frames: str, line: int) -> None:
+        """What the paths of code tell, where no line does."""
+        for name, value in sources.told(frames):
+            if run.facts.get(name) is None:
+                self._fact(run, name, value, line)
 
     def _of_process(self, run: Run, event: Event) -> None:
         """The name of a process tells the engine's generation, if only one has such, and the number of ranks."""
@@ -397,6 +402,9 @@ class Diagnosis:
     def case(self, run: Run | None = None) -> Case:
         """A run (by default the one the report is about) with what the user told, as it stands now."""
         self._read_kept()
+        for line, frames in self._events.unfinished():  # the log may end in a traceback
+            if line + _CUT_OFF >= self.runs[-1].last_line:
+                self._sources(self.runs[-1], frames, line)
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._finder.command if run is self.runs[-1] else None)
         return Case(run, self.base, self.options, typed)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.sources import shortened
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 from vllm_doctor.windows import any_of
 from vllm_doctor.wrappers.known import JSON, WRAPPER
@@ -126,6 +127,12 @@ class EventReader:
         self._ranks: dict[str, int] = {}
         self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
         self._runs = RunCounter()
+
+    def unfinished(self) -> Iterator[tuple[int, str]]:
+        """The calls of each traceback that has not ended yet, with the line it has come to."""
+        for stream in self._streams.values():
+            if stream.inside and stream.frames:
+                yield stream.last, "\n".join(stream.frames)
 
     @property
     def run(self) -> int:
@@ -303,9 +310,8 @@ class EventReader:
         lead = len(message) - len(message.lstrip(" "))
         if frame:
             stream.depth = lead
-            path = "/".join(frame["path"].split("/")[-4:])
             if len(stream.frames) < _MAX_FRAMES:
-                stream.frames.append(f"{path}:{frame['function']}")
+                stream.frames.append(f"{shortened(frame['path'])}:{frame['function']}")
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             return _as_code(event)

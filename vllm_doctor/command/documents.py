@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from vllm_doctor.command.flags import Lookup, canonical_by, known_flag, read_typed, spell
 from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
-from vllm_doctor.command.shell import MAX_CHARACTERS, PROGRAM, parse_words, read_options
+from vllm_doctor.command.shell import COMMON, MAX_CHARACTERS, PROGRAM, parse_words, read_options
 from vllm_doctor.command.words import split
 from vllm_doctor.literals import read_value
 from vllm_doctor.patterns import lazy
@@ -22,13 +22,6 @@ _KEY = lazy(
     re.IGNORECASE,
 )
 _KEY_STARTS = frozenset({"com", "arg", "ent", "ima", "env"})
-
-COMMON = frozenset({
-    "--model", "--tensor-parallel-size", "--pipeline-parallel-size", "--max-model-len", "--max-num-seqs",
-    "--gpu-memory-utilization", "--max-num-batched-tokens", "--served-model-name", "--trust-remote-code",
-    "--enforce-eager", "--quantization", "--kv-cache-dtype", "--enable-prefix-caching", "--tool-call-parser",
-})  # fmt: skip
-"""Flags by which an argument list is known as vLLM's."""
 
 _ENTRY_LINE = lazy(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
 _DESCRIBED = lazy(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)

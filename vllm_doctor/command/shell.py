@@ -38,6 +38,13 @@ _CONTAINER_SWITCH = lazy(
     r"|sig-proxy|disable-content-trust|quiet|replace|tls-verify|rmi)"
 )
 _IMAGE_ID = lazy(r"(?:sha256:)?[0-9a-f]{12,64}")
+COMMON = frozenset({
+    "--model", "--tensor-parallel-size", "--pipeline-parallel-size", "--max-model-len", "--max-num-seqs",
+    "--gpu-memory-utilization", "--max-num-batched-tokens", "--served-model-name", "--trust-remote-code",
+    "--enforce-eager", "--quantization", "--kv-cache-dtype", "--enable-prefix-caching", "--tool-call-parser",
+})  # fmt: skip
+"""Flags by which an argument list is known as vLLM's."""
+
 _MAX_QUOTED = 1  # a shell in a shell
 _DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
 _BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
@@ -160,11 +167,17 @@ def _locate(values: list[str]) -> _Located | None:
     if other or any(value.startswith("--entrypoint") for value in values[:container]):
         return None
     serves = command == ["serve"] and len(values) > container + 2
-    if "vllm" not in image and not (serves and _IMAGE_ID.fullmatch(image)):
+    if "vllm" not in image and not (serves and _IMAGE_ID.fullmatch(image)) and not _are_vllms(values[container + 1 :]):
         return None
     if serves:  # the entrypoint is `vllm`, or the words were written as if it were
         return _Located("serve", container + 1, container + 2, container)
     return _Located("image", container + 1, container + 1, container)
+
+
+def _are_vllms(values: list[str]) -> bool:
+    """Whether flags show that an image is vLLM's whose name does not, such as `$IMAGE`."""
+    names = {value.partition("=")[0].replace("_", "-") for value in values if value.startswith("--")}
+    return "--model" in names and len(names & COMMON) > 1
 
 
 def _python(values: list[str], index: int) -> int:

@@ -1,0 +1,40 @@
+"""What the paths of vLLM's code tell, which stand in the calls of a traceback.
+
+Its folders are those of one generation of the engine, and a build that was installed as an egg has its release and its
+device in its folder's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vllm_doctor.patterns import lazy
+
+_V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|core/scheduler\.py|engine/async_llm_engine\.py:"
+           r"(?:_raise_exception_on_finish|_log_task_completion|run_engine_loop|engine_step|step_async)\b)",
+           cues=("vllm/worker/", "llm_engine.py", "vllm/core/scheduler.py"))  # fmt: skip
+_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d*)?-py3[^/\n]*\.egg/",
+            cues=(".egg/",))  # fmt: skip
+_DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
+
+
+def told(frames: str) -> Iterator[tuple[str, str]]:
+    """Names and values of facts that calls tell, each as `path:function` in a line of its own."""
+    if "vllm/v1/" in frames:
+        yield "engine", "V1"
+    elif _V0.search(frames):
+        yield "engine", "V0"
+    egg = _EGG.search(frames)
+    if egg:
+        yield "vllm_version", egg["release"]
+        if egg["device"]:
+            yield "device", _DEVICES[egg["device"]]
+
+
+def shortened(path: str) -> str:
+    """A file's name with three folders, or from the folder of the egg it is in."""
+    parts = path.split("/")
+    begin = max(0, len(parts) - 4)
+    if ".egg/" in path:
+        begin = min(begin, next(place for place, part in enumerate(parts) if part.endswith(".egg")))
+    return "/".join(parts[begin:])
