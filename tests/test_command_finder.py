@@ -56,6 +56,9 @@ def rendered(text: str) -> str | None:
         ("spec:\n  - name: a\n    command: [/bin/sh, -c]\n    args:\n    - |\n      vllm serve org/m \\\n        --port 1\nINFO 1", 3, "args:\n  - 'vllm serve org/m --port 1'"),
         ('Traceback (most recent call last):\n  File "/home/u/run.py", line 3, in <module>\n    llm = LLM(model="m", seed=1)\n', 3, 'llm = LLM(model="m", seed=1)'),
         ('>>> llm = LLM(\n...     "m",\n', 0, None),
+        ("I ran `vllm serve m --port 1` and saw `this`:\nINFO x", 1, "vllm serve m --port 1"),
+        ("Steps:\n1. vllm serve m --port 1\n2. wait", 2, "vllm serve m --port 1"),
+        ("- docker run vllm/vllm-openai:latest --model m\nINFO x", 1, "docker run vllm/vllm-openai:latest --model m"),
         (NOTEBOOK, 2, 'llm = LLM(\n    model="m",\n    dtype="float16",\n)'),
         ("[rank0]:     self.llm = LLM(model='m')", 1, "self.llm = LLM(model='m')"),
     ],
@@ -79,6 +82,8 @@ def test_finds_a_command(log: str, line: int, command: str | None) -> None:
         "command: something\nargs: none\nenv: x",
         "INFO 05-06 10:00:01 [api_server.py:1] args: Namespace(model='m')",
         "pip install vllm \\\n  --upgrade",
+        "All of them: `vllm serve --help=all`",
+        "It is replaced by `vllm serve <model> --port 1`",
     ],
 )
 def test_finds_nothing(log: str) -> None:

@@ -61,26 +61,17 @@ def lint(paths: tuple[str, ...]) -> None:
     """Check rule files; without a path, the built-in ones. Every problem with its file and line."""
     from vllm_doctor.lint import lint as check  # noqa: PLC0415
     from vllm_doctor.rule_index import builtin  # noqa: PLC0415
-    from vllm_doctor.rules import read_rule  # noqa: PLC0415
 
     base = builtin()
-    problems: list[str] = []
-    count = 0
-    if not paths:
-        for rule in base.rules.values():
-            count += 1
-            problems += [str(problem) for problem in check(rule, base)]
-    for path in _files(paths):
-        count += 1
-        try:
-            rule = read_rule(path)
-        except RuleError as error:
-            problems.append(str(error))
-            continue
-        problems += [str(problem) for problem in check(rule, base.with_rules({rule.id: rule}))]
+    files = _files(paths) if paths else [Path(rule.path) for rule in base.rules.values()]
+    read = [_read(path) for path in files]
+    rules = [rule for rule in read if not isinstance(rule, RuleError)]
+    base = base.with_rules({rule.id: rule for rule in rules}) if paths else base
+    problems = [str(error) for error in read if isinstance(error, RuleError)]
+    problems += [str(problem) for rule in rules for problem in check(rule, base)]
     for problem in problems:
         click.echo(problem)
-    click.echo(f"{count} rules, {len(problems)} problems", err=True)
+    click.echo(f"{len(files)} rules, {len(problems)} problems", err=True)
     sys.exit(ExitStatus.FOUND if problems else ExitStatus.OK)
 
 
@@ -141,6 +132,15 @@ def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) 
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     click.echo(f"{path}: edit it, then: vllm-doctor rules test {path}")
+
+
+def _read(path: Path) -> Rule | RuleError:
+    from vllm_doctor.rules import read_rule  # noqa: PLC0415
+
+    try:
+        return read_rule(path)
+    except RuleError as error:
+        return error
 
 
 def _files(paths: tuple[str, ...]) -> list[Path]:

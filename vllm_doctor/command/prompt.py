@@ -30,7 +30,7 @@ _PROMPT = lazy(
 )
 _COMMON_PROMPT = lazy(r"\s*[$#]\s+", cues=("$", "#"))
 _LABEL = lazy(
-    r"(?:[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+"
+    r"(?:^\s*(?:[*-]|\d{1,2}[.)])\s+|(?:^|(?<=[\s(]))(?=`)|[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+"
     r"|[\d\]+-]\s{1,4}(?:Killed|Aborted|Terminated|Hangup|Bus error|Illegal instruction|Segmentation fault"
     r"|Exit \d{1,3})\s+(?:\(core dumped\)\s+)?)"  # what a shell says of a program that has ended
     r"(?P<quote>[\"'`]?)"
@@ -136,9 +136,16 @@ def leads(text: str) -> list[Lead]:
             break
         if not _is_program(text, label.end()) or _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()):
             continue
-        closing = text.rfind(label["quote"]) if label["quote"] else whole
+        closing = _closing(text, label["quote"], label.end())
         found.append(Lead(label.end(), closing if closing > label.end() else whole, prompted=False))
     return found
+
+
+def _closing(text: str, quote: str, begin: int) -> int:
+    """Where the quote ends that begins there: with backticks at the next, as code in a sentence does."""
+    if not quote:
+        return len(text)
+    return text.find(quote, begin) if quote == "`" else text.rfind(quote)
 
 
 def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
@@ -186,7 +193,7 @@ def _is_plausible(command: Command, *, prompted: bool) -> bool:
     free = [word.value for word in positional if word.value is not None]  # $EXTRA may be any number of words
     if prompted:
         return len(free) <= 1
-    flags = [option for option in command.options if option.flag is not None]
+    flags = [option.flag.value for option in command.options if option.flag is not None]
     if not flags:
         return len(free) == 1 and "/" in free[0]
-    return len(free) <= 1
+    return len(free) <= 1 and "--help" not in flags
