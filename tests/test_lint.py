@@ -45,6 +45,8 @@ def test_a_good_rule(tmp_path: Path) -> None:
     ("fixes:\n  - {id: upgrade, title: Upgrade, action: upgrade-vllm}\n", "", "a cause needs at least one fix"),
     ("explain: It is.", "explain: It is {{ nothing_such }}.", "the words use `nothing_such`"),
     ("explain: It is.", "explain: It is {{ oops.", "not a template"),
+    ("explain: It is.", "explain: It is{% if pattern == 'mesage' %} so{% endif %}.", "no pattern of the rule is named `mesage`; did you mean"),
+    ("action: upgrade-vllm", "action: upgrade-vllm, when: [pattern == 'gone']", "no pattern of the rule is named `gone`"),
     ("fires: null", "fires: message", "no near miss"),
     ("fires: message", "fires: other", "no test fires `message`"),
     ("fires: message", "fires: other", "a test expects the pattern `other`"),

@@ -58,7 +58,7 @@ def test_what_others_could_have_written_is_not_read(folder: str, tmp_path: Path)
     cache = tmp_path / "cache" / "vllm-doctor"
     (kept,) = cache.iterdir()
     assert cache.stat().st_mode & 0o777 == 0o700
-    kept.write_bytes(kept.read_bytes().replace(b"one", b"bad"))
+    kept.write_bytes(kept.read_bytes().replace(b"two\none", b"two\nbad"))
     assert rule_cache.cached(folder) == b"two\nbad\n"
     cache.chmod(0o777)
     assert rule_cache.cached(folder) == b"two\none\n"

@@ -75,9 +75,9 @@ class Diagnosis:
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self._finished = False
         self._past = False
-        # Lines to come that are all read where no server serves: most logs end soon behind its end, and to prepare for
-        # passing lines over costs as much as to read so many.
-        self._patience = skim.READ_WHOLE
+        # Lines to come that are all read where a server no longer serves: most logs end soon behind its end, and to
+        # prepare for passing lines over there costs as much as to read so many.
+        self._patience: int | None = None
         self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
@@ -138,8 +138,12 @@ class Diagnosis:
         serves = self.runs[-1].serves
         resting = self._finder.at_rest and not self._run_begins
         awaiting = self._events.open_processes(self._next_number()) if resting else None
-        if not serves and (awaiting is None or self._patience):
-            self._patience = max(0, self._patience - 1)
+        if serves and self._patience is None:
+            self._patience = skim.READ_WHOLE
+        if not serves and self._patience:
+            self._patience -= 1
+            return None
+        if awaiting is None and not serves:
             return None
         found = mode_of(self.base, awaiting, serving=serves)
         if awaiting == ():

@@ -98,13 +98,24 @@ def parse(source: str) -> Expression:
 
 def names(tree: Tree) -> Iterator[str]:
     """The names that a tree reads."""
-    if tree and tree[0] == "name":
-        yield tree[1]
+    return (node[1] for node in _nodes(tree) if node[0] == "name")
+
+
+def compared_with(name: str, tree: Tree) -> Iterator[str]:
+    """The texts with which a tree compares what has that name."""
+    for node in _nodes(tree):
+        if node[0] == "compare" and node[1] == ["name", name]:
+            yield from (part[1] for part in _nodes(node) if part[0] == "const" and isinstance(part[1], str))
+
+
+def _nodes(tree: Tree) -> Iterator[Tree]:
+    if tree and isinstance(tree[0], str):
+        yield tree
     for part in tree:
         if isinstance(part, list):
-            yield from names(part)
+            yield from _nodes(part)
         elif isinstance(part, dict):
-            yield from names(list(part.values()))
+            yield from _nodes(list(part.values()))
 
 
 def evaluate(tree: Tree, facts: Mapping[str, Any]) -> Any:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import regex
@@ -16,7 +18,7 @@ from packaging.specifiers import InvalidSpecifier
 
 from vllm_doctor import flags, words
 from vllm_doctor.errors import did_you_mean
-from vllm_doctor.expressions import ExpressionError, parse
+from vllm_doctor.expressions import ExpressionError, Tree, compared_with, parse
 from vllm_doctor.expressions import names as names_read
 from vllm_doctor.load import Load
 from vllm_doctor.releases import admitted
@@ -167,9 +169,37 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
             continue
         for name in sorted(expression.names - allowed):
             yield f"`{source}`: nothing is called `{name}`{did_you_mean(name, list(allowed))}", source
-    for text in (rule.title, rule.explain, rule.verify, *(t for fix in rule.fixes for t in
-                                                         (fix.title, fix.why, fix.cost, fix.verify))):
+    for text in _texts(rule):
         yield from _words(text, names)
+
+
+def _texts(rule: Rule) -> Iterator[str]:
+    yield from (rule.title, rule.explain, rule.verify)
+    for fix in rule.fixes:
+        yield from (fix.title, fix.why, fix.cost, fix.verify)
+
+
+def _choices(rule: Rule, base: RuleBase) -> Complaints:
+    """A pattern that is not there is never the one that fired."""
+    del base
+    own = [pattern.id for pattern in rule.any]
+    for tree in _trees(rule):
+        for name in compared_with("pattern", tree):
+            if name not in own:
+                yield f"no pattern of the rule is named `{name}`{did_you_mean(name, own)}", name
+
+
+def _trees(rule: Rule) -> Iterator[Tree]:
+    """What can be read of the rule's expressions and words."""
+    sources = [*rule.when, *rule.unless, *chain(*rule.let.values())]
+    for fix in rule.fixes:
+        sources += (*fix.when, *fix.set.values(), *fix.env.values())
+    with suppress(ExpressionError):
+        for source in sources:
+            if isinstance(source, str):
+                yield parse(source).tree
+        for text in _texts(rule):
+            yield from map(words.parse, words.split(text))
 
 
 def _words(text: str, names: set[str]) -> Complaints:
@@ -215,4 +245,4 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _fix_releases, _expressions, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _fix_releases, _expressions, _choices, _fixes, _tests)
