@@ -157,6 +157,7 @@ def test_a_prompt_is_not_part_of_the_command(prompt: str) -> None:
         ("Running command: vllm serve org/m --port 1", "vllm serve org/m --port 1"),
         ("2025-01-01 10:00:01 INFO launcher - executing: `vllm serve org/m --port 1`", "vllm serve org/m --port 1"),
         ("ExecStart=/opt/venv/bin/vllm serve org/m --port 1", "/opt/venv/bin/vllm serve org/m --port 1"),
+        ("\u547d\u4ee4\uff1avllm serve org/m --port 1", "vllm serve org/m --port 1"),
         ("start.sh: line 12:    88 Killed                  vllm serve org/m --port 1", "vllm serve org/m --port 1"),
         ("start.sh: line 12:    88 Bus error               (core dumped) vllm serve org/m --port 1", "vllm serve org/m --port 1"),
         ("[1]+  Exit 1                  nohup vllm serve org/m --port 1", "nohup vllm serve org/m --port 1"),

@@ -206,3 +206,33 @@ def test_an_exception_nobody_logged_ends_a_start() -> None:
     events = read("INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "Traceback (most recent call last):",
                   '  File "/a.py", line 1, in f', "ValueError: x", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5")
     assert [event.run for event in events] == [1, 1, 1, 1, 2]
+
+
+JOINED = (
+    'Traceback (most recent call last): File "/opt/venv/lib/python3.11/site-packages/vllm/v1/worker/gpu_worker.py", line 10, in'
+    ' load_model self.model_runner.load_model() ^^^^ File "/opt/venv/lib/python3.11/site-packages/vllm/v1/worker/utils.py", line 7, in run'
+    " return func(*args)"
+)
+
+
+def test_a_traceback_in_one_line_gives_its_calls_to_the_exception() -> None:
+    calls = "vllm/v1/worker/gpu_worker.py:load_model\nvllm/v1/worker/utils.py:run"
+    (event,) = read(f"(EngineCore pid=4) ERROR 05-06 10:00:01 [core.py:489] It failed: {JOINED} ValueError: No memory. More")
+    assert (event.text, event.frames, event.is_code) == ("It failed: ValueError: No memory. More", calls, False)
+    events = read(JOINED, "ValueError: No memory.")
+    assert [event.is_code for event in events] == [True, False]
+    assert events[-1].frames == calls
+    (escaped,) = read(JOINED.replace('"', r"\"").replace(": File", r":\n  File") + r"\nx.OutOfMemoryError: CUDA out of memory")
+    assert (escaped.text, escaped.frames) == ("x.OutOfMemoryError: CUDA out of memory", calls)
+
+
+def test_of_two_tracebacks_in_one_line_the_calls_of_the_first_count() -> None:
+    (event,) = read(f'{JOINED} ValueError: a During handling: Traceback (most recent call last): File "/x.py", line 1, in g KeyError: b')
+    assert event.frames.endswith("vllm/v1/worker/utils.py:run")
+    assert event.text.startswith("ValueError: a During handling: ")
+
+
+def test_the_rest_of_a_traceback_in_one_line_goes_on_in_the_next() -> None:
+    events = read(JOINED.partition(": ")[2], "2026-02-14T02:05:12.797Z", "torch.OutOfMemoryError: CUDA out of memory.")
+    assert events[0].is_code
+    assert read("the calls a(), b() of x.py, line 3, in f")[0].text == "the calls a(), b() of x.py, line 3, in f"

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from vllm_doctor.joined import TRACEBACK, joined_traceback
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.sources import shortened
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from vllm_doctor.windows import any_of
 from vllm_doctor.wrappers.known import JSON, WRAPPER
 
 if TYPE_CHECKING:
+    from vllm_doctor.joined import JoinedTraceback
     from vllm_doctor.lines import Line
 
 _PROCESS = lazy(
@@ -55,7 +57,6 @@ _PREFIX_RELEASES = (
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
 _PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$", cues=(" validation error",))
-TRACEBACK = "Traceback (most recent call last):"
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """What stands between the tracebacks of one failure."""
 _MAX_FRAMES = 200
@@ -201,7 +202,11 @@ class EventReader:
         if event.level or process:
             return
         stream = self._stream("\0")
-        if TRACEBACK in event.text:
+        joined = joined_traceback(event.text)
+        if joined is not None and joined.exception:
+            stream.inside = False
+            self._runs.crash()
+        elif TRACEBACK in event.text:
             stream.open("")
             stream.last = line.number
         elif stream.inside and _EXCEPTION.match(event.text):
@@ -218,7 +223,8 @@ class EventReader:
         None for a line that may do more: begin a traceback or go on with one, begin or end a start.
         """
         process, event, _ = self._split(line)
-        if TRACEBACK in event.text or _FRAME.match(event.text) or self._runs.concerns(event.text):
+        text = event.text
+        if TRACEBACK in text or _FRAME.match(text) or self._runs.concerns(text) or joined_traceback(text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
@@ -265,6 +271,9 @@ class EventReader:
     def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
         """The event with what its process has open: a traceback, the message of an exception."""
         message, level = event.text, event.level
+        joined = joined_traceback(message)
+        if joined is not None:
+            return self._joined(stream, event, joined)
         if TRACEBACK in message:
             stream.open(level)
             stream.indent = len(message) - len(message.lstrip(" "))
@@ -294,6 +303,22 @@ class EventReader:
         elif not stream.detail and _begins_message(message):
             stream.begin_message(message)
         return event if message is event.text else event._replace(text=message)
+
+    def _joined(self, stream: _Stream, event: Event, joined: JoinedTraceback) -> Event:
+        """One line that holds a traceback, or the rest of one; its exception may stand in the next."""
+        if joined.opens or not stream.inside:
+            stream.open(event.level)
+            stream.indent = 0
+        stream.frames.extend(joined.frames[:_MAX_FRAMES - len(stream.frames)])
+        if not joined.exception:
+            return event._replace(text=joined.said or event.text, releases="", is_code=not joined.said)
+        message = f"{joined.said} {joined.exception}".lstrip()
+        stream.inside = False
+        stream.shown = "\n".join(stream.frames)
+        stream.detail, stream.message = _MAX_DETAIL, [message]
+        if not event.level and not event.process:
+            self._runs.crash()
+        return event._replace(text=message, releases="", frames=stream.shown)
 
     def _stream(self, key: str) -> _Stream:
         stream = self._streams.get(key)

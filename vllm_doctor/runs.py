@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from vllm_doctor.command import Command
-from vllm_doctor.events import CHAIN, TRACEBACK, Event
+from vllm_doctor.events import CHAIN, Event
 from vllm_doctor.facts import FactStore
+from vllm_doctor.joined import TRACEBACK
 from vllm_doctor.load import Load
 from vllm_doctor.match import Hits
 from vllm_doctor.phases import ORDER

@@ -30,7 +30,8 @@ _PROMPT = lazy(
 )
 _COMMON_PROMPT = lazy(r"\s*[$#]\s+", cues=("$", "#"))
 _LABEL = lazy(
-    r"(?:^\s*(?:[*-]|\d{1,2}[.)])\s+|(?:^|(?<=[\s(]))(?=`)|[:=>]\s+|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+"
+    r"(?:^\s*(?:[*-]|\d{1,2}[.)])\s+|(?:^|(?<=[\s(]))(?=`)"  # of a list; code in a sentence
+    r"|[:=>]\s+|\uff1a\s*|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+"
     r"|[\d\]+-]\s{1,4}(?:Killed|Aborted|Terminated|Hangup|Bus error|Illegal instruction|Segmentation fault"
     r"|Exit \d{1,3})\s+(?:\(core dumped\)\s+)?)"  # what a shell says of a program that has ended
     r"(?P<quote>[\"'`]?)"
