@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor.flag_advice import (
     as_flag,
+    flag_meant,
     later_flags,
     later_release,
     remedies,
@@ -87,3 +88,16 @@ def test_any_text_is_survived(text: str) -> None:
     for filter_of in (replacement_words, later_flags, later_release, unknown_flag_notes, spelling_words):
         filter_of(text, releases)
     assert replacement_flag(text, releases, 1).startswith("-")
+
+
+@pytest.mark.parametrize(("message", "given", "flag"), [
+    ("spec decode is not supported.", "model port speculative_config", "--speculative-config"),
+    ("Unexpected extra config keys for load format auto: {'x'}", "model_loader_extra_config load_format", "--model-loader-extra-config"),
+    ("Jamba currently does not support prefix caching", "model enable_prefix_caching", "--enable-prefix-caching"),
+    ("pipeline parallelism is not supported", "pipeline_parallel_size tensor_parallel_size", "--pipeline-parallel-size"),
+    ("LoRA does not work with speculative decoding", "enable_lora speculative_config", None),  # either may be meant
+    ("the model on this port does not fit", "model port", None),
+    ("prefix caching is not supported", "", None),
+])
+def test_the_setting_that_a_message_speaks_of(message: str, given: str, flag: str | None) -> None:
+    assert flag_meant(message, given) == flag

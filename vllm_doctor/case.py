@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from vllm_doctor import phases, ranking
@@ -31,7 +32,7 @@ class Case:
         facts = self.run.facts.values()
         told = FactStore(self.base.names)
         if self.typed is not None:
-            arguments = self.typed.arguments()
+            arguments = self._typed_arguments
             for name, definition in self.base.names.items():
                 if name not in facts and definition.args in arguments:
                     told.add(name, definition.from_setting(arguments[definition.args]), 0)
@@ -62,7 +63,18 @@ class Case:
     def _common(self) -> dict[str, Any]:
         run = self.run
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
-                "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line)}
+                "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
+                "settings_given": " ".join(self._given())}
+
+    @cached_property
+    def _typed_arguments(self) -> Mapping[str, object]:
+        return self.typed.arguments() if self.typed is not None else {}
+
+    def _given(self) -> Iterable[str]:
+        """The keywords of what the user set."""
+        if self.typed is not None:
+            return self._typed_arguments
+        return self.run.settings if self.run.settings_kind == "non-default" else ()
 
     def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
         """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit."""

@@ -17,6 +17,7 @@ from vllm_doctor.typed import NamedTuple
 
 __all__ = [
     "as_flag",
+    "flag_meant",
     "later_flags",
     "later_release",
     "replacement_flag",
@@ -67,6 +68,23 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--cache-size": "",
     "--enable-flashinfer": "",
 }
+
+
+# How messages speak of a setting that they do not name; of others the name's own words are looked for.
+_SPOKEN: Mapping[str, tuple[str, ...]] = {
+    "speculative_config": ("speculative", "spec decod"),
+    "speculative_model": ("speculative", "spec decod"),
+    "model_loader_extra_config": ("extra config",),
+    "quantization": ("quantiz",),
+    "kv_transfer_config": ("kv connector", "kv transfer"),
+    "enable_lora": ("lora",),
+    "enable_expert_parallel": ("expert parallel",),
+}
+_NOT_MEANT = frozenset({
+    "model", "model_tag", "tokenizer", "host", "port", "seed", "dtype", "revision", "load_format", "served_model_name",
+    "trust_remote_code", "max_model_len", "gpu_memory_utilization",
+})  # fmt: skip
+"""Settings without which a command is another one, or whose names stand in many messages."""
 
 
 class Remedy(NamedTuple):
@@ -238,3 +256,15 @@ def _note(remedy: Remedy) -> str:
 def as_flag(keyword: str) -> str:
     """A keyword, or how a message names a setting, as a flag: `max_model_len`, `kv cache dtype`."""
     return flags.canonical(keyword.strip().lower().replace(" ", "-"))
+
+
+def flag_meant(message: str, given: str) -> str | None:
+    """The flag of a message that speaks of one of the settings given (keywords, with blanks between) and no other."""
+    text = message.lower().replace("-", " ").replace("_", " ")
+    meant = {name for name in given.split() if name not in _NOT_MEANT and any(part in text for part in _spoken(name))}
+    return as_flag(meant.pop()) if len(meant) == 1 else None
+
+
+def _spoken(keyword: str) -> tuple[str, ...]:
+    core = keyword.removeprefix("enable_").removesuffix("_size").replace("_", " ")
+    return _SPOKEN.get(keyword, (core,))

@@ -31,7 +31,7 @@ DERIVED = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
     "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
 })
-SITUATION = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases"})
+SITUATION = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUND_LOOK = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
 _PROMPTS = "received"  # the line of `rules/healthy.yaml` in which a client's text stands
