@@ -84,6 +84,11 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
         lambda t: f'time="2026-01-29T14:55:54Z" level=info msg={json.dumps(t, ensure_ascii=False)} component=vllm',
         "logfmt", "vllm",
     ),
+    "localai": (
+        lambda t: 'Jul 22 17:17:15 DEBUG GRPC stderr id="m-127.0.0.1:41633" '
+                  f'line={json.dumps(t, ensure_ascii=False)} caller={{caller.file="/build/process.go"  caller.L=219 }} ',
+        "logfmt", "",
+    ),
     "google textPayload": (
         lambda t: json.dumps(
             {"textPayload": t, "severity": "ERROR", "resource": {"labels": {"container_name": "vllm"}}},
