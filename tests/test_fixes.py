@@ -81,6 +81,12 @@ def test_variables_stand_in_front_and_actions_bring_their_steps() -> None:
     assert made({"action": "free-gpu"}).steps == ("nvidia-smi",)
 
 
+@pytest.mark.parametrize("command", ["vllm serve m", 'llm = LLM("m")'])
+def test_what_does_not_change_the_command_does_not_show_it(command: str) -> None:
+    fix = made({"action": "free-gpu"}, known={"oom_gpu_index": 3}, command=command)
+    assert (fix.command, fix.patch) == (None, None)
+
+
 @pytest.mark.parametrize(("value", "text"), [(True, ""), (0.9, "0.9"), (4096.0, "4096"), (4096, "4096"), ("auto", "auto"),
                                              (0.123456789, "0.123457")])
 def test_values_as_typed(value: Any, text: str) -> None:

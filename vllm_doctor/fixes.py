@@ -77,7 +77,9 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         return None
     needs = _needs(entry, lacking, releases)
     action = situation.actions.get(entry.action)
-    command = situation.command.with_changes(wanted, drop, env).masked(situation.mask) if situation.command else None
+    command = None
+    if situation.command and (wanted or env or drop):
+        command = situation.command.with_changes(wanted, drop, env).masked(situation.mask)
     patch = command.patch() if command is not None else None
     return Fix(
         id=entry.id,
@@ -87,7 +89,7 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         env=env,
         action=entry.action or None,
         steps=_steps(action, known),
-        command=command.render() if command is not None and patch is None and (wanted or env or drop) else None,
+        command=command.render() if command is not None and patch is None else None,
         patch=patch,
         why=words.sentence(entry.why, known) or "",
         cost=words.sentence(entry.cost, known) or "",
