@@ -24,7 +24,7 @@ from vllm_doctor.load import Load
 from vllm_doctor.releases import admitted
 from vllm_doctor.rule_files import read_yaml
 from vllm_doctor.rule_index import rules_folder
-from vllm_doctor.rules import Pattern, Rule, RuleBase
+from vllm_doctor.rules import FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.typed import Any
 
 DERIVED = frozenset({
@@ -158,7 +158,7 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
         todo += [(source, set(names)) for source in alternatives]
         names.add(name)
     for fix in rule.fixes:
-        todo += [(source, names) for source in (*fix.when, *fix.set.values(), *fix.env.values())]
+        todo += [(source, names) for source in _computed(fix)]
     for source, allowed in todo:
         if not isinstance(source, str):
             continue
@@ -171,6 +171,11 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
             yield f"`{source}`: nothing is called `{name}`{did_you_mean(name, list(allowed))}", source
     for text in _texts(rule):
         yield from _words(text, names)
+
+
+def _computed(fix: FixRule) -> tuple[Any, ...]:
+    """Its conditions and values."""
+    return (*fix.when, *fix.set.values(), *fix.env.values())
 
 
 def _texts(rule: Rule) -> Iterator[str]:
@@ -193,7 +198,7 @@ def _trees(rule: Rule) -> Iterator[Tree]:
     """What can be read of the rule's expressions and words."""
     sources = [*rule.when, *rule.unless, *chain(*rule.let.values())]
     for fix in rule.fixes:
-        sources += (*fix.when, *fix.set.values(), *fix.env.values())
+        sources += _computed(fix)
     with suppress(ExpressionError):
         for source in sources:
             if isinstance(source, str):

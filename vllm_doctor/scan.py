@@ -18,7 +18,7 @@ from vllm_doctor.characters import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.tracebacks import HEAD
 from vllm_doctor.typed import Any, NamedTuple
-from vllm_doctor.windows import Trie, windows
+from vllm_doctor.windows import Trie, shortest, windows
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break; and a shell's line that goes on. As Latin-1.
@@ -66,7 +66,7 @@ class Scanner:
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
                  may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
         self._literals = forms(literals)
-        self._words = _shortest(windows(self._literals).values())
+        self._words = _encoded(windows(self._literals).values())
         self._numbered = [word for word in self._words if re.search(rb"\d", word)]
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
         self._healthy = lazy(portable(healthy_line).encode("latin-1"))
@@ -241,7 +241,7 @@ class FastScanner(Scanner):
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
         made = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        words = _shortest(self._literals)  # no windows: to hear of each that is found costs more than to look for more
+        words = _encoded(self._literals)  # no windows: to hear of each that is found costs more than to look for more
         count = len(words)
         made.compile(expressions=words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
         return made
@@ -284,13 +284,8 @@ class FastScanner(Scanner):
                 yield block.rfind(b"\n", 0, place) + 1, at
 
 
-def _shortest(words: Iterable[str]) -> list[bytes]:
-    """Words without those that begin with another one: where such a one stands the other does."""
-    kept: list[str] = []
-    for word in sorted(words):
-        if not kept or not word.startswith(kept[-1]):
-            kept.append(word)
-    return [word.encode("latin-1") for word in kept]
+def _encoded(words: Iterable[str]) -> list[bytes]:
+    return [word.encode("latin-1") for word in shortest(words)]
 
 
 def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:

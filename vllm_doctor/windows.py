@@ -92,23 +92,26 @@ def any_of(words: tuple[str, ...]) -> _Words:
     return _Words(words)
 
 
+def shortest(words: Iterable[str]) -> list[str]:
+    """Words without those that begin with another one: where such a one stands the other does."""
+    kept: list[str] = []
+    for word in sorted(words):
+        if not kept or not word.startswith(kept[-1]):
+            kept.append(word)
+    return kept
+
+
 class Trie:
     """Words as one expression. A word that begins with another one is left out: where it stands the other one does."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self.words: list[str] = []
+        self.words = shortest(words)
         self._root: dict[str, Any] = {}
-        for word in sorted(set(words), key=lambda word: (len(word), word)):
-            self._add(word)
-
-    def _add(self, word: str) -> None:
-        node = self._root
-        for character in word:
-            node = node.setdefault(character, {})
-            if "" in node:
-                return
-        node[""] = {}
-        self.words.append(word)
+        for word in self.words:
+            node = self._root
+            for character in word:
+                node = node.setdefault(character, {})
+            node[""] = {}
 
     def any(self) -> str:
         """Matches one of the words."""
