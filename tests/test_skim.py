@@ -14,6 +14,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wraps import SOURCES, WRAPS, coloured, docker, two_services
 
 from vllm_doctor import skim
 from vllm_doctor.diagnosis import Diagnosis
@@ -62,44 +63,6 @@ def test_no_report_changes(log: Path, read_whole) -> None:
     first, size = ((3, 700), (3, 1 << 18), (len(lines) // 2, 1 << 12))[LOGS.index(log) % 3]
     read_whole(first)
     assert report(data, size) == whole
-
-
-def docker(line: bytes) -> bytes:
-    text = {"log": line.decode(errors="replace"), "stream": "stdout", "time": "2025-11-20T11:42:48.123456789Z"}
-    return json.dumps(text, separators=(",", ":")).encode() + b"\n"
-
-
-def kubectl(line: bytes) -> bytes:
-    return b"2025-11-20T11:42:48.123456789Z " + line
-
-
-def compose(line: bytes) -> bytes:
-    return b"vllm-openai-1  | " + line
-
-
-def compose_with_times(line: bytes) -> bytes:
-    return b"vllm-openai-1  | 2025-11-20T11:42:48.123456789Z " + line
-
-
-def journald(line: bytes) -> bytes:
-    return b"Nov 20 11:42:48 gpu-node1 vllm-serve[8684]: " + line
-
-
-def journald_iso(line: bytes) -> bytes:
-    return b"2025-11-20T11:42:48+0100 gpu-node1 vllm-serve[8684]: " + line
-
-
-def coloured(line: bytes) -> bytes:
-    return re.sub(rb"^\((\w+ pid=\d+)\)", b"\x1b[1;36m(\\1)\x1b[0;0m", line)
-
-
-def windows(line: bytes) -> bytes:
-    return line.removesuffix(b"\n") + b"\r\n"
-
-
-SOURCES = {compose: b"vllm-openai-1", compose_with_times: b"vllm-openai-1", journald: b"gpu-node1 vllm-serve[8684]",
-           journald_iso: b"gpu-node1 vllm-serve[8684]"}
-WRAPS = [docker, kubectl, compose, compose_with_times, journald, journald_iso, coloured, windows]
 
 
 @pytest.mark.parametrize("wrap", WRAPS)
@@ -425,21 +388,25 @@ def storm(chance: random.Random) -> bytes:
     return b"".join(lines)
 
 
-def test_messages_that_repeat_change_no_report(read_whole, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("wrap", "seeds", "least"), [
+    (bytes, 12, 300), *((wrap, 3, 80) for wrap in (*WRAPS, two_services) if wrap is not docker),
+])
+def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int, read_whole,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     take = Repeats.take
     monkeypatch.setattr(Repeats, "take", lambda *given, **named: taken.append(take(*given, **named)) or taken[-1])
     # As in a process of its own: after other tests the scanner may pass over the lines that only tell their prefixes.
     skim.mode_of.cache_clear()
     skim.scanner.cache_clear()
-    for seed in range(60, 72):
+    for seed in range(60, 60 + seeds):
         chance = random.Random(seed)
-        data = storm(chance)
+        data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
         read_whole(1 << 60)
         whole = report(data)
         read_whole(10)
         assert report(data, chance.choice([900, 1 << 18])) == whole
-    assert taken.count(True) > 300
+    assert taken.count(True) > least
 
 
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:

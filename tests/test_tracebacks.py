@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from wraps import WRAPS, docker
 
 from vllm_doctor import skim
 from vllm_doctor.diagnosis import Diagnosis
@@ -120,15 +121,17 @@ def report(data: bytes, size: int) -> str:
     return render(diagnosis.finish())
 
 
-def test_tracebacks_that_come_again_change_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("wrap", "seeds", "least"), [(bytes, 20, 500), *((wrap, 4, 70) for wrap in WRAPS if wrap is not docker)])
+def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     read = Diagnosis._read_traceback
     monkeypatch.setattr(Diagnosis, "_read_traceback", lambda *given: taken.append(read(*given)) or taken[-1])
-    for seed in range(20):
+    for seed in range(seeds):
         chance = random.Random(seed)
-        data = storm(chance)
+        data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
         monkeypatch.setattr(skim, "READ_WHOLE", 1 << 60)
         whole = report(data, 1 << 18)
         monkeypatch.setattr(skim, "READ_WHOLE", 12)
         assert report(data, chance.choice([2000, 1 << 18])) == whole
-    assert taken.count(True) > 500
+    assert taken.count(True) > least

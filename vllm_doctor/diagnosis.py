@@ -162,7 +162,7 @@ class Diagnosis:
     def _is_apart(self, data: bytes, number: int, shape: Shape) -> bool:
         """Whether a line of a process that prints more than one line is a message apart. Then it is noted as that."""
         resting = self._finder.at_rest and not self._run_begins and len(shape.text) <= _SHORT
-        return resting and _is_message(shape.text) and self._events.pass_by(number, data)
+        return resting and _is_message(shape.text, shape.front.size) and self._events.pass_by(number, data)
 
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Read a line in short, where it is one of many of its kind."""
@@ -172,55 +172,62 @@ class Diagnosis:
         if shape.layout is not None:
             run.told += 1
             return run.samples.take(data, number, shape.layout)
-        return run.repeats.take(data, number, shape.text, serves=run.phase == "runtime")
+        return run.repeats.take(data, number, shape, serves=run.phase == "runtime")
 
     def _pass_start(self, data: bytes, number: int) -> bool:
         """Note what a line says of where starts begin and end; False for one that is wrapped."""
-        texts = self._lines.plain_lines(data.replace(b"\r\n", b"\n"))
-        for text in texts or ():
-            self._events.pass_start(Line(number, text))
-        return texts is not None
+        line = self._lines.alone(data)
+        if line:
+            self._events.pass_start(line._replace(number=number))
+        return line is not None
 
     def _read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
         """Read a traceback in short, where the same calls ended before in an exception of this kind."""
         run = self.runs[-1]
         if not self._finder.at_rest or self._run_begins or not run.block or run.block_open:
             return False
-        return run.repeats.take(data, number, shape.text, serves=run.phase == "runtime", traceback=traceback)
+        return run.repeats.take(data, number, shape, serves=run.phase == "runtime", traceback=traceback)
 
     def _read_alone(self, data: bytes) -> bool:
         """Read the next line for what it tells by itself; False for one that may be or begin more than itself."""
         run = self.runs[-1]
         serves = run.serves
-        text = self._lines.plain_line(data)
-        if text is None or any_of(_STRUCTURE).search(text) or (not serves and self._is_healthy(text)):
+        line = self._lines.alone(data)
+        if line is None or any_of(_STRUCTURE).search(line.text) or (not serves and self._is_healthy(line.text)):
             return False
         self._read_each(run.samples.first())
-        self._event(run, self._events.alone(Line(self._next_number(), text)), text)
+        self._event(run, self._events.alone(line._replace(number=self._next_number())), line.text)
         self._lines.skip(1, len(data))
         if run.serves != serves:
             self._quiet = None
         return True
 
-    def _plan(self, data: bytes, traceback: Traceback | None) -> Plan | None:
-        """How lines like this one, which stands alone or ends a traceback, are read in short."""
-        if traceback:
-            return self._traceback_plan(data, traceback)
-        text = self._lines.plain_line(data)
-        if text is None or any_of(COMMAND_WORDS).search(text) or self._is_healthy(text):
+    def _plan(self, data: bytes, source: bytes, traceback: Traceback | None) -> Plan | None:
+        """How lines like this one, which stands alone or ends a traceback, are read in short.
+
+        `source` is the one to be expected.
+        """
+        line = self._lines.alone(data)
+        if line is None or line.source != source.decode():
             return None
-        line = Line(0, text)
+        if traceback:
+            return self._traceback_plan(data, line, traceback)
+        if any_of(COMMAND_WORDS).search(line.text) or self._is_healthy(line.text):
+            return None
         key = self._events.opened_by(line)
         if key is None:
             return None
-        return plan(text, self._events.alone(line), self._matcher, self.base.names,
+        return plan(data, self._events.alone(line), self._matcher, self.base.names,
                     (lambda number, message: self._open(number, key, message)) if key else None)
 
-    def _traceback_plan(self, data: bytes, traceback: Traceback) -> Plan | None:
-        texts = self._lines.plain_lines(traceback.lines + data)
-        if texts is None or not self._finder.are_code(texts):
+    def _traceback_plan(self, data: bytes, last: Line, traceback: Traceback) -> Plan | None:
+        lines = [self._lines.alone(line) for line in traceback.lines.splitlines(keepends=True)]
+        said = [line for line in lines if line and line.source == last.source]
+        if len(said) < len(lines):
             return None
-        found = self._events.traceback([Line(0, text) for text in texts])
+        said.append(last)
+        texts = [line.text for line in said]
+        found = self._events.traceback(said) if self._finder.are_code(texts) else None
         if found is None:
             return None
         key, event = found
@@ -232,7 +239,7 @@ class Diagnosis:
             self.runs[-1].remember_block(event)
             self._quiet = None
 
-        return plan(texts[-1], event, self._matcher, self.base.names, then)
+        return plan(data, event, self._matcher, self.base.names, then)
 
     def _open(self, number: int, key: str, message: str) -> None:
         self._events.open_message(number, key, message)
@@ -454,9 +461,9 @@ class Diagnosis:
 
 
 @lru_cache(maxsize=4096)
-def _is_message(shape: bytes) -> bool:
-    """Whether lines of a shape are messages that neither begin nor end anything."""
-    return is_record(shape) and not any_of(_STRUCTURE).search(shape.decode(errors="replace"))
+def _is_message(shape: bytes, front: int) -> bool:
+    """Whether lines of a shape are messages that neither begin nor end anything; so many bytes are a wrapper's."""
+    return is_record(shape) and not any_of(_STRUCTURE).search(shape[front:].decode(errors="replace"))
 
 
 def given_command(options: Options) -> Command | None:

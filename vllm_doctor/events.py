@@ -17,7 +17,7 @@ from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.sources import shortened
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 from vllm_doctor.windows import any_of
-from vllm_doctor.wrappers.known import JSON, WRAPPER
+from vllm_doctor.wrappers.known import COLOUR, JSON, WRAPPER
 
 if TYPE_CHECKING:
     from vllm_doctor.joined import JoinedTraceback
@@ -35,7 +35,7 @@ _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _RECORD_APART = lazy(portable(
-    rf"(?:{WRAPPER}|{JSON})?(?:\((?P<process>\w+ pid=\d+)\) )?"
+    rf"(?:{WRAPPER}|{JSON})?(?:(?:{COLOUR})?\((?P<process>\w+ pid=\d+)\)(?:{COLOUR})? )?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(

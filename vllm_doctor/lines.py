@@ -33,6 +33,7 @@ _RECORD = lazy(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
 # Docker's API puts a stream's number, three zeros and a size before what a container wrote at once: mostly one line.
 _FRAMES = (b"\1\0\0\0", b"\2\0\0\0")
 _FRAME_SIZE = 8  # bytes; a line feed among those of the size ends the line early, and nothing is left of it
+_SGR = lazy(rb"\x1b\[[\d;:]*m")
 _FENCE = lazy(r"(?:```+|~~~+)[\w.+-]*$")
 
 
@@ -107,27 +108,20 @@ class LineReader:
         self.line_count += lines
         self.byte_count += size
 
-    def plain_line(self, data: bytes) -> str | None:
-        """The text of one whole line that is as the server wrote it; None where it must be fed. Only at rest."""
-        text = _plain_text(data)
-        return text.rstrip() if text is not None and BARE.match(text) else None
-
-    def plain_lines(self, data: bytes) -> list[str] | None:
-        """The texts of several such lines, some of which may begin with no more than a word. Only at rest."""
-        texts = []
-        for line in data.splitlines(keepends=True):
-            text = _plain_text(line)
-            if text is None or self._unwrapper.wrapped(text):
-                return None
-            texts.append(text.rstrip())
-        return texts
+    def alone(self, data: bytes) -> Line | None:
+        """What one whole line is as the next one; None where it must be fed. Only at rest."""
+        if data.endswith(b"\r\n"):
+            data = data[:-2] + b"\n"
+        text = _plain_text(_SGR.sub(b"", data) if b"\x1b[" in data else data)
+        piece = None if text is None else self._unwrapper.alone(text)
+        return piece and Line(self.line_count + 1, piece.text.rstrip(), piece.source)
 
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; get the lines that are complete and certain."""
-        if len(data) < _SHORT and self.at_rest and (text := self.plain_line(data)) is not None:
+        if len(data) < _SHORT and self.at_rest and (line := self.alone(data)):
             self.skip(1, len(data))
-            self._source = ""
-            return [Line(self.line_count, text)]
+            self._source = line.source
+            return [line]
         self.byte_count += len(data)
         for start in range(0, len(data), _SLICE):
             self._input(data[start : start + _SLICE])

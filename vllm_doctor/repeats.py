@@ -13,11 +13,11 @@ from vllm_doctor.characters import one_digit
 from vllm_doctor.events import Event
 from vllm_doctor.facts import FactName, FactStore
 from vllm_doctor.match import Matcher, compiled
+from vllm_doctor.scan import Shape
 from vllm_doctor.series import FIRST, Kept, Series
 from vllm_doctor.tracebacks import Traceback
 from vllm_doctor.typed import NamedTuple
 
-_BRACKET = ord("(")  # the prefix of a process begins with it
 _LONG = 512  # bytes of a line that is not kept
 _RECORD_END = b"] "  # of the prefix of a record
 _PREFIX = 120  # bytes in which prefixes stand
@@ -69,16 +69,16 @@ class _Shape(Series):
         self.like_this = b""
 
 
-_Seen = tuple[bytes, bytes, bytes]  # a line's process, its text as the scanner knows it, the calls before it
+_Seen = tuple[bytes, bytes, bytes, bytes]  # a line's source and process, its shape's text, the calls before it
 
 
 class Repeats:
     """The messages of one run that stand alone, or that end a traceback.
 
-    `make` makes the plan of such a line, None for one to be read in full.
+    `make` makes the plan of such a line of a source, None for one to be read in full.
     """
 
-    def __init__(self, make: Callable[[bytes, Traceback | None], Plan | None], facts: FactStore) -> None:
+    def __init__(self, make: Callable[[bytes, bytes, Traceback | None], Plan | None], facts: FactStore) -> None:
         self.kept = 0  # lines so far
         self._make = make
         self._facts = facts
@@ -87,33 +87,33 @@ class Repeats:
         self._same: dict[bytes, _Shape] = {}  # the last line of each shape
         self._rare: dict[bytes, int] = {}  # shapes that few lines had so far
 
-    def take(self, raw: bytes, number: int, text: bytes, *, serves: bool, traceback: Traceback | None = None) -> bool:
+    def take(self, raw: bytes, number: int, like: Shape, *, serves: bool, traceback: Traceback | None = None) -> bool:
         """Keep a line back, or know that it says nothing; False for one to be read in full at once.
 
-        `text` is what the scanner knows as the shape's; `traceback` stands before the line. While the server starts,
+        `like` is what the scanner knows of such lines; `traceback` stands before the line. While the server starts,
         what a line tells depends on how far it has come: then none is kept back.
         """
         shape = None if traceback else self._same.get(raw)
-        if shape is None and (shape := self._as_planned(raw, text, traceback)) is None:
+        if shape is None and (shape := self._as_planned(raw, like, traceback)) is None:
             return False
         plan = shape.plan
         if plan.tells:
             shape.lines += 1
             if shape.lines <= FIRST or not serves:
                 return False
-            shape.keep(number, raw)
+            shape.keep(number, raw, slice(like.front.size, None), like.front.source)
             self.kept += 1
         if plan.then:
             plan.then(number, plan.message(raw))
         return True
 
-    def _as_planned(self, raw: bytes, text: bytes, traceback: Traceback | None) -> _Shape | None:
+    def _as_planned(self, raw: bytes, like: Shape, traceback: Traceback | None) -> _Shape | None:
         """The shape of a line, if the same patterns match and no fact is larger or smaller than it was before."""
         if len(raw) > _LONG:
             return None
-        cut = raw.find(b") ") if raw[0] == _BRACKET else 0  # a process's digits tell its rank
-        seen = raw[:cut], text, traceback.calls if traceback else b""
-        shape = self._seen[seen] if seen in self._seen else self._shape(seen, raw, traceback)
+        front = like.front  # a process's digits tell its rank
+        seen = raw[front.source], raw[front.process], like.text, traceback.calls if traceback else b""
+        shape = self._seen[seen] if seen in self._seen else self._shape(seen, front.process.stop, raw, traceback)
         if shape is None:
             return None
         message = shape.plan.message(raw)
@@ -128,12 +128,12 @@ class Repeats:
             self._same[raw], shape.like_this = shape, raw
         return shape
 
-    def _shape(self, seen: _Seen, raw: bytes, traceback: Traceback | None) -> _Shape | None:
+    def _shape(self, seen: _Seen, front: int, raw: bytes, traceback: Traceback | None) -> _Shape | None:
         """The shape of a line, once enough lines had it."""
-        process, text, calls = seen
-        start, key = _key(process, text)
-        key = calls + key
-        if key not in self._shapes and not self._is_planned(key, raw, traceback):
+        source, process, text, calls = seen
+        start, message = _key(text, front)
+        key = b"\0".join((source, process, calls, message))
+        if key not in self._shapes and not self._is_planned(key, raw, source, traceback):
             return None
         shape = self._shapes[key]
         if shape and start and start != shape.plan.start:
@@ -143,7 +143,7 @@ class Repeats:
         self._seen[seen] = shape
         return shape
 
-    def _is_planned(self, key: bytes, raw: bytes, traceback: Traceback | None) -> bool:
+    def _is_planned(self, key: bytes, raw: bytes, source: bytes, traceback: Traceback | None) -> bool:
         """Plan how lines of a shape are read, if there were enough of them."""
         times = self._rare.pop(key, 0) + 1
         if times < _WORTH_A_PLAN:
@@ -153,7 +153,7 @@ class Repeats:
             return False
         if len(self._shapes) >= _MOST:
             return False
-        plan = self._make(raw, traceback)
+        plan = self._make(raw, source, traceback)
         self._shapes[key] = _Shape(plan) if plan else None
         return True
 
@@ -163,17 +163,18 @@ class Repeats:
                 for shape in self._shapes.values() if shape for kept in shape.rest()]
 
 
-def _key(process: bytes, text: bytes) -> tuple[int, bytes]:
+def _key(text: bytes, front: int) -> tuple[int, bytes]:
     """Where the message of a line begins, and what all lines of its shape share; 0 where they are of one length."""
-    start = text.find(_RECORD_END, len(process), len(process) + _PREFIX) + len(_RECORD_END)
+    start = text.find(_RECORD_END, front, front + _PREFIX) + len(_RECORD_END)
     if start < len(_RECORD_END) or text.startswith(b"(", start):  # another process's prefix may follow
-        return 0, process + text[len(process):]
-    return start, process + text[len(process):start] + one_digit(text[start:], b"0")
+        return 0, text
+    return start, text[:start] + one_digit(text[start:], b"0")
 
 
-def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],
+def plan(raw: bytes, event: Event, matcher: Matcher, names: Mapping[str, FactName],
          then: Callable[[int, str], None] | None) -> Plan | None:
     """The plan for lines of the shape of this one, given its event; None where each is to be read in full."""
+    text = raw.decode().rstrip()
     start = len(text) - len(event.text)
     known = (event.level or event.frames) and text.endswith(event.text)
     if not known or any(word in text for word in ("&#", *_SETTINGS)):

@@ -19,6 +19,7 @@ from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.tracebacks import HEAD
 from vllm_doctor.typed import Any, NamedTuple
 from vllm_doctor.windows import Trie, shortest, windows
+from vllm_doctor.wrappers.known import NO_FRONT, Front, front
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break; and a shell's line that goes on. As Latin-1.
@@ -38,8 +39,9 @@ _LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up at once: 
 class Shape(NamedTuple):
     """What is known of lines that differ in digits and long ids alone: of these `text` has zeros and none.
 
-    `tells`: one of the literals may stand in them; `certain`: it does, whatever the digits. `layout` is what the
-    scanner's `layout` says of them, for statistics lines. `opens`: with such a line a traceback begins.
+    `front` is what stands before their message. `tells`: one of the literals may stand behind a wrapper there;
+    `certain`: it does, whatever the digits. `layout` is what the scanner's `layout` says of them, for statistics lines.
+    `opens`: with such a line a traceback begins.
     """
 
     text: bytes
@@ -47,6 +49,7 @@ class Shape(NamedTuple):
     certain: bool = True
     layout: Any = None
     opens: bool = False
+    front: Front = NO_FRONT
 
 
 _NEW = Shape(b"", tells=False)  # of lines that are not known
@@ -191,7 +194,7 @@ class Scanner:
         return worth if worth and self.tells(worth, line) else None
 
     def _remember_healthy(self, zeros: bytes) -> None:
-        if not self._telling_words.search(zeros):
+        if not self._telling_words.search(zeros, front(zeros).size):
             self._remember(zeros, _HEALTHY if self._telling_zeros.search(zeros) else None)
 
     def _remember(self, zeros: bytes, worth: Shape | None) -> None:
@@ -212,16 +215,18 @@ class Scanner:
         text = _ID.sub(b"\0", zeros)
         shape = self._known.get(text)
         if shape is None:
-            certain = self._telling_words.search(text) is not None
-            tells = (certain or self._telling_zeros.search(text) is not None) and not is_binary(text)
+            before = front(text)
+            certain = self._telling_words.search(text, before.size) is not None
+            tells = (certain or self._telling_zeros.search(text, before.size) is not None) and not is_binary(text)
             if tells and self._patience:
                 self._patience -= 1
                 if not self._patience:  # the earlier ones are asked when they come again
                     self._known.clear()
                     self._worth.clear()
             if tells and not self._patience:
-                tells = self._may_tell(text)
-            shape = Shape(text, tells, certain, self._layout(text) if tells else None, text.endswith(HEAD))
+                tells = self._may_tell(text[before.size:])
+            layout = self._layout(text) if tells else None
+            shape = Shape(text, tells, certain, layout, text.rstrip().endswith(HEAD), before)
             if len(text) <= _LONG:
                 if len(self._known) >= _MOST:
                     self._known.clear()

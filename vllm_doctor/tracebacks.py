@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.typed import NamedTuple
+from vllm_doctor.wrappers.known import COLOUR, SAME_WRAPPER, WRAPPER
 
-HEAD = b"Traceback (most recent call last):\n"
-_HEAD = re.escape(HEAD)
-_PROCESS = rb"(?P<process>(?:\([!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+\) )?)"
-_STAMP = rb"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d "
+HEAD = b"Traceback (most recent call last):"
 # Each of its lines begins as the first one does, but for the time. The calls are indented, the exception is not.
-_BARE = lazy(_PROCESS + _HEAD + rb"(?:(?P=process)  [^\n]*\n)+(?=(?P=process)[A-Za-z_])")
-_LOGGED = lazy(_PROCESS + rb"(?P<level>ERROR|CRITICAL) " + _STAMP + rb"(?P<place>\[?[\w./-]+:\d+\] )"
-               rb"(?P<text>" + _HEAD + rb")"
-               rb"(?:(?P=process)(?P=level) " + _STAMP + rb"(?P=place)  [^\n]*\n)+"
-               rb"(?=(?P=process)(?P=level) " + _STAMP + rb"(?P=place)[A-Za-z_])")
+_PROCESS = rf"(?:{COLOUR})?\([!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+\)(?:{COLOUR})? "
+_FIRST = rf"(?P<wrapper>(?:{WRAPPER})?)(?P<process>(?:{_PROCESS})?)"
+_NEXT = rf"{SAME_WRAPPER}(?P=process)"
+_STAMP = r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d "
+_NEXT_RECORD = rf"{_NEXT}(?P=level) {_STAMP}(?P=place)"
+_HEAD = re.escape(HEAD.decode()) + r"\r?\n"
+_BARE = lazy(portable(rf"{_FIRST}{_HEAD}(?:{_NEXT}  [^\n]*\n)+(?={_NEXT}[A-Za-z_])").encode())
+_LOGGED = lazy(portable(rf"{_FIRST}(?P<level>ERROR|CRITICAL) {_STAMP}(?P<place>\[?[\w./-]+:\d+\] )(?P<text>{_HEAD})"
+                        rf"(?:{_NEXT_RECORD}  [^\n]*\n)+(?={_NEXT_RECORD}[A-Za-z_])").encode())
+_WRAPPER = lazy(portable(rf"(?m)^(?:{WRAPPER})").encode())
 _LONG = 1 << 15  # bytes of its lines
 
 
@@ -30,16 +33,16 @@ class Traceback(NamedTuple):
 
 def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
     """The traceback whose first line begins there; None where it is cut off, or other lines stand amid it."""
-    found = _BARE.match(block, begin, end)
-    if found:
-        said = found[0]
-    else:
-        found = _LOGGED.match(block, begin, end)
+    found, logged = _BARE.match(block, begin, end), False
+    if not found:
+        found, logged = _LOGGED.match(block, begin, end), True
         if not found:
             return None
-        prefix = found.start("text") - begin  # each line's is as long
+    said = _WRAPPER.sub(b"", found[0]) if found["wrapper"] else found[0]
+    if logged:
+        prefix = found.start("text") - found.end("wrapper")  # each line's is as long
         said = b"\n".join((found["process"], found["level"], found["place"],
-                           *(line[prefix:] for line in found[0].split(b"\n"))))
+                           *(line[prefix:] for line in said.split(b"\n"))))
     if len(said) > _LONG:
         return None
     import hashlib  # noqa: PLC0415 - for long logs alone

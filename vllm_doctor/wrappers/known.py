@@ -6,6 +6,8 @@ docker's JSON around it; the colour of vLLM's process.
 
 from __future__ import annotations
 
+from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.typed import NamedTuple
 from vllm_doctor.wrappers.timestamps import STAMP
 
 _DATE = r"[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] "
@@ -13,6 +15,36 @@ _CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
 _PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
 _SOURCE = rf"(?P<source>{_CONTAINER}|{_PROGRAM})(?: {{1,80}}+\| |: )"
 WRAPPER = rf"(?=[A-Za-z0-9])(?:{STAMP} |{_DATE})?+(?:{_SOURCE})?+(?:{STAMP} )?+"
+SAME_WRAPPER = rf"(?(source)(?:{STAMP} |{_DATE})?+(?P=source)(?: {{1,80}}+\| |: ))(?:{STAMP} )?+"
+"""The same one before a later line of what WRAPPER stood before."""
 COLOUR = r"\x1b\[[0-9;]{1,8}m"
 JSON = r'\{"log":"'
 JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
+# The process as vLLM prints it before a line.
+_PROCESS = rf"(?:(?:{COLOUR})?\([^()\n]{{1,120}}+\)(?:{COLOUR})? )"
+_FRONT = lazy(portable(rf"(?P<wrapper>(?:{WRAPPER})?)(?P<process>{_PROCESS}?)").encode())
+_COLON = ord(":")
+_NOTHING = slice(0)
+
+
+class Front(NamedTuple):
+    """What stands before the message in lines that differ in their digits alone.
+
+    `size` is that of the wrapper, in bytes; `source` is what it names, `process` what vLLM itself does.
+    """
+
+    size: int
+    source: slice
+    process: slice
+
+
+def front(line: bytes) -> Front:
+    """The front of a line."""
+    match = _FRONT.match(line)
+    if match is None or (match.start("source") == 0 and line[match.end("source")] == _COLON):  # no date: a message
+        return NO_FRONT
+    source = slice(*match.span("source")) if match["source"] else _NOTHING
+    return Front(match.end("wrapper"), source, slice(*match.span("process")))
+
+
+NO_FRONT = Front(0, _NOTHING, _NOTHING)

@@ -19,7 +19,7 @@ from vllm_doctor.wrappers.logfmt import logfmt
 from vllm_doctor.wrappers.peeled import Peeled, Wrapper
 from vllm_doctor.wrappers.quotes import quoted
 from vllm_doctor.wrappers.ranks import djl, mpirun, ray, srun, torchrun
-from vllm_doctor.wrappers.timestamps import clock, clock_wide, stamped
+from vllm_doctor.wrappers.timestamps import PART_WORDS, clock, clock_wide, stamped
 
 MAX_DEPTH = 8  # wrappers around one line; more is not a log
 MAX_KNOWN = 4096  # names remembered; bounds memory on hostile input
@@ -147,6 +147,19 @@ class Unwrapper:
     def wrapped(self, text: str) -> bool:
         """Whether something that looks like a wrapper stands in front (proven or not)."""
         return not BARE.match(text) and self._peel(text) is not None
+
+    def alone(self, text: str) -> Piece | None:
+        """The message in a line that is one by itself; None where it has to wait for others, or may. Only at rest."""
+        if BARE.match(text):
+            return Piece(0, text)
+        if text[:1] == "{" or any(word in text for word in PART_WORDS):  # it may be a part of a message
+            return None
+        counts = self.counts.copy()
+        pieces = self.unwrap(Piece(0, text))
+        if len(pieces) == 1 and not pieces[0].doubt:
+            return pieces[0]
+        self.counts = counts  # the line will be given again
+        return None
 
     def evident(self, text: str) -> bool:
         """Whether `text` begins as a log line does, wrapped or not."""
