@@ -30,6 +30,10 @@ def read(*texts: str, source: str = "") -> list[Event]:
     ("my-prefix INFO 11-20 09:02:08 [x.py:1] m", "INFO", "", None, "m"),
     ("INFO 2025-05-06 10:00:01 [x.py:1] m", "INFO", "", None, "m"),
     ("plain words", "", "", None, "plain words"),
+    (" [multiproc_executor.py:852] KeyError: 'a'", "", "", None, "KeyError: 'a'"),
+    ("(Worker_TP1 pid=7) [v1/executor/multiproc_executor.py:852] boom", "", "Worker_TP1 pid=7", 1, "boom"),
+    ("[rank0]: boom", "", "", None, "[rank0]: boom"),
+    ("see [core.py:489] there", "", "", None, "see [core.py:489] there"),
 ])
 def test_prefixes(text: str, level: str, process: str, rank: int | None, message: str) -> None:
     (event,) = read(text)
@@ -45,6 +49,18 @@ def test_a_traceback_gives_its_calls_to_the_exception() -> None:
     )
     assert [event.is_code for event in events] == [True, True, True, False]
     assert events[-1].frames == "vllm/v1/worker/gpu_worker.py:load_model"
+
+
+def test_a_traceback_whose_levels_and_times_were_cut_off() -> None:
+    events = read(
+        ' [core.py:852]   File "/vllm/vllm/model_executor/models/a.py", line 442, in load_weights',
+        " [core.py:852]     param = params_dict[name]",
+        " [core.py:852] ValidationError: 1 validation error for ModelConfig",
+        " [core.py:852]   Value error, no",
+    )
+    assert [event.is_code for event in events] == [True, True, False, False]
+    assert events[2].frames == events[3].frames == "vllm/model_executor/models/a.py:load_weights"
+    assert events[3].context == "ValidationError: 1 validation error for ModelConfig"
 
 
 def test_other_messages_amid_a_traceback_are_none_of_it() -> None:

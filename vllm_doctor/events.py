@@ -31,6 +31,7 @@ _RECORD = lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
+_PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?", cues=(".py:",))  # a record whose level and time were cut off
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
@@ -292,7 +293,7 @@ class EventReader:
             return self._inside(stream, event._replace(text=message, releases=""))
         if stream.detail and logged and not stream.shown and _begins_message(message):
             stream.detail = 0  # another exception, told in a record of its own
-        if stream.detail and not message.startswith(CHAIN) and (level == "ERROR" or not logged):
+        if stream.detail and not message.startswith(CHAIN) and level in {"ERROR", ""}:
             stream.detail -= 1
             context = "\n".join(stream.message)
             if len(context) < _MAX_CONTEXT:
@@ -428,6 +429,9 @@ def _record(text: str) -> tuple[str, str, str]:
     match = _UVICORN.match(text)
     if match:
         return match["level"], text[match.end():], ""
+    match = _PLACE.match(text)
+    if match:
+        return "", text[match.end():], ""
     return "", text, ""
 
 
