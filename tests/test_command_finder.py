@@ -39,6 +39,15 @@ def rendered(text: str) -> str | None:
     return found.render() if found is not None else None
 
 
+@pytest.mark.parametrize("indent", [0, 2, 4])
+def test_a_list_in_brackets_may_be_indented_anyhow(indent: int) -> None:
+    items = ('"--model", "a/b",', '"--max-model-len=4096",', '"--quantization", "fp8"')
+    lines = ["- name: vllm", "  image: vllm/vllm-openai:v0.9.1", "  args: [", *(" " * indent + item for item in items), "  ]", START]
+    found = fed("\n".join(lines)).command
+    assert found is not None
+    assert [option.flag.text for option in found.options if option.flag] == ["--model", "--max-model-len", "--quantization"]
+
+
 @pytest.mark.parametrize(
     ("log", "line", "command"),
     [

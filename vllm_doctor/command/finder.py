@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vllm_doctor.command.documents import key_of, parse_document
+from vllm_doctor.command.documents import is_item, key_of, parse_document
 from vllm_doctor.command.prompt import command_in, leads
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start
@@ -203,6 +203,7 @@ class CommandFinder:
         if pending is not None:
             column = len(text) - len(text.lstrip())
             belongs = not text.strip() or column > self._document_indent or bool(_YAML_LINE.match(text))
+            belongs = belongs or is_item(text, pending.lines)
             full = len(pending.lines) >= _MAX_DOCUMENT_LINES or pending.size > _MAX_CHARACTERS
             if belongs and not is_log and not full:
                 pending.add(text)
