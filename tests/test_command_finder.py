@@ -138,6 +138,27 @@ def test_a_call_in_a_traceback_does_not_replace_the_typed_command() -> None:
     assert rendered("$ vllm serve m --port 1\n    llm = LLM(model='x')") == "vllm serve m --port 1"
 
 
+@pytest.mark.parametrize(
+    ("log", "flags"),
+    [
+        ("--tensor-parallel-size 4 \\\n--max-model-len 4096 \\\n```\nIt fails.", "--tensor-parallel-size 4 --max-model-len 4096"),
+        ("--dtype half\n--max-num-seqs 1 --max-model-len 16\n\nERROR", "--dtype half --max-num-seqs 1 --max-model-len 16"),
+        ("--max-model-len 16 is too small, --max-num-seqs 2 too", None),
+        ("--max-model-len 16 was refused", None),
+        ("--max-model-len 16\n--no-such-flag 4 --max-num-seqs 2", None),
+        ("--max-model-len 16", None),
+    ],
+)
+def test_flags_pasted_without_the_program(log: str, flags: str | None) -> None:
+    assert " ".join((rendered(log) or "").replace("\\\n", " ").split()) == (flags or "")
+
+
+def test_flags_by_themselves_are_less_than_a_command() -> None:
+    flags = "--max-model-len 16 --max-num-seqs 2"
+    assert rendered(f"vllm serve a/m\n\n{flags}\n") == "vllm serve a/m"
+    assert rendered(f"{flags}\n\nvllm serve a/m\n") == "vllm serve a/m"
+
+
 def test_exports_belong_to_the_environment() -> None:
     finder = fed("$ export VLLM_USE_V1=0\nexport A='b c'\n$ A=2 vllm serve m")
     assert finder.command is not None
