@@ -314,7 +314,6 @@ class Diagnosis:
             pattern = waiting.pattern
             if waiting.marker is not None:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
-                run.told += 1
                 continue
             for name, raw in (*values.items(), *pattern.set.items()) if pattern.set else values.items():
                 if pattern.weak and run.facts.get(name) is not None:
