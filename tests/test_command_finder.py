@@ -92,6 +92,7 @@ def test_finds_a_command(log: str, line: int, command: str | None) -> None:
         "INFO 05-06 10:00:01 [api_server.py:1] args: Namespace(model='m')",
         "pip install vllm \\\n  --upgrade",
         "All of them: `vllm serve --help=all`",
+        "user@host:~$ python3 -m vllm.entrypoints.openai.api_server --help",
         "It is replaced by `vllm serve <model> --port 1`",
     ],
 )

@@ -68,6 +68,13 @@ def test_lines_of_many_settings(text: str, kind: str, key: str, value: Any) -> N
     assert (settings.kind, settings.values[key]) == (kind, value)
 
 
+@pytest.mark.parametrize(("printed", "value"), [("LoadFormat.BITSANDBYTES", "bitsandbytes"), ("LoadFormat.AUTO", None), ("gguf", "gguf")])
+def test_a_load_format_that_is_printed_as_a_member(printed: str, value: str | None) -> None:
+    store = FactStore(builtin().names)
+    fact = store.add("load_format", printed, 1)
+    assert (None if fact is None else fact.value) == value
+
+
 def test_a_cut_line_of_settings_gives_what_was_there() -> None:
     settings = read_settings("args: Namespace(host=None, port=8000, model='org/m', tensor_par")
     assert settings is not None

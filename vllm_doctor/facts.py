@@ -190,6 +190,8 @@ def _plain(value: Any) -> Any:
     """A setting's value as one text or number: the member of an enum, the type of a device, a list's first item."""
     if isinstance(value, str):
         word = value.rsplit(".", 1)[-1] if value.startswith("torch.") else value
+        if word.startswith("LoadFormat."):  # as the releases before 0.10.1 print it
+            word = word.rsplit(".", 1)[-1].lower()
         return None if word in {"None", ""} else word
     if isinstance(value, Repr):
         return _plain(value.get("value", value.get("type")))  # an enum's member, a device's type

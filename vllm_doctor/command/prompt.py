@@ -192,9 +192,9 @@ def _is_plausible(command: Command, *, prompted: bool) -> bool:
     if positional and positional[0].text.startswith(("[", "<")):  # a usage line
         return False
     free = [word.value for word in positional if word.value is not None]  # $EXTRA may be any number of words
-    if prompted:
-        return len(free) <= 1
     flags = [option.flag.value for option in command.options if option.flag is not None]
-    if not flags:
-        return len(free) == 1 and "/" in free[0]
-    return len(free) <= 1 and "--help" not in flags
+    if "--help" in flags:  # starts nothing
+        return False
+    if prompted or flags:
+        return len(free) <= 1
+    return len(free) == 1 and "/" in free[0]
