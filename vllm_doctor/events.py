@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from vllm_doctor.joined import TRACEBACK, joined_traceback
+from vllm_doctor.log_head import BARE
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.sources import shortened
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
@@ -521,7 +522,7 @@ def may_concern_starts(line: str) -> bool:
     while match := _PROCESS.match(line, at):
         at = match.end()
     level, message, _ = _record(line[at:])
-    return _concerns_starts(message) or not (level or at)
+    return _concerns_starts(message) or not (level or at) or not BARE.match(line)
 
 
 class RunCounter:
