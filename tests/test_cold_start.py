@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import vllm_doctor
 from vllm_doctor import patterns
-from vllm_doctor.events import RunCounter
+from vllm_doctor.events import _STAGES
 from vllm_doctor.rule_compiler import make
 from vllm_doctor.rule_index import NAME
 
@@ -126,7 +126,7 @@ def test_what_a_pattern_matches_holds_a_cue(regex: str, data: st.DataObject) -> 
     assert any(cue in text for cue in cues) or not re.search(regex, text)
 
 
-@pytest.mark.parametrize("stage", RunCounter._STAGES, ids=lambda stage: stage[0])
+@pytest.mark.parametrize("stage", _STAGES, ids=lambda stage: stage[0])
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_what_tells_a_stage_of_a_start_holds_its_words(stage: tuple[str, tuple[str, ...], re.Pattern[str]], data: st.DataObject) -> None:

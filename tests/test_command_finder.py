@@ -39,6 +39,15 @@ def rendered(text: str) -> str | None:
     return found.render() if found is not None else None
 
 
+@pytest.mark.parametrize("indent", [0, 2, 4])
+def test_a_list_in_brackets_may_be_indented_anyhow(indent: int) -> None:
+    items = ('"--model", "a/b",', '"--max-model-len=4096",', '"--quantization", "fp8"')
+    lines = ["- name: vllm", "  image: vllm/vllm-openai:v0.9.1", "  args: [", *(" " * indent + item for item in items), "  ]", START]
+    found = fed("\n".join(lines)).command
+    assert found is not None
+    assert [option.flag.text for option in found.options if option.flag] == ["--model", "--max-model-len", "--quantization"]
+
+
 @pytest.mark.parametrize(
     ("log", "line", "command"),
     [
@@ -127,6 +136,27 @@ def test_a_command_first_seen_after_the_start_counts_for_it() -> None:
 
 def test_a_call_in_a_traceback_does_not_replace_the_typed_command() -> None:
     assert rendered("$ vllm serve m --port 1\n    llm = LLM(model='x')") == "vllm serve m --port 1"
+
+
+@pytest.mark.parametrize(
+    ("log", "flags"),
+    [
+        ("--tensor-parallel-size 4 \\\n--max-model-len 4096 \\\n```\nIt fails.", "--tensor-parallel-size 4 --max-model-len 4096"),
+        ("--dtype half\n--max-num-seqs 1 --max-model-len 16\n\nERROR", "--dtype half --max-num-seqs 1 --max-model-len 16"),
+        ("--max-model-len 16 is too small, --max-num-seqs 2 too", None),
+        ("--max-model-len 16 was refused", None),
+        ("--max-model-len 16\n--no-such-flag 4 --max-num-seqs 2", None),
+        ("--max-model-len 16", None),
+    ],
+)
+def test_flags_pasted_without_the_program(log: str, flags: str | None) -> None:
+    assert " ".join((rendered(log) or "").replace("\\\n", " ").split()) == (flags or "")
+
+
+def test_flags_by_themselves_are_less_than_a_command() -> None:
+    flags = "--max-model-len 16 --max-num-seqs 2"
+    assert rendered(f"vllm serve a/m\n\n{flags}\n") == "vllm serve a/m"
+    assert rendered(f"{flags}\n\nvllm serve a/m\n") == "vllm serve a/m"
 
 
 def test_exports_belong_to_the_environment() -> None:

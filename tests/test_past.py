@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from wraps import coloured, compose, journald, kubectl, two_services, windows
 
 from vllm_doctor.cli import reading
 from vllm_doctor.options import Options
@@ -52,6 +54,14 @@ def test_starts_of_many_kinds_are_counted(tmp_path: Path, passed: list[int]) -> 
     short, whole = _answers((HEALTHY + NO_ROOM + REFUSED) * 130, tmp_path / "server.log")
     assert short == whole
     assert '"runs": 390' in short
+    assert passed
+
+
+@pytest.mark.parametrize("wrap", [kubectl, compose, journald, coloured, windows, two_services])
+def test_starts_are_counted_behind_a_wrapper(wrap: Callable[[bytes], bytes], tmp_path: Path, passed: list[int]) -> None:
+    lines = (HEALTHY + NO_ROOM + REFUSED).splitlines(keepends=True)
+    short, whole = _answers(b"".join(map(wrap, lines)) * 60, tmp_path / "server.log")
+    assert short == whole
     assert passed
 
 

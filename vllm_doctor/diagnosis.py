@@ -18,7 +18,7 @@ from vllm_doctor.command import Command, CommandFinder
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.errors import InputError
 from vllm_doctor.events import WORDS as EVENT_WORDS
-from vllm_doctor.events import Event, EventReader, is_record
+from vllm_doctor.events import Event, EventReader, StartNote, is_record
 from vllm_doctor.facts import Fact, FactStore, read_settings
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
@@ -49,6 +49,7 @@ KEEP_RUNS = 16
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
+_MOST_NOTES = 1 << 12
 _CUT_OFF = 20  # lines within which a traceback that has not ended is what the log ends in
 
 
@@ -79,6 +80,7 @@ class Diagnosis:
         # prepare for passing lines over there costs as much as to read so many.
         self._patience: int | None = None
         self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
+        self._start_notes: dict[tuple[bytes, bytes, bytes], StartNote] = {}
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -134,7 +136,8 @@ class Diagnosis:
         if not self._lines.at_rest:
             return None
         if self._past:
-            return mode_of(self.base, (), serving=False, past=True)
+            self._quiet = mode_of(self.base, (), serving=False, past=True)
+            return self._quiet
         serves = self.runs[-1].serves
         resting = self._finder.at_rest and not self._run_begins
         awaiting = self._events.open_processes(self._next_number()) if resting else None
@@ -167,19 +170,27 @@ class Diagnosis:
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Read a line in short, where it is one of many of its kind."""
         if self._past:
-            return self._pass_start(data, number)
+            return self._pass_start(data, number, shape)
         run = self.runs[-1]
         if shape.layout is not None:
             run.told += 1
             return run.samples.take(data, number, shape.layout)
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime")
 
-    def _pass_start(self, data: bytes, number: int) -> bool:
-        """Note what a line says of where starts begin and end; False for one that is wrapped."""
-        line = self._lines.alone(data)
-        if line:
-            self._events.pass_start(line._replace(number=number))
-        return line is not None
+    def _pass_start(self, data: bytes, number: int, shape: Shape) -> bool:
+        """Note what a line says of where starts begin and end; False for one that must be fed."""
+        front = shape.front
+        key = data[front.source], data[front.process].partition(b" ")[0], shape.text
+        note = self._start_notes.get(key)
+        if note is None:
+            line = self._lines.alone(data)
+            if line is None:
+                return False
+            if len(self._start_notes) >= _MOST_NOTES:
+                self._start_notes.clear()
+            note = self._start_notes[key] = self._events.start_note(line)
+        self._events.pass_start(number, note)
+        return True
 
     def _read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
         """Read a traceback in short, where the same calls ended before in an exception of this kind."""
@@ -314,7 +325,6 @@ class Diagnosis:
             pattern = waiting.pattern
             if waiting.marker is not None:
                 run.advance(waiting.marker.phase, waiting.marker.status, event.line)
-                run.told += 1
                 continue
             for name, raw in (*values.items(), *pattern.set.items()) if pattern.set else values.items():
                 if pattern.weak and run.facts.get(name) is not None:

@@ -92,6 +92,20 @@ class Event(NamedTuple):
     context: str = ""
 
 
+class StartNote(NamedTuple):
+    """What lines that differ in their digits say of where starts of the server begin and end.
+
+    `stage` and `ends` are what a RunCounter hears of, with the name of the process and the level. `crash` says of a
+    line that nobody logged that it `opens` a traceback, is the exception that `ends` one, or the `whole` of it.
+    """
+
+    name: str
+    level: str
+    stage: str
+    ends: bool
+    crash: str
+
+
 class _Stream:
     """What one process has open: the traceback it is printing."""
 
@@ -189,9 +203,12 @@ class EventReader:
         """The number of the run an event belongs to. The ranks of a new one are told anew: its processes are others."""
         before, run = self._runs.run, self._runs.see(event.text, event.process, event.level)
         if run != before:
-            self._ranks.clear()
-            self._processes.clear()
+            self._forget_processes()
         return run
+
+    def _forget_processes(self) -> None:
+        self._ranks.clear()
+        self._processes.clear()
 
     def _note(self, key: str, stream: _Stream, number: int) -> None:
         if stream.inside or stream.detail:
@@ -199,21 +216,32 @@ class EventReader:
         elif self._open:
             self._open.pop(key, None)
 
-    def pass_start(self, line: Line) -> None:
-        """Note what a line says of where starts of the server begin and end, and nothing else."""
-        process, event, _ = self._split(line)
-        self._see(event)
-        if event.level or process:
+    def start_note(self, line: Line) -> StartNote:
+        """What a line says of where starts of the server begin and end."""
+        _, event, _ = self._split(line)
+        text, crash = event.text, ""
+        if not (event.level or event.process):
+            joined = joined_traceback(text)
+            if joined is not None and joined.exception:
+                crash = "whole"
+            elif TRACEBACK in text:
+                crash = "opens"
+            elif _EXCEPTION.match(text):
+                crash = "ends"
+        return StartNote(_name(event.process), event.level, _stage(text), _ends(text), crash)
+
+    def pass_start(self, number: int, note: StartNote) -> None:
+        """Hear of such a line, and of nothing else that it says."""
+        before = self._runs.run
+        if (note.stage or note.ends) and before != self._runs.hear(note.stage, note.name, note.level):
+            self._forget_processes()
+        if not note.crash:
             return
         stream = self._stream("\0")
-        joined = joined_traceback(event.text)
-        if joined is not None and joined.exception:
-            stream.inside = False
-            self._runs.crash()
-        elif TRACEBACK in event.text:
+        if note.crash == "opens":
             stream.open("")
-            stream.last = line.number
-        elif stream.inside and _EXCEPTION.match(event.text):
+            stream.last = number
+        elif stream.inside or note.crash == "whole":
             stream.inside = False
             self._runs.crash()
 
@@ -228,7 +256,7 @@ class EventReader:
         """
         process, event, _ = self._split(line)
         text = event.text
-        if TRACEBACK in text or _FRAME.match(text) or self._runs.concerns(text) or joined_traceback(text):
+        if TRACEBACK in text or _FRAME.match(text) or _concerns_starts(text) or joined_traceback(text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
@@ -246,10 +274,10 @@ class EventReader:
         """
         apart = EventReader()
         events = [apart.read(line) for line in lines]
-        if any(event is None or not event.is_code or self._runs.concerns(event.text) for event in events[:-1]):
+        if any(event is None or not event.is_code or _concerns_starts(event.text) for event in events[:-1]):
             return None
         shown, last = events[-1], lines[-1]
-        if shown is None or not shown.frames or shown.context or self._runs.concerns(shown.text):
+        if shown is None or not shown.frames or shown.context or _concerns_starts(shown.text):
             return None
         process, event, _ = self._split(last)
         return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
@@ -464,6 +492,47 @@ START_WORDS = (TRACEBACK, "Error:", "Exception:", *_RUN_WORDS)
 WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *_RUN_WORDS)
 """Literals without which a line opens no traceback and neither begins nor ends a start."""
 
+_STAGES = (  # what a start prints, and of each the words that a line of it holds
+    ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
+    ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
+    ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3,} version \d")),
+    ("arguments", ("args: ",), lazy(r"args: Namespace\(|non-default args: \{")),
+    ("engine", ("LLM engine",), lazy(r"Initializing an? (?:V\d )?LLM engine")),
+)
+
+
+def _name(process: str) -> str:
+    """A process without its id, which a new start has anew."""
+    return process.partition(" ")[0]
+
+
+def _stage(message: str) -> str:
+    """Which of these a message is; empty for another one."""
+    for name, words, pattern in _STAGES:
+        for word in words:
+            if word in message and pattern.search(message):
+                return name
+    return ""
+
+
+def _ends(message: str) -> bool:
+    """Whether a message tells the end of a start, where it is none of _STAGES."""
+    return any(word in message for word in _ENDED)
+
+
+def _concerns_starts(message: str) -> bool:
+    """Whether a message may begin or end a start."""
+    return _stage(message) != "" or _ends(message)
+
+
+def may_concern_starts(line: str) -> bool:
+    """Whether a line with one of START_WORDS may begin or end a start; digits do not matter."""
+    at = 0
+    while match := _PROCESS.match(line, at):
+        at = match.end()
+    level, message, _ = _record(line[at:])
+    return _concerns_starts(message) or not (level or at)
+
 
 class RunCounter:
     """Counts the starts of the server in one log.
@@ -472,14 +541,6 @@ class RunCounter:
     behind the one last seen, or that comes after an end, is a new start. Where no banner is printed (a script with
     `LLM(…)`), an engine that begins after the last one ended is.
     """
-
-    _STAGES = (  # of each the words that a line of it holds
-        ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
-        ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-        ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3,} version \d")),
-        ("arguments", ("args: ",), lazy(r"args: Namespace\(|non-default args: \{")),
-        ("engine", ("LLM engine",), lazy(r"Initializing an? (?:V\d )?LLM engine")),
-    )
 
     _ORDER = ("prompt", "usage", "banner", "arguments", "engine")
 
@@ -497,22 +558,21 @@ class RunCounter:
         """The number of the run `message` belongs to."""
         if not any_of(_RUN_WORDS).search(message):
             return self.run
-        name = process.partition(" ")[0]  # the process without its id, which a new start has anew
-        stage = self._stage(message)
+        stage = _stage(message)
+        return self.hear(stage, _name(process), level) if stage or (not self._ended and _ends(message)) else self.run
+
+    def hear(self, stage: str, name: str, level: str) -> int:
+        """The number of the run that a banner belongs to, or, where `stage` is empty, that it ends."""
+        if not stage:
+            self._ended = True
+            return self.run
         if stage == "prompt" and level == "WARNING":  # when it stops it logs the command that holds its port, its own
             return self.run
-        if stage:
-            if self._anew(stage, name):
-                self.run += 1
-                self._seen, self._ended, self._crashed = {}, False, False
-            self._seen[stage] = name
-        elif not self._ended and any(word in message for word in _ENDED):
-            self._ended = True
+        if self._anew(stage, name):
+            self.run += 1
+            self._seen, self._ended, self._crashed = {}, False, False
+        self._seen[stage] = name
         return self.run
-
-    def concerns(self, message: str) -> bool:
-        """Whether a message may begin or end a start."""
-        return self._stage(message) != "" or any(word in message for word in _ENDED)
 
     def _anew(self, stage: str, name: str) -> bool:
         """Whether a banner of this stage begins another start."""
@@ -524,10 +584,3 @@ class RunCounter:
             return stage in self._seen or ((self._ended or self._crashed) and bool(self._seen))
         at = self._ORDER.index(stage)
         return self._ended or self._crashed or any(self._ORDER.index(seen) >= at for seen in self._seen)
-
-    def _stage(self, message: str) -> str:
-        for name, words, pattern in self._STAGES:
-            for word in words:
-                if word in message and pattern.search(message):
-                    return name
-        return ""

@@ -11,7 +11,7 @@ import os
 
 from vllm_doctor.patterns import lazy
 
-_MANY = 64  # starts behind which it is asked
+_MANY = 32  # starts behind which it is asked
 _TOLD = lazy(rb"vLLM API server version|\xe2\x96\x88 +version | LLM engine|args: |usage: |-m vllm\.|vllm serve ")
 _MARGIN = 2  # times as many starts as are kept are read in full
 _REACH = 1 << 26  # bytes in which such lines are looked for

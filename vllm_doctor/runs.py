@@ -49,11 +49,12 @@ class Run:
         self.told = 0  # facts, hits and markers so far
 
     def advance(self, phase: str, status: str, line: int) -> None:
-        """Note how far the start has come and how it stands.
+        """Note how far the start has come and how it stands. That a server which serves still does so is no news.
 
         A phase never goes back. Between a stop and a failure the first one counts: a server that was told to stop
         prints dead engines, and one whose engine died shuts down in good order.
         """
+        self.told += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.phase, self.crashed = phase, False

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain
 
+from vllm_doctor.characters import printable
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
-from vllm_doctor.events import START_WORDS
+from vllm_doctor.events import START_WORDS, may_concern_starts
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.prospects import Prospects
 from vllm_doctor.rules import RuleBase
@@ -226,7 +227,12 @@ def _type() -> type[Scanner]:
 def start_scanner() -> Scanner:
     """What finds the lines that tell where starts begin and end."""
     literals = any_of(START_WORDS)
-    return _type()(START_WORDS, may_tell=lambda shape: literals.search(shape.decode("latin-1")) is not None, patience=0)
+
+    def may_tell(shape: bytes) -> bool:
+        text = printable(shape.decode(errors="replace"))
+        return literals.search(text) and may_concern_starts(text)
+
+    return _type()(START_WORDS, may_tell=may_tell, patience=0)
 
 
 @lru_cache(maxsize=2)

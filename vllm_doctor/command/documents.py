@@ -174,10 +174,10 @@ def _groups(lines: Sequence[str]) -> list[_Group]:
             current = _Group(indent)
             groups.append(current)
         end = index + 1
-        while end < len(lines) and _belongs(lines[end], indent):
+        while end < len(lines) and (_belongs(lines[end], indent) or is_item(lines[end], lines[index:end])):
             end += 1
-        first = " " * indent + lines[index][indent:]
-        chunk = "\n".join(line[indent:] for line in (first, *lines[index + 1 : end])).rstrip().rstrip(",")
+        own = (lines[index][indent:], *(line.removeprefix(" " * indent) for line in lines[index + 1 : end]))
+        chunk = "\n".join(own).rstrip().rstrip(",")
         node = load(chunk)
         if isinstance(node, Mapping) and len(node) == 1:
             current.nodes[key] = next(iter(node.values()))
@@ -191,6 +191,13 @@ def _belongs(line: str, indent: int) -> bool:
     stripped = line.lstrip()
     column = len(line) - len(stripped)
     return not stripped or column > indent or (column == indent and stripped.startswith(("- ", "]")))
+
+
+def is_item(line: str, before: Sequence[str]) -> bool:
+    """Whether a line goes on with the list in brackets that the lines before it leave open, however it is indented."""
+    if line.lstrip()[:1] not in ('"', "'", "]"):
+        return False
+    return sum(text.count("[") - text.count("]") for text in before) > 0
 
 
 def _words_of(node: object) -> list[Word] | None:

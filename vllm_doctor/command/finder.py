@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vllm_doctor.command.documents import key_of, parse_document
+from vllm_doctor.command.documents import is_item, key_of, parse_document
 from vllm_doctor.command.prompt import command_in, leads
 from vllm_doctor.command.python import CALL, parse_call
-from vllm_doctor.command.shell import may_start
+from vllm_doctor.command.shell import may_start, parse_bare
 from vllm_doctor.command.words import split
 from vllm_doctor.patterns import lazy
 from vllm_doctor.typed import TYPE_CHECKING
@@ -54,6 +54,7 @@ _DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)", cues=("Args:", "Command
 WORDS = (
     "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
     "environment:", "env:", 'args"', 'image"', "args'", "image'", 'File "', "vLLM API server version", "LLM engine",
+    "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--max-num-seqs",
 )  # fmt: skip
 """Literals without which a line neither begins a command nor tells that the server starts."""
 _YAML_LINE = lazy(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
@@ -118,7 +119,7 @@ class CommandFinder:
 
     def feed(self, number: int, text: str) -> None:
         """Read one line; `number` is its line number."""
-        if self.at_rest and not (any_of(WORDS).search(text) or _is_continued(text) or key_of(text)):
+        if self.at_rest and not (any_of(WORDS).search(text) or _is_bare(text) or _is_continued(text) or key_of(text)):
             return
         if len(text) > _MAX_CHARACTERS:
             self.finish()
@@ -147,16 +148,19 @@ class CommandFinder:
             self._export(export)
         continued = _is_continued(text)
         starts = may_start(text)
-        if not starts and not (continued and leads(text)):
+        bare = _is_bare(text)
+        if not starts and not bare and not (continued and leads(text)):
             return
         self._shell = _Pending(number, [text])
-        if not continued and not self._quote_is_open() and not leads(text):
+        if not continued and not bare and not self._quote_is_open() and not leads(text):
             self._close_shell()
 
     def _go_on(self, text: str, *, is_log: bool) -> bool:
         """Take one more line of the command, if it belongs to it."""
         pending = self._shell
         if pending is None or is_log or len(pending.lines) >= _MAX_LINES or pending.size > _MAX_CHARACTERS:
+            return False
+        if _is_bare(pending.lines[0]) and not _FLAG_LINE.match(text):
             return False
         if _is_continued(pending.lines[-1]):
             pending.add(_SECOND_PROMPT.sub("", text, count=1) if _SECOND_PROMPT.match(text) else text)
@@ -184,8 +188,9 @@ class CommandFinder:
         pending, self._shell = self._shell, None
         if pending is None or pending.line in self._claimed:
             return
-        command = command_in(pending.text, self._lookup)
-        if command is None and len(pending.lines) > 1:  # what followed was not part of it
+        bare = _is_bare(pending.lines[0])
+        command = parse_bare(pending.text, self._lookup) if bare else command_in(pending.text, self._lookup)
+        if command is None and not bare and len(pending.lines) > 1:  # what followed was not part of it
             command = command_in(pending.lines[0].removesuffix(" \\"), self._lookup)
         if command is not None:
             self._found(pending.line, command)
@@ -203,6 +208,7 @@ class CommandFinder:
         if pending is not None:
             column = len(text) - len(text.lstrip())
             belongs = not text.strip() or column > self._document_indent or bool(_YAML_LINE.match(text))
+            belongs = belongs or is_item(text, pending.lines)
             full = len(pending.lines) >= _MAX_DOCUMENT_LINES or pending.size > _MAX_CHARACTERS
             if belongs and not is_log and not full:
                 pending.add(text)
@@ -268,6 +274,8 @@ class CommandFinder:
         known = self._next or self._current
         if command.form == "python" and known is not None and known[1].form != "python":
             return  # a traceback shows code below the command that was typed
+        if command.bare and known is not None:
+            return  # flags by themselves are less than a command
         if self._started and self._current is not None:
             self._next = (line, command)
         else:
@@ -289,6 +297,11 @@ class _Pending:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a line may begin a list of flags that was pasted without the program."""
+    return text.startswith("--") and bool(_FLAG_LINE.match(text))
 
 
 def _is_continued(text: str) -> bool:

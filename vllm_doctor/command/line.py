@@ -142,6 +142,11 @@ class Command(NamedTuple):
     # What it says
 
     @property
+    def bare(self) -> bool:
+        """Whether these are flags by themselves, without the program that took them."""
+        return self.form == "shell" and not self.before and self.outer is None
+
+    @property
     def model(self) -> str | None:
         """The model, positional or `--model`; None when it is not given or cannot be known."""
         return self.value(MODEL)

@@ -72,6 +72,21 @@ def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
     return _parse_tokens(tokens, complete=complete, lookup=lookup or known_flag, depth=0)
 
 
+def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
+    """Flags pasted without the program, as "I started it with …"; None where they are not plainly vLLM's."""
+    known = lookup or known_flag
+    tokens, complete = split(_continued(text))
+    if len(text) > MAX_CHARACTERS or any(token.operator for token in tokens):
+        return None
+    options = read_options([token.word for token in tokens], known)
+    spellings = [spell(o.flag.text, canonical_by(known)) for o in options if o.flag is not None]
+    if len(spellings) < len(options) or not all(spelling.known for spelling in spellings):
+        return None
+    if len({spelling.name for spelling in spellings} & COMMON) < 2:
+        return None
+    return Command("shell", "image", options, complete=complete, lookup=known)
+
+
 def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
     """The command of an argument list; None when it does not start vLLM."""
     return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or known_flag, depth=0)
