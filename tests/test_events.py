@@ -252,3 +252,22 @@ def test_the_rest_of_a_traceback_in_one_line_goes_on_in_the_next() -> None:
     events = read(JOINED.partition(": ")[2], "2026-02-14T02:05:12.797Z", "torch.OutOfMemoryError: CUDA out of memory.")
     assert events[0].is_code
     assert read("the calls a(), b() of x.py, line 3, in f")[0].text == "the calls a(), b() of x.py, line 3, in f"
+
+
+@pytest.mark.parametrize(("first", "rest", "joined"), [
+    ("ValueError: Free memory on device cuda:0 (30.12/31.84 GiB) on startup is less than", "desired GPU memory utilization (0.95).", True),
+    ("ValueError: Weight input_size_per_partition = 64 is not divisible by", "weight quantization block_k = 128.", True),
+    ("ValueError: The whole of it is said in the first line, and this ends it.", "the rest is another sentence.", False),
+    ("RuntimeError: CUDA error: device-side assert triggered", "CUDA kernel errors might be reported later.", False),
+    ("pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig", "model and its tokenizer differ", False),
+    ("pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig", "  Value error, it is wrong", False),
+    ("ValueError: too short for a page", "and so this is a line of its own", False),
+])
+def test_sentences_broken_between_two_words_are_one_line(first: str, rest: str, *, joined: bool) -> None:
+    second = read(first, rest)[1]
+    assert (second.text, second.context) == ((f"{first} {rest}", "") if joined else (rest, first))
+
+
+def test_a_record_of_its_own_is_no_rest_of_a_sentence() -> None:
+    first = "ValueError: Free memory on device cuda:0 (30.12/31.84 GiB) on startup is less than"
+    assert read(first, "ERROR 05-06 10:00:01 [core.py:489] desired share of all the memory")[1].text == "desired share of all the memory"

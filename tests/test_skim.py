@@ -389,7 +389,7 @@ def storm(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(("wrap", "seeds", "least"), [
-    (bytes, 12, 300), *((wrap, 3, 25) for wrap in (*WRAPS, two_services) if wrap is not docker),
+    (bytes, 12, 300), *((wrap, 6, 25) for wrap in (*WRAPS, two_services) if wrap is not docker),
 ])
 def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int, read_whole,
                                                monkeypatch: pytest.MonkeyPatch) -> None:

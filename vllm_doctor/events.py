@@ -64,6 +64,9 @@ CHAIN = ("The above exception was the direct cause", "During handling of the abo
 _MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
+_PAGE = 40  # letters of the shortest line that is taken for one broken at the width of a page
+_REST = lazy(r"[a-z(\d][^=:]{0,40} ")
+_COMPLETE = lazy(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
 _MAX_STREAMS = 256
 _MAX_ASIDE = 1  # other messages of a process amid its traceback, behind which that is given up
 _REACH = 200  # lines within which what a process left open goes on
@@ -324,6 +327,8 @@ class EventReader:
             stream.detail = 0  # another exception, told in a record of its own
         if stream.detail and not message.startswith(CHAIN) and level in {"ERROR", ""}:
             stream.detail -= 1
+            if not logged and stream.message and _goes_on(stream.message[-1], message):
+                message = f"{stream.message.pop()} {message}"
             context = "\n".join(stream.message)
             if len(context) < _MAX_CONTEXT:
                 stream.message.append(message)
@@ -436,6 +441,11 @@ def _begins_message(message: str) -> bool:
     if "Error: " in message or "Exception: " in message:
         return _EXCEPTION.match(message) is not None or _PYDANTIC.search(message) is not None
     return " validation error" in message and _PYDANTIC.search(message) is not None
+
+
+def _goes_on(line: str, text: str) -> bool:
+    """Whether a text is the rest of a sentence that somebody broke between two words at the width of a page."""
+    return len(line) >= _PAGE and text.count(" ") > 1 and _REST.match(text) is not None and not _COMPLETE.search(line)
 
 
 @lru_cache(maxsize=256)
