@@ -32,7 +32,7 @@ _RECORD = lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
-_PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?", cues=(".py:",))  # a record whose level and time were cut off
+_PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time were cut off
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
@@ -445,7 +445,9 @@ def _begins_message(message: str) -> bool:
 
 def _goes_on(line: str, text: str) -> bool:
     """Whether a text is the rest of a sentence that somebody broke between two words at the width of a page."""
-    return len(line) >= _PAGE and text.count(" ") > 1 and _REST.match(text) is not None and not _COMPLETE.search(line)
+    if len(line) < _PAGE or text.count(" ") < 2 or not (text[0].isalnum() or text[0] == "("):
+        return False
+    return _REST.match(text) is not None and not _COMPLETE.search(line)
 
 
 @lru_cache(maxsize=256)
@@ -468,7 +470,7 @@ def _record(text: str) -> tuple[str, str, str]:
     match = _UVICORN.match(text)
     if match:
         return match["level"], text[match.end():], ""
-    match = _PLACE.match(text)
+    match = _PLACE.match(text) if "[" in text[:5] else None
     if match:
         return "", text[match.end():], ""
     return "", text, ""
