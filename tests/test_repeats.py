@@ -13,7 +13,7 @@ from vllm_doctor.wrappers.known import front
 
 def repeats(*names: FactName, extremes: tuple[str, ...] = ()) -> Repeats:
     check = Check(re.compile(r"told(?: (?P<seconds>\d+))?").search, True, extremes)
-    return Repeats(lambda raw, source, traceback: Plan(0, [check], None, tells=True), FactStore({name.name: name for name in names}))
+    return Repeats(lambda raw, front, traceback: Plan(0, [check], None, tells=True), FactStore({name.name: name for name in names}))
 
 
 def like(text: bytes) -> Shape:
@@ -64,7 +64,7 @@ def test_processes_are_told_apart_by_their_digits() -> None:
 
 def test_sources_are_told_apart_and_kept_without_their_wrapper() -> None:
     read = repeats()
-    read._make = lambda raw, source, traceback: Plan(len("vllm-1  | "), [Check(re.compile("told").search, True, ())], None, tells=True)
+    read._make = lambda raw, front, traceback: Plan(len("vllm-1  | "), [Check(re.compile("told").search, True, ())], None, tells=True)
     for number in range(50):
         read.take(b"vllm-1  | told\n", number, like(b"vllm-0  | told\n"), serves=True)
     assert not read.take(b"vllm-2  | told\n", 50, like(b"vllm-0  | told\n"), serves=True)
@@ -78,3 +78,13 @@ def test_a_storm_is_known_among_very_many_rare_messages() -> None:
         read.take(rare, number, like(rare), serves=True)
     assert not read.rest()
     assert sum(read.take(b"told\n", number, like(b"told\n"), serves=True) for number in range(100)) == 100 - FIRST - 2
+
+
+def test_a_record_of_docker_is_kept_without_what_stands_around_the_message() -> None:
+    read = repeats()
+    line = b'{"log":"told 7\\n","stream":"stdout","time":"2025-11-20T11:42:48.%sZ"}\n'
+    read._make = lambda raw, front, traceback: Plan(len('{"log":"'), [Check(re.compile("told").search, True, ())], None, tells=True)
+    zeros = bytes.maketrans(b"123456789", b"000000000")
+    raws = [line % (b"1" * (1 + number % 3)) for number in range(90)]  # Docker leaves zeros at the end out
+    assert sum(read.take(raw, number, like(raw.translate(zeros)), serves=True) for number, raw in enumerate(raws)) == 90 - 3 * (FIRST + 2)
+    assert {line.raw for line in read.rest()} == {b"told 7"}

@@ -27,7 +27,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.own_rules import load as load_rules
 from vllm_doctor.patterns import lazy
 from vllm_doctor.releases import Releases
-from vllm_doctor.repeats import Plan, Repeats, plan
+from vllm_doctor.repeats import Plan, Repeats, plan, printed
 from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
@@ -40,6 +40,7 @@ from vllm_doctor.spells import Moment
 from vllm_doctor.tracebacks import Traceback
 from vllm_doctor.typed import IO, TYPE_CHECKING, Any
 from vllm_doctor.windows import any_of
+from vllm_doctor.wrappers.known import Front
 
 if TYPE_CHECKING:
     from vllm_doctor.ahead import Ahead
@@ -213,25 +214,22 @@ class Diagnosis:
             self._quiet = None
         return True
 
-    def _plan(self, data: bytes, source: bytes, traceback: Traceback | None) -> Plan | None:
-        """How lines like this one, which stands alone or ends a traceback, are read in short.
-
-        `source` is the one to be expected.
-        """
+    def _plan(self, data: bytes, front: Front, traceback: Traceback | None) -> Plan | None:
+        """How lines like this one, which stands alone or ends a traceback, are read in short."""
         line = self._lines.alone(data)
-        if line is None or line.source != source.decode():
+        if line is None or line.source != data[front.source].decode():
             return None
         if traceback:
-            return self._traceback_plan(data, line, traceback)
+            return self._traceback_plan(data, front, line, traceback)
         if any_of(COMMAND_WORDS).search(line.text) or self._is_healthy(line.text):
             return None
         key = self._events.opened_by(line)
         if key is None:
             return None
-        return plan(data, self._events.alone(line), self._matcher, self.base.names,
+        return plan(printed(data, front), self._events.alone(line), self._matcher, self.base.names,
                     (lambda number, message: self._open(number, key, message)) if key else None)
 
-    def _traceback_plan(self, data: bytes, last: Line, traceback: Traceback) -> Plan | None:
+    def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
         lines = [self._lines.alone(line) for line in traceback.lines.splitlines(keepends=True)]
         said = [line for line in lines if line and line.source == last.source]
         if len(said) < len(lines):
@@ -250,7 +248,7 @@ class Diagnosis:
             self.runs[-1].remember_block(event)
             self._quiet = None
 
-        return plan(data, event, self._matcher, self.base.names, then)
+        return plan(printed(data, front), event, self._matcher, self.base.names, then)
 
     def _open(self, number: int, key: str, message: str) -> None:
         self._events.open_message(number, key, message)

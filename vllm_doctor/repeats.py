@@ -17,6 +17,7 @@ from vllm_doctor.scan import Shape
 from vllm_doctor.series import FIRST, Kept, Series
 from vllm_doctor.tracebacks import Traceback
 from vllm_doctor.typed import NamedTuple
+from vllm_doctor.wrappers.known import Front
 
 _LONG = 512  # bytes of a line that is not kept
 _RECORD_END = b"] "  # of the prefix of a record
@@ -53,9 +54,14 @@ class Plan(NamedTuple):
     tells: bool
     frames: str = ""
 
-    def message(self, raw: bytes) -> str:
+    def message(self, raw: bytes, front: Front) -> str:
         """The message of a line."""
-        return raw.decode()[self.start:].rstrip()
+        return printed(raw, front)[self.start:]
+
+
+def printed(raw: bytes, front: Front) -> str:
+    """A line without what stands behind its message."""
+    return raw[:len(raw) - front.rest].decode().rstrip()
 
 
 class _Shape(Series):
@@ -75,10 +81,10 @@ _Seen = tuple[bytes, bytes, bytes, bytes]  # a line's source and process, its sh
 class Repeats:
     """The messages of one run that stand alone, or that end a traceback.
 
-    `make` makes the plan of such a line of a source, None for one to be read in full.
+    `make` makes the plan of such a line, None for one to be read in full.
     """
 
-    def __init__(self, make: Callable[[bytes, bytes, Traceback | None], Plan | None], facts: FactStore) -> None:
+    def __init__(self, make: Callable[[bytes, Front, Traceback | None], Plan | None], facts: FactStore) -> None:
         self.kept = 0  # lines so far
         self._make = make
         self._facts = facts
@@ -101,10 +107,10 @@ class Repeats:
             shape.lines += 1
             if shape.lines <= FIRST or not serves:
                 return False
-            shape.keep(number, raw, slice(like.front.size, None), like.front.source)
+            shape.keep(number, raw, slice(like.front.size, len(raw) - like.front.rest), like.front.source)
             self.kept += 1
         if plan.then:
-            plan.then(number, plan.message(raw))
+            plan.then(number, plan.message(raw, like.front))
         return True
 
     def _as_planned(self, raw: bytes, like: Shape, traceback: Traceback | None) -> _Shape | None:
@@ -113,10 +119,10 @@ class Repeats:
             return None
         front = like.front  # a process's digits tell its rank
         seen = raw[front.source], raw[front.process], like.text, traceback.calls if traceback else b""
-        shape = self._seen[seen] if seen in self._seen else self._shape(seen, front.process.stop, raw, traceback)
+        shape = self._seen[seen] if seen in self._seen else self._shape(seen, front, raw, traceback)
         if shape is None:
             return None
-        message = shape.plan.message(raw)
+        message = shape.plan.message(raw, front)
         for search, told, extremes in shape.plan.checks:
             match = search(message)
             if (match is not None) is not told:
@@ -128,12 +134,12 @@ class Repeats:
             self._same[raw], shape.like_this = shape, raw
         return shape
 
-    def _shape(self, seen: _Seen, front: int, raw: bytes, traceback: Traceback | None) -> _Shape | None:
+    def _shape(self, seen: _Seen, front: Front, raw: bytes, traceback: Traceback | None) -> _Shape | None:
         """The shape of a line, once enough lines had it."""
         source, process, text, calls = seen
-        start, message = _key(text, front)
+        start, message = _key(text, front.process.stop)
         key = b"\0".join((source, process, calls, message))
-        if key not in self._shapes and not self._is_planned(key, raw, source, traceback):
+        if key not in self._shapes and not self._is_planned(key, raw, front, traceback):
             return None
         shape = self._shapes[key]
         if shape and start and start != shape.plan.start:
@@ -143,7 +149,7 @@ class Repeats:
         self._seen[seen] = shape
         return shape
 
-    def _is_planned(self, key: bytes, raw: bytes, source: bytes, traceback: Traceback | None) -> bool:
+    def _is_planned(self, key: bytes, raw: bytes, front: Front, traceback: Traceback | None) -> bool:
         """Plan how lines of a shape are read, if there were enough of them."""
         times = self._rare.pop(key, 0) + 1
         if times < _WORTH_A_PLAN:
@@ -153,7 +159,7 @@ class Repeats:
             return False
         if len(self._shapes) >= _MOST:
             return False
-        plan = self._make(raw, source, traceback)
+        plan = self._make(raw, front, traceback)
         self._shapes[key] = _Shape(plan) if plan else None
         return True
 
@@ -171,14 +177,13 @@ def _key(text: bytes, front: int) -> tuple[int, bytes]:
     return start, text[:start] + one_digit(text[start:], b"0")
 
 
-def plan(raw: bytes, event: Event, matcher: Matcher, names: Mapping[str, FactName],
+def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],
          then: Callable[[int, str], None] | None) -> Plan | None:
-    """The plan for lines of the shape of this one, given its event; None where each is to be read in full."""
-    text = raw.decode().rstrip()
+    """The plan for lines of the shape of this `printed` one, given its event; None where each is to be read in full."""
     start = len(text) - len(event.text)
     known = (event.level or event.frames) and text.endswith(event.text)
-    if not known or any(word in text for word in ("&#", *_SETTINGS)):
-        return None
+    if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
+        return None  # in JSON it may say something else
     checks = []
     for waiting in matcher.possible(event):
         pattern = waiting.pattern

@@ -11,6 +11,8 @@ from vllm_doctor.patterns import lazy
 from vllm_doctor.typed import Any
 from vllm_doctor.wrappers.peeled import Peeled
 
+WHOLE = '\\n","stream":"'
+"""What a record of Docker holds that is no part of a longer message."""
 _DOCKER_PART = 16 * 1024  # Docker's json-file driver splits a longer message at 16 KiB
 
 _MESSAGE_KEYS = (

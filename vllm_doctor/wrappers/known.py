@@ -22,7 +22,8 @@ JSON = r'\{"log":"'
 JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
 # The process as vLLM prints it before a line.
 _PROCESS = rf"(?:(?:{COLOUR})?\([^()\n]{{1,120}}+\)(?:{COLOUR})? )"
-_FRONT = lazy(portable(rf"(?P<wrapper>(?:{WRAPPER})?)(?P<process>{_PROCESS}?)").encode())
+_FRONT = lazy(portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>{_PROCESS}?)").encode())
+_JSON_END = lazy(rf"{JSON_END}[ \r]*\n$".encode())
 _COLON = ord(":")
 _NOTHING = slice(0)
 
@@ -30,12 +31,14 @@ _NOTHING = slice(0)
 class Front(NamedTuple):
     """What stands before the message in lines that differ in their digits alone.
 
-    `size` is that of the wrapper, in bytes; `source` is what it names, `process` what vLLM itself does.
+    `size` is that of the wrapper, in bytes; `source` is what it names, `process` what vLLM itself does. `rest` is how
+    many bytes of the wrapper stand behind the message.
     """
 
     size: int
     source: slice
     process: slice
+    rest: int = 0
 
 
 def front(line: bytes) -> Front:
@@ -44,7 +47,8 @@ def front(line: bytes) -> Front:
     if match is None or (match.start("source") == 0 and line[match.end("source")] == _COLON):  # no date: a message
         return NO_FRONT
     source = slice(*match.span("source")) if match["source"] else _NOTHING
-    return Front(match.end("wrapper"), source, slice(*match.span("process")))
+    end = _JSON_END.search(line) if line[:1] == b"{" else None
+    return Front(match.end("wrapper"), source, slice(*match.span("process")), len(line) - end.start() if end else 0)
 
 
 NO_FRONT = Front(0, _NOTHING, _NOTHING)

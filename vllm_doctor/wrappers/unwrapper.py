@@ -13,7 +13,7 @@ from vllm_doctor.typed import NamedTuple
 from vllm_doctor.wrappers.ci import actions_mark, buildkite, gh_run_view, gitlab, jenkins
 from vllm_doctor.wrappers.containers import compose, process_manager
 from vllm_doctor.wrappers.journal import journald, syslog
-from vllm_doctor.wrappers.json_lines import json_line
+from vllm_doctor.wrappers.json_lines import WHOLE, json_line
 from vllm_doctor.wrappers.kubernetes import google_viewer, kubectl_prefix, loki, pod, pod_only
 from vllm_doctor.wrappers.logfmt import logfmt
 from vllm_doctor.wrappers.peeled import Peeled, Wrapper
@@ -152,7 +152,7 @@ class Unwrapper:
         """The message in a line that is one by itself; None where it has to wait for others, or may. Only at rest."""
         if BARE.match(text):
             return Piece(0, text)
-        if text[:1] == "{" or any(word in text for word in PART_WORDS):  # it may be a part of a message
+        if any(word in text for word in PART_WORDS) or (text[:1] == "{" and WHOLE not in text):
             return None
         counts = self.counts.copy()
         pieces = self.unwrap(Piece(0, text))
