@@ -152,6 +152,18 @@ def test_each_wrapper_gives_the_bare_messages(name: str) -> None:
     assert reader.wrappers == (kind,)
 
 
+def test_the_lines_of_an_exception_that_pytest_shows() -> None:
+    shown = ["        # a dummy", ">       config = LoRAConfig(max_lora_rank=48)",
+             "E       pydantic_core.ValidationError: 1 validation error for LoRAConfig", "E       max_lora_rank",
+             "E         Input should be 1, 8 or 16", "", "server.py:302: ValidationError"]
+    said = ["pydantic_core.ValidationError: 1 validation error for LoRAConfig", "max_lora_rank", "  Input should be 1, 8 or 16"]
+    assert read("\n".join(shown)) == [Line(i, text) for i, text in enumerate([*shown[:2], *said, *shown[5:]], 1)]
+
+
+def test_a_letter_and_blanks_alone_are_no_line_of_pytest() -> None:
+    assert read(f"E       mc2\n{HEAD}\n") == [Line(1, "E       mc2"), Line(2, HEAD)]
+
+
 def test_the_raw_stream_of_dockers_api() -> None:
     """A frame's size may be any number, also one whose byte begins no character."""
     messages = [*MESSAGES, "x" * 199, "Killed"]

@@ -1,4 +1,4 @@
-"""What CI systems add: GitHub Actions, Azure, GitLab, Jenkins, Buildkite.
+"""What CI systems add: GitHub Actions, Azure, GitLab, Jenkins, Buildkite; and pytest, which they run.
 
 Their marks of groups and sections hold no message and are dropped; the time stamps alone are in timestamps.py.
 """
@@ -15,6 +15,7 @@ _SECTION = lazy(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{
 _GITLAB_BARE = lazy(r"[0-9a-f]{2}[OE](?: |\+|$)")
 _JENKINS = lazy(rf"\[{STAMP}\](?: |$)")
 _BUILDKITE = lazy(r"_bk;t=\d{13}[\x07\u2407]?")
+_PYTEST = lazy(r"E {3}(?: {4}){0,20}(?= {0,3}\S)")
 
 
 def gh_run_view(text: str) -> Peeled | None:
@@ -48,3 +49,9 @@ def buildkite(text: str) -> Peeled | None:
     """`_bk;t=1715000000000` (its escape and bell are gone by now)."""
     m = _BUILDKITE.match(text)
     return Peeled("buildkite", text[m.end() :]) if m else None
+
+
+def pytest_failure(text: str) -> Peeled | None:
+    """`E       ValueError: msg`: an exception, behind the indentation of what raised it."""
+    m = _PYTEST.match(text)
+    return Peeled("pytest", text[m.end() :], key="pytest", sure=False) if m else None
