@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import vllm_doctor
 from vllm_doctor import patterns
-from vllm_doctor.events import _STAGES
 from vllm_doctor.rule_compiler import make
 from vllm_doctor.rule_index import NAME
+from vllm_doctor.starts import _STAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 DEAR = {

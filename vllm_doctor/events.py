@@ -1,4 +1,4 @@
-"""Line -> Event: vLLM's own prefixes, process and rank, traceback blocks, server starts ("runs").
+"""Line -> Event: vLLM's own prefixes, process and rank, traceback blocks, the start it belongs to.
 
 vLLM's log prefix by release: `INFO 10-08 20:33:48 llm_engine.py:72] message` up to 0.7, `… [core.py:489] message` from
 0.8, `(EngineCore_DP0 pid=12) INFO …` from 0.10.1 (vllm/logger.py, vllm/utils decorate_logs). Every line of a message
@@ -16,8 +16,9 @@ from vllm_doctor.joined import TRACEBACK, joined_traceback
 from vllm_doctor.log_head import BARE
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.sources import shortened
+from vllm_doctor.starts import WORDS as RUN_WORDS
+from vllm_doctor.starts import RunCounter, concerns, ends, name_of, stage_of
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
-from vllm_doctor.windows import any_of
 from vllm_doctor.wrappers.known import COLOUR, JSON, WRAPPER
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ _BARE_DETAIL = 6  # lines that may belong to the message of an exception without
 _PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """What stands between the tracebacks of one failure."""
+START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
+"""Literals without which a line neither begins nor ends a start, nor the traceback that ends one."""
+WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
+"""Literals without which a line opens no traceback and neither begins nor ends a start."""
 _MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
@@ -229,7 +234,7 @@ class EventReader:
                 crash = "opens"
             elif _EXCEPTION.match(text):
                 crash = "ends"
-        return StartNote(_name(event.process), event.level, _stage(text), _ends(text), crash)
+        return StartNote(name_of(event.process), event.level, stage_of(text), ends(text), crash)
 
     def pass_start(self, number: int, note: StartNote) -> None:
         """Hear of such a line, and of nothing else that it says."""
@@ -257,7 +262,7 @@ class EventReader:
         """
         process, event, _ = self._split(line)
         text = event.text
-        if TRACEBACK in text or _FRAME.match(text) or _concerns_starts(text) or joined_traceback(text):
+        if TRACEBACK in text or _FRAME.match(text) or concerns(text) or joined_traceback(text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
@@ -275,10 +280,10 @@ class EventReader:
         """
         apart = EventReader()
         events = [apart.read(line) for line in lines]
-        if any(event is None or not event.is_code or _concerns_starts(event.text) for event in events[:-1]):
+        if any(event is None or not event.is_code or concerns(event.text) for event in events[:-1]):
             return None
         shown, last = events[-1], lines[-1]
-        if shown is None or not shown.frames or shown.context or _concerns_starts(shown.text):
+        if shown is None or not shown.frames or shown.context or concerns(shown.text):
             return None
         process, event, _ = self._split(last)
         return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
@@ -476,114 +481,10 @@ def _record(text: str) -> tuple[str, str, str]:
     return "", text, ""
 
 
-_PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
-_ENDED = (
-    "Engine core initialization failed", "Engine process failed to start", "EngineCore failed to start",
-    "vllm: error: ", "vllm serve: error: ", "api_server.py: error: ", "Finished server process",
-    "Application shutdown complete", "EngineDeadError", "Engine loop is dead", "Out of memory: Killed process",
-    "exited with code", "SystemExit", "Segmentation fault",
-)  # fmt: skip
-# Of each expression here a literal: a line without any says nothing about a start or its end.
-_RUN_WORDS = (
-    "vllm serve ", "-m vllm.entrypoints", "usage: vllm", "usage: api", "usage: __main__", "vLLM API server version",
-    "version ", "args: ", "LLM engine", "Engine core initialization failed", "failed to start", "error: ",
-    "Finished server process", "Application shutdown complete", "EngineDeadError", "Engine loop is dead",
-    "Killed process", "exited with code", "SystemExit", "Segmentation fault",
-)  # fmt: skip
-START_WORDS = (TRACEBACK, "Error:", "Exception:", *_RUN_WORDS)
-"""Literals without which a line neither begins nor ends a start, nor the traceback that ends one."""
-WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *_RUN_WORDS)
-"""Literals without which a line opens no traceback and neither begins nor ends a start."""
-
-_STAGES = (  # what a start prints, and of each the words that a line of it holds
-    ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
-    ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-    ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3,} version \d")),
-    ("arguments", ("args: ",), lazy(r"args: Namespace\(|non-default args: \{")),
-    ("engine", ("LLM engine",), lazy(r"Initializing an? (?:V\d )?LLM engine")),
-)
-
-
-def _name(process: str) -> str:
-    """A process without its id, which a new start has anew."""
-    return process.partition(" ")[0]
-
-
-def _stage(message: str) -> str:
-    """Which of these a message is; empty for another one."""
-    for name, words, pattern in _STAGES:
-        for word in words:
-            if word in message and pattern.search(message):
-                return name
-    return ""
-
-
-def _ends(message: str) -> bool:
-    """Whether a message tells the end of a start, where it is none of _STAGES."""
-    return any(word in message for word in _ENDED)
-
-
-def _concerns_starts(message: str) -> bool:
-    """Whether a message may begin or end a start."""
-    return _stage(message) != "" or _ends(message)
-
-
 def may_concern_starts(line: str) -> bool:
     """Whether a line with one of START_WORDS may begin or end a start; digits do not matter."""
     at = 0
     while match := _PROCESS.match(line, at):
         at = match.end()
     level, message, _ = _record(line[at:])
-    return _concerns_starts(message) or not (level or at) or not BARE.match(line)
-
-
-class RunCounter:
-    """Counts the starts of the server in one log.
-
-    A start prints up to three banners in this order: the version, its arguments, the engine. A banner that is not
-    behind the one last seen, or that comes after an end, is a new start. Where no banner is printed (a script with
-    `LLM(…)`), an engine that begins after the last one ended is.
-    """
-
-    _ORDER = ("prompt", "usage", "banner", "arguments", "engine")
-
-    def __init__(self) -> None:
-        self.run = 1
-        self._seen: dict[str, str] = {}
-        self._ended = False
-        self._crashed = False
-
-    def crash(self) -> None:
-        """Note an exception that nobody logged: most often the end of a process."""
-        self._crashed = True
-
-    def see(self, message: str, process: str, level: str = "") -> int:
-        """The number of the run `message` belongs to."""
-        if not any_of(_RUN_WORDS).search(message):
-            return self.run
-        stage = _stage(message)
-        return self.hear(stage, _name(process), level) if stage or (not self._ended and _ends(message)) else self.run
-
-    def hear(self, stage: str, name: str, level: str) -> int:
-        """The number of the run that a banner belongs to, or, where `stage` is empty, that it ends."""
-        if not stage:
-            self._ended = True
-            return self.run
-        if stage == "prompt" and level == "WARNING":  # when it stops it logs the command that holds its port, its own
-            return self.run
-        if self._anew(stage, name):
-            self.run += 1
-            self._seen, self._ended, self._crashed = {}, False, False
-        self._seen[stage] = name
-        return self.run
-
-    def _anew(self, stage: str, name: str) -> bool:
-        """Whether a banner of this stage begins another start."""
-        if stage == "engine":
-            return (self._ended or self._crashed) and self._seen.get("engine") == name
-        if stage == "arguments":
-            return self._ended or self._seen.get("arguments") == name
-        if stage == "prompt":  # a line of a log may look like one
-            return stage in self._seen or ((self._ended or self._crashed) and bool(self._seen))
-        at = self._ORDER.index(stage)
-        return self._ended or self._crashed or any(self._ORDER.index(seen) >= at for seen in self._seen)
+    return concerns(message) or not (level or at) or not BARE.match(line)
