@@ -131,6 +131,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "mpirun 5": (lambda t: f"[prterun-node1-12@1,2]<stdout>: {t}", "mpirun", "rank2"),
     "srun": (lambda t: f"0: {t}", "srun", "rank0"),
     "srun padded": (lambda t: f" 3: {t}", "srun", "rank3"),
+    "torchserve": (lambda t: f"[INFO ] W-9000-model_1.0-stdout MODEL_LOG - {t}", "torchserve", "W-9000-model_1.0-stdout"),
     "loguru": (lambda t: f"2024-01-22 14:32:27 | ERROR | stderr | {t}", "timestamp", ""),
     "quote": (lambda t: f"> {t}", "quote", ""),
 }  # fmt: skip
@@ -245,6 +246,8 @@ UNTOUCHED = [
     "2025-09-05T10:00:01.123456Z  INFO dynamo_runtime::worker: text",
     "[2024-05-06 10:00:01 TP0] Load weight begin.",
     "12:30:00 noon is no log",
+    "[INFO ] main MODEL_LOG - text",
+    "INFO W-9000-model_1.0 is up, see MODEL_LOG - text",
     "0: first of a list",
     "1: second of a list",
     '{"object":"error","message":"no","type":"NotFoundError","param":null,"code":404}',

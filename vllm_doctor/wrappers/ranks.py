@@ -1,4 +1,4 @@
-"""Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving.
+"""Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving, TorchServe.
 
 What they name becomes the line's source. vLLM's own process prefix in front of a Ray label stays with the message.
 """
@@ -20,7 +20,9 @@ _TORCH_RANK = lazy(r"\[(?P<rank>rank\d{1,5})\]:(?: |(?=\S)|$)|\[(?P<role>(?!rank
 _MPI = lazy(r"\[(?:[\w.@-]{1,200}@)?\d+,(?P<rank>\d+)\]<std(?P<stream>out|err)>:(?P<v5> ?)")
 _SRUN = lazy(r" {0,5}(?P<rank>\d{1,5}): ")
 _SRUN_EMPTY = lazy(r" {0,5}(?P<rank>\d{1,5}):$")
-_DJL = lazy(r"\[?(?:INFO|WARN|ERROR|DEBUG) *\]? PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
+_JAVA_LEVEL = r"\[?(?:INFO|WARN|ERROR|DEBUG) *\]? "
+_DJL = lazy(_JAVA_LEVEL + r"PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
+_TORCHSERVE = lazy(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|err)) MODEL_LOG - ")
 
 
 def ray(text: str) -> Peeled | None:
@@ -66,3 +68,9 @@ def djl(text: str) -> Peeled | None:
     """DJL serving (SageMaker LMI): `INFO  PyProcess W-93-model-stdout: msg`."""
     m = _DJL.match(text) if "PyProcess" in text else None
     return Peeled("djl", text[m.end() :], m["name"]) if m else None
+
+
+def torchserve(text: str) -> Peeled | None:
+    """TorchServe: `[INFO ] W-9000-model_1.0-stdout MODEL_LOG - msg`."""
+    m = _TORCHSERVE.match(text) if " MODEL_LOG - " in text else None
+    return Peeled("torchserve", text[m.end() :], m["name"]) if m else None

@@ -18,7 +18,7 @@ from vllm_doctor.wrappers.kubernetes import google_viewer, kubectl_prefix, loki,
 from vllm_doctor.wrappers.logfmt import logfmt
 from vllm_doctor.wrappers.peeled import Peeled, Wrapper
 from vllm_doctor.wrappers.quotes import quoted
-from vllm_doctor.wrappers.ranks import djl, mpirun, ray, srun, torchrun
+from vllm_doctor.wrappers.ranks import djl, mpirun, ray, srun, torchrun, torchserve
 from vllm_doctor.wrappers.timestamps import PART_WORDS, clock, clock_wide, stamped
 
 MAX_DEPTH = 8  # wrappers around one line; more is not a log
@@ -28,14 +28,14 @@ MAX_PARTIALS = 64  # messages that may be incomplete at once
 
 _STRINGS = ("docker-json", "json-lines", "containerd", "logfmt")  # what was inside may hold line ends of its own
 _LETTERS: tuple[Wrapper, ...] = (
-    gitlab, compose, journald, gh_run_view, google_viewer, djl, process_manager, pod, logfmt,
+    gitlab, compose, journald, gh_run_view, google_viewer, djl, torchserve, process_manager, pod, logfmt,
 )  # fmt: skip
 _DIGITS: tuple[Wrapper, ...] = (
     stamped, process_manager, gitlab, compose, clock_wide, clock, srun, journald, gh_run_view, pod,
 )  # fmt: skip
 _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "{": (json_line, loki),
-    "[": (kubectl_prefix, jenkins, torchrun, mpirun, clock_wide, clock, djl, journald),
+    "[": (kubectl_prefix, jenkins, torchrun, mpirun, clock_wide, clock, djl, torchserve, journald),
     "(": (ray,),
     "<": (syslog,),
     ">": (quoted,),
