@@ -9,6 +9,7 @@ import pytest
 from test_wrappers import INNER, OUTER, WRAPPERS
 
 from vllm_doctor import diagnose
+from vllm_doctor.lines import LineReader
 from vllm_doctor.report import to_json
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +39,19 @@ def test_the_bare_log_tells_its_cause() -> None:
 def test_behind_a_wrapper(name: str) -> None:
     wrap = WRAPPERS[name][0]
     assert report_on(("\n".join(wrap(line) for line in LINES) + "\n").encode()) == BARE
+
+
+@pytest.mark.parametrize("outer", ["", *OUTER])
+@pytest.mark.parametrize("inner", ["", *INNER])
+def test_line_by_line_as_in_one_piece(outer: str, inner: str) -> None:
+    """As a server's lines come to `watch`."""
+    lines = [line.encode() + b"\n" for line in LINES[:60]]
+    for name in (inner, outer):
+        lines = [WRAPPERS[name][0](line.decode().removesuffix("\n")).encode() + b"\n" for line in lines] if name else lines
+    whole, live = LineReader(join_wrapped=False), LineReader(join_wrapped=False)
+    expected = [*whole.feed(b"".join(lines)), *whole.finish()]
+    assert [line for data in lines for line in live.feed(data)] + live.finish() == expected
+    assert (live.wrappers, live.line_count, live.byte_count) == (whole.wrappers, whole.line_count, whole.byte_count)
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(OUTER[0], INNER[0]), (OUTER[3], INNER[5]), (OUTER[4], INNER[8])])

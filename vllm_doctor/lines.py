@@ -359,9 +359,9 @@ class LineReader:
 
 
 def _plain_text(data: bytes) -> str | None:
-    """The text of one whole, short line that is plain."""
+    """The text of one whole, short line that is plain, without its end."""
     whole = 0 < len(data) < _SHORT and data.find(b"\n") == len(data) - 1
-    return data.decode() if whole and _is_plain(data) else None
+    return data[:-1].decode() if whole and _is_plain(data) else None
 
 
 def _is_plain(data: bytes) -> bool:
