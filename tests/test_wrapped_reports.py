@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,19 @@ def test_behind_a_wrapper(name: str) -> None:
     assert report_on(("\n".join(wrap(line) for line in LINES) + "\n").encode()) == BARE
 
 
+def _shipped(line: str) -> str:
+    """A record whose message stands at its end."""
+    return json.dumps({"ts": "2025-11-20T11:42:48Z", "level": "INFO", "message": line})
+
+
 @pytest.mark.parametrize("outer", ["", *OUTER])
-@pytest.mark.parametrize("inner", ["", *INNER])
+@pytest.mark.parametrize("inner", ["", "shipped", *INNER])
 def test_line_by_line_as_in_one_piece(outer: str, inner: str) -> None:
     """As a server's lines come to `watch`."""
-    lines = [line.encode() + b"\n" for line in LINES[:60]]
-    for name in (inner, outer):
-        lines = [WRAPPERS[name][0](line.decode().removesuffix("\n")).encode() + b"\n" for line in lines] if name else lines
+    texts = LINES[:60]
+    for wrap in (WRAPPERS[inner][0] if inner in WRAPPERS else _shipped if inner else str, WRAPPERS[outer][0] if outer else str):
+        texts = list(map(wrap, texts))
+    lines = [text.encode() + b"\n" for text in texts]
     whole, live = LineReader(join_wrapped=False), LineReader(join_wrapped=False)
     expected = [*whole.feed(b"".join(lines)), *whole.finish()]
     assert [line for data in lines for line in live.feed(data)] + live.finish() == expected

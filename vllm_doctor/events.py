@@ -34,6 +34,13 @@ _RECORD = lazy(
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
 _PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time were cut off
+# A format of one's own (VLLM_LOGGING_CONFIG_PATH): `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, and Python's
+# usual `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`.
+_OWN_RECORD = lazy(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<name>- vllm(?:\.\w{1,60}){0,8} - )?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)(?(name) -| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\])(?: |$)",
+    cues=(".py:", "- vllm"),
+)
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
@@ -478,6 +485,9 @@ def _record(text: str) -> tuple[str, str, str]:
     match = _PLACE.match(text) if "[" in text[:5] else None
     if match:
         return "", text[match.end():], ""
+    match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
+    if match:
+        return match["level"], text[match.end():], ""
     return "", text, ""
 
 

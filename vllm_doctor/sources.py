@@ -1,7 +1,7 @@
 """What the paths of vLLM's code tell, which stand in the calls of a traceback.
 
-Its folders are those of one generation of the engine, and a build that was installed as an egg has its release and its
-device in its folder's name.
+Its folders are those of one generation of the engine, a plugin's are those of one device, and a build that was
+installed as an egg has its release and its device in its folder's name.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from vllm_doctor.patterns import lazy
 
-_V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|core/scheduler\.py|engine/async_llm_engine\.py:"
+_V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine\.py|core/scheduler\.py"
+           r"|engine/async_llm_engine\.py:"
            r"(?:_raise_exception_on_finish|_log_task_completion|run_engine_loop|engine_step|step_async)\b)",
-           cues=("vllm/worker/", "llm_engine.py", "vllm/core/scheduler.py"))  # fmt: skip
+           cues=("vllm/worker/", "llm_engine.py", "multiprocessing/engine.py", "vllm/core/scheduler.py"))  # fmt: skip
 _EGG = lazy(r"\bvllm-(?P<release>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d*)?-py3[^/\n]*\.egg/",
             cues=(".egg/",))  # fmt: skip
 _DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
@@ -24,6 +25,8 @@ def told(frames: str) -> Iterator[tuple[str, str]]:
         yield "engine", "V1"
     elif _V0.search(frames):
         yield "engine", "V0"
+    if "vllm_ascend/" in frames:
+        yield "device", "npu"
     egg = _EGG.search(frames)
     if egg:
         yield "vllm_version", egg["release"]
