@@ -15,7 +15,7 @@ _CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
 _PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
 _SOURCE = rf"(?P<source>{_CONTAINER}|{_PROGRAM})(?: {{1,80}}+\| |: )"
 WRAPPER = rf"(?=[A-Za-z0-9])(?:{STAMP} |{_DATE})?+(?:{_SOURCE})?+(?:{STAMP} )?+"
-SAME_WRAPPER = rf"(?(source)(?:{STAMP} |{_DATE})?+(?P=source)(?: {{1,80}}+\| |: ))(?:{STAMP} )?+"
+SAME_WRAPPER = rf"(?:{STAMP} |{_DATE})?+(?(source)(?P=source)(?: {{1,80}}+\| |: ))(?:{STAMP} )?+"
 """The same one before a later line of what WRAPPER stood before."""
 COLOUR = r"\x1b\[[0-9;]{1,8}m"
 JSON = r'\{"log":"'
