@@ -334,6 +334,38 @@ def test_a_call_that_is_broken_within_its_path() -> None:
     assert len(texts(read(broken(f"{log[0]}\n{said}\n{log[2]}", 120)))) == 4
 
 
+def framed(log: str, width: int) -> str:
+    return "".join(f"│ {row.ljust(width)} │\n" for row in broken(log, width).splitlines())
+
+
+@pytest.mark.parametrize("width", [120, 300])
+def test_a_log_in_the_frame_that_a_viewer_of_pods_draws(width: int) -> None:
+    log = "\n".join([
+        "(APIServer pid=1) INFO 05-08 11:19:29 [utils.py:299] vLLM server version 0.20.0, serving model s3://models/a",
+        f"(APIServer pid=1) INFO 05-08 11:19:29 [utils.py:233] non-default args: {{'model': '{'m' * 300}', 'port': 9}}",
+        "Traceback (most recent call last):",
+        '  File "/app/serve.py", line 3, in main',
+        "ValueError: no",
+    ])
+    box = f"┌{'─' * (width + 2)}┐\n"
+    reader = LineReader()
+    lines = reader.feed((box + framed(log, width)).encode()) + reader.finish()
+    assert [line.text for line in lines[1:]] == log.splitlines()
+    assert reader.wrappers == ("frame",)
+
+
+def test_a_line_broken_at_a_blank_in_a_frame() -> None:
+    row = "INFO 05-11 08:17:48 [server.py:473] " + "x" * 63 + ","
+    assert texts(read(framed(f"{row} swap_space=4\nINFO 05-11 08:17:49 [b.py:1] b", 101)))[0] == f"{row} swap_space=4"
+
+
+def test_the_panel_of_a_traceback_keeps_its_frame() -> None:
+    panel = ["╭───── Traceback (most recent call last) ─────╮", "│ /app/serve.py:3 in main                     │",
+             "│   3 │   raise ValueError('no')              │", "╰─────────────────────────────────────────────╯",
+             "ValueError: no"]
+    assert texts(read("\n".join(panel))) == panel
+
+
 def test_a_compose_log_broken_at_the_width_of_a_terminal() -> None:
     log = "\n".join(f"vllm-1  | {line}" for line in (HEAD[:60], ARGS, ERROR, HEAD[:50]))
     assert texts(read(broken(log, 100))) == [HEAD[:60], ARGS, ERROR, HEAD[:50]]

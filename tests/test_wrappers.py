@@ -111,6 +111,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "gitlab": (lambda t: f"2024-05-06T10:00:01.123456Z 00O {t}", "gitlab", ""),
     "gitlab bare": (lambda t: f"01E {t}", "gitlab", ""),
     "buildkite": (lambda t: f"\x1b_bk;t=1715000000000\x07{t}", "buildkite", ""),
+    "buildkite page": (lambda t: f"  | [2024-05-06T10:00:01Z] {t}", "buildkite", ""),
     "jenkins": (lambda t: f"[2024-05-06T10:00:01.123Z] {t}", "jenkins", ""),
     "jenkins clock": (lambda t: f"10:00:01  {t}", "timestamp", ""),
     "clock": (lambda t: f"2024-10-27 22:58:11 {t}", "timestamp", ""),

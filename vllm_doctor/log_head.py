@@ -15,8 +15,11 @@ VLLM_PROCESS = (
 _VLLM_LEVEL = r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d"
 
 # A line that begins like this is a log line itself: nothing stands around it. (A vLLM process may forward a Ray
-# worker's line behind its own prefix, and srun pads a rank with spaces: those two are looked at more closely.)
-BARE = lazy(rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$))|$")
+# worker's line behind its own prefix, srun pads a rank with spaces, Buildkite's page begins a row with two: those are
+# looked at more closely.)
+BARE = lazy(
+    rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$)| \| \[\d{{4}}-)|$"
+)
 
 # The head of a line as vLLM, its libraries or Python write it: the evidence that a doubtful wrapper is one.
 LOG_HEAD = lazy(

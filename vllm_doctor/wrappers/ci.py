@@ -14,6 +14,7 @@ _GH_MARK = lazy(r"##\[(?P<kind>[a-z-]{1,20})\]")
 _SECTION = lazy(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{1,200}(?:\[[^\]]{0,200}\])?")
 _GITLAB_BARE = lazy(r"[0-9a-f]{2}[OE](?: |\+|$)")
 _JENKINS = lazy(rf"\[{STAMP}\](?: |$)")
+_BUILDKITE_ROW = lazy(rf" {{2}}\| \[{STAMP}\](?: |$)")
 _BUILDKITE = lazy(r"_bk;t=\d{13}[\x07\u2407]?")
 _PYTEST = lazy(r"E {3}(?: {4}){0,20}(?= {0,3}\S)")
 
@@ -48,6 +49,12 @@ def jenkins(text: str) -> Peeled | None:
 def buildkite(text: str) -> Peeled | None:
     """`_bk;t=1715000000000` (its escape and bell are gone by now)."""
     m = _BUILDKITE.match(text)
+    return Peeled("buildkite", text[m.end() :]) if m else None
+
+
+def buildkite_row(text: str) -> Peeled | None:
+    """`  | [2025-03-10T15:07:20Z] msg`: a row of its page, as it is copied from there."""
+    m = _BUILDKITE_ROW.match(text) if text.startswith("  | [") else None
     return Peeled("buildkite", text[m.end() :]) if m else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from vllm_doctor.log_head import BARE, LOG_HEAD
 from vllm_doctor.typed import NamedTuple
-from vllm_doctor.wrappers.ci import actions_mark, buildkite, gh_run_view, gitlab, jenkins, pytest_failure
+from vllm_doctor.wrappers.ci import actions_mark, buildkite, buildkite_row, gh_run_view, gitlab, jenkins, pytest_failure
 from vllm_doctor.wrappers.containers import compose, process_manager
 from vllm_doctor.wrappers.journal import journald, syslog
 from vllm_doctor.wrappers.json_lines import WHOLE, json_line
@@ -42,7 +42,7 @@ _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "#": (actions_mark,),
     "_": (buildkite,),
     "-": (clock,),
-    " ": (srun, journald),
+    " ": (buildkite_row, srun, journald),
     **dict.fromkeys("0123456789", _DIGITS),
     **dict.fromkeys("ямфаисонд", (journald,)),
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTERS),
