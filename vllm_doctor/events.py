@@ -35,6 +35,10 @@ _RECORD = lazy(
 _PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time were cut off
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
+# vLLM's loggers in the words of a program that serves models with it (Xinference, or a logging configuration).
+_NAMED = lazy(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[,.]\d+)? (?:- )?vllm(?:\.\w+)+ (?:- |\d+ )"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) +(?:- )?(?=\S)", cues=(" vllm.",))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _RECORD_APART = lazy(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:(?:{COLOUR})?\((?P<process>\w+ pid=\d+)\)(?:{COLOUR})? )?"
@@ -468,6 +472,9 @@ def _record(text: str) -> tuple[str, str, str]:
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
         return level, rest[inner.end():] if inner else rest, ">=0.8.0" if match["file"] else "<0.8.0"
     match = _UVICORN.match(text)
+    if match:
+        return match["level"], text[match.end():], ""
+    match = _NAMED.match(text)
     if match:
         return match["level"], text[match.end():], ""
     match = _PLACE.match(text) if "[" in text[:5] else None
