@@ -33,6 +33,11 @@ _RECORD = lazy(
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
 _PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time were cut off
+_TIMELESS = lazy(  # a record that somebody shortened: its time, and mostly the number of its process, are gone
+    r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
+    cues=("INFO [", "WARNING [", "ERROR [", "CRITICAL [", "DEBUG ["),
+)
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 # vLLM's loggers in the words of a program that serves models with it (Xinference, or a logging configuration).
@@ -477,9 +482,11 @@ def _record(text: str) -> tuple[str, str, str]:
     match = _NAMED.match(text)
     if match:
         return match["level"], text[match.end():], ""
-    match = _PLACE.match(text) if "[" in text[:5] else None
+    timeless = _TIMELESS.match(text)
+    begin = timeless.end() if timeless else 0
+    match = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
     if match:
-        return "", text[match.end():], ""
+        return timeless["level"] if timeless else "", text[match.end():], ""
     return "", text, ""
 
 
