@@ -38,6 +38,15 @@ def read(*texts: str, source: str = "") -> list[Event]:
     ("(Worker_TP1 pid=7) [v1/executor/multiproc_executor.py:852] boom", "", "Worker_TP1 pid=7", 1, "boom"),
     ("[rank0]: boom", "", "", None, "[rank0]: boom"),
     ("see [core.py:489] there", "", "", None, "see [core.py:489] there"),
+    ("ERROR [core.py:1136] KeyError: 'a'", "ERROR", "", None, "KeyError: 'a'"),
+    ("(EngineCore_DP0) ERROR [core.py:1104] boom", "ERROR", "", None, "boom"),
+    ("(EngineCore pid=...) ERROR [core.py:1136] boom", "ERROR", "", None, "boom"),
+    ("ERROR [other] boom", "", "", None, "ERROR [other] boom"),
+    ("2024-10-15 01:55:07,541 vllm.worker.model_runner 75563 INFO     m", "INFO", "", None, "m"),
+    ("2024-12-20 15:18:19 - vllm.engine.metrics - WARNING - m", "WARNING", "", None, "m"),
+    ("2024-10-15 01:55:07,541 other.worker 61 INFO     m", "", "", None,
+     "2024-10-15 01:55:07,541 other.worker 61 INFO     m"),
+    ("2024-10-15 01:55:07 vllm.entrypoints is slow", "", "", None, "2024-10-15 01:55:07 vllm.entrypoints is slow"),
 ])
 def test_prefixes(text: str, level: str, process: str, rank: int | None, message: str) -> None:
     (event,) = read(text)

@@ -34,12 +34,19 @@ _RECORD = lazy(
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
 _PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time were cut off
-# A format of one's own (VLLM_LOGGING_CONFIG_PATH): `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, and Python's
-# usual `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`.
+# A format of one's own (VLLM_LOGGING_CONFIG_PATH, or a program that serves models with vLLM):
+# `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
+# `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
 _OWN_RECORD = lazy(
-    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<name>- vllm(?:\.\w{1,60}){0,8} - )?"
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)(?(name) -| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\])(?: |$)",
-    cues=(".py:", "- vllm"),
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+    r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
+    cues=(".py:", "vllm"),
+)
+_TIMELESS = lazy(  # a record that somebody shortened: its time, and mostly the number of its process, are gone
+    r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
+    cues=("INFO [", "WARNING [", "ERROR [", "CRITICAL [", "DEBUG ["),
 )
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
@@ -482,12 +489,14 @@ def _record(text: str) -> tuple[str, str, str]:
     match = _UVICORN.match(text)
     if match:
         return match["level"], text[match.end():], ""
-    match = _PLACE.match(text) if "[" in text[:5] else None
-    if match:
-        return "", text[match.end():], ""
     match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
     if match:
         return match["level"], text[match.end():], ""
+    timeless = _TIMELESS.match(text)
+    begin = timeless.end() if timeless else 0
+    match = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
+    if match:
+        return timeless["level"] if timeless else "", text[match.end():], ""
     return "", text, ""
 
 
