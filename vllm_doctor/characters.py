@@ -24,7 +24,9 @@ _VISIBLE = {
     **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
     0x85: 0x2424, 0x2028: 0x2424, 0x2029: 0x2424, 0xA0: 0x20, 0xFEFF: None,
 }  # fmt: skip
-_SGR = lazy(r"\x1b\[[\d;:]*m")
+SGR = r"\x1b\[[\d;:]*m"
+"""The expression for a terminal's colour."""
+_SGR = lazy(SGR)
 _ESCAPE = lazy(
     r"\x1b(?:\[(?P<csi>[0-?]*[ -/]*[@-~])|_(?P<bk>bk;t=\d{13})\x07|[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\]\d*;?|\[[0-?]*$|[ -/]+[0-~]|[0-Z\\-~]|$)|\x9b[0-?]*[ -/]*[@-~]",

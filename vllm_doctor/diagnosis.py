@@ -171,15 +171,22 @@ class Diagnosis:
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Read a line in short, where it is one of many of its kind."""
         if self._past:
-            note = self._start_note(data, shape)
-            if note:
-                self._events.pass_start(number, note)
-            return note is not None
+            return self._pass_start(data, number, shape)
         run = self.runs[-1]
         if shape.layout is not None:
             run.told += 1
             return run.samples.take(data, number, shape.layout)
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime")
+
+    def _pass_start(self, data: bytes, number: int, shape: Shape, *, whole: bool = False) -> bool:
+        """Note what a line says of where starts begin and end; False for one that must be fed.
+
+        `whole`: the calls of a traceback stand before it.
+        """
+        note = self._start_note(data, shape)
+        if note:
+            self._events.pass_start(number, note._replace(crash="whole") if whole and note.crash else note)
+        return note is not None
 
     def _start_note(self, data: bytes, shape: Shape) -> StartNote | None:
         """What a line says of where starts begin and end; None where it must be fed."""
@@ -195,10 +202,7 @@ class Diagnosis:
     def _read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
         """Read a traceback in short, where the same calls ended before in an exception of this kind."""
         if self._past:
-            note = self._start_note(data, shape)
-            if note:
-                self._events.pass_start(number, note._replace(crash=note.crash and "whole"))
-            return note is not None
+            return self._pass_start(data, number, shape, whole=True)
         run = self.runs[-1]
         if not self._finder.at_rest or self._run_begins or not run.block or run.block_open:
             return False

@@ -19,7 +19,7 @@ from vllm_doctor.sources import shortened
 from vllm_doctor.starts import WORDS as RUN_WORDS
 from vllm_doctor.starts import RunCounter, concerns, ends, name_of, stage_of
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
-from vllm_doctor.wrappers.known import COLOUR, JSON, WRAPPER
+from vllm_doctor.wrappers.known import JSON, WRAPPER, process_of
 
 if TYPE_CHECKING:
     from vllm_doctor.joined import JoinedTraceback
@@ -51,8 +51,9 @@ _TIMELESS = lazy(  # a record that somebody shortened: its time, and mostly the 
 _UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
+_PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
 _RECORD_APART = lazy(portable(
-    rf"(?:{WRAPPER}|{JSON})?(?:(?:{COLOUR})?\((?P<process>\w+ pid=\d+)\)(?:{COLOUR})? )?"
+    rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(

@@ -10,7 +10,19 @@ from __future__ import annotations
 
 import codecs
 
-from vllm_doctor.characters import CONTROLS, ENTITIES, ODD, RESETS, clean, decode, is_binary, printable, sniff, trim
+from vllm_doctor.characters import (
+    CONTROLS,
+    ENTITIES,
+    ODD,
+    RESETS,
+    SGR,
+    clean,
+    decode,
+    is_binary,
+    printable,
+    sniff,
+    trim,
+)
 from vllm_doctor.log_head import BARE, LOG_HEAD
 from vllm_doctor.patterns import lazy
 from vllm_doctor.progress_bars import BAR_END, BAR_HINT, overwrite, shown
@@ -33,7 +45,7 @@ _RECORD = lazy(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
 # Docker's API puts a stream's number, three zeros and a size before what a container wrote at once: mostly one line.
 _FRAMES = (b"\1\0\0\0", b"\2\0\0\0")
 _FRAME_SIZE = 8  # bytes; a line feed among those of the size ends the line early, and nothing is left of it
-_SGR = lazy(rb"\x1b\[[\d;:]*m")
+_SGR = lazy(SGR.encode())
 _FENCE = lazy(r"(?:```+|~~~+)[\w.+-]*$")
 
 

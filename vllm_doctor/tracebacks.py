@@ -6,11 +6,11 @@ import re
 
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.typed import NamedTuple
-from vllm_doctor.wrappers.known import COLOUR, SAME_WRAPPER, WRAPPER
+from vllm_doctor.wrappers.known import SAME_WRAPPER, WRAPPER, process_of
 
 HEAD = b"Traceback (most recent call last):"
 # Each of its lines begins as the first one does, but for the time. The calls are indented, the exception is not.
-_PROCESS = rf"(?:{COLOUR})?\([!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+\)(?:{COLOUR})? "
+_PROCESS = process_of(r"[!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+")
 _FIRST = rf"(?P<wrapper>(?:{WRAPPER})?)(?P<process>(?:{_PROCESS})?)"
 _NEXT = rf"{SAME_WRAPPER}(?P=process)"
 _STAMP = r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d "
@@ -33,13 +33,11 @@ class Traceback(NamedTuple):
 
 def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
     """The traceback whose first line begins there; None where it is cut off, or other lines stand amid it."""
-    found, logged = _BARE.match(block, begin, end), False
+    found = _BARE.match(block, begin, end) or _LOGGED.match(block, begin, end)
     if not found:
-        found, logged = _LOGGED.match(block, begin, end), True
-        if not found:
-            return None
+        return None
     said = _WRAPPER.sub(b"", found[0]) if found["wrapper"] else found[0]
-    if logged:
+    if "level" in found.groupdict():
         prefix = found.start("text") - found.end("wrapper")  # each line's is as long
         said = b"\n".join((found["process"], found["level"], found["place"],
                            *(line[prefix:] for line in said.split(b"\n"))))

@@ -74,15 +74,14 @@ class Joiner:
         rows, self._rows = self._rows, []
         if not rows:
             return []
-        if self._framed:
-            return [(rows[0][0], "".join(text for _, text in rows))]
-        width = len(rows[0][1])
-        full = sum(len(text) == width for _, text in rows)
-        if whole and len(rows) > 1 and (full >= 3 or (full == 2 and len(rows) == 3) or width == self._width
-                                        or self._broken_again(rows)):
+        if not self._framed:
+            width = len(rows[0][1])
+            full = sum(len(text) == width for _, text in rows)
+            if not whole or len(rows) < 2 or not (full >= 3 or (full == 2 and len(rows) == 3) or width == self._width
+                                                  or self._broken_again(rows)):
+                return rows
             self._width = width
-            return [(rows[0][0], "".join(text for _, text in rows))]
-        return rows
+        return [(rows[0][0], "".join(text for _, text in rows))]
 
     def _inside(self, text: str) -> tuple[str, bool] | None:
         """What a row of a frame holds, and whether it fills it; None where no log line has stood in such a frame."""

@@ -9,9 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from vllm_doctor.command.flags import Lookup, canonical_by, known_flag, read_typed, spell
+from vllm_doctor.command.flags import Lookup, known_flag, read_typed
 from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
-from vllm_doctor.command.shell import COMMON, MAX_CHARACTERS, PROGRAM, parse_words, read_options
+from vllm_doctor.command.shell import (
+    COMMON,
+    MAX_CHARACTERS,
+    PROGRAM,
+    are_vllms,
+    parse_words,
+    read_options,
+    spellings,
+)
 from vllm_doctor.command.words import split
 from vllm_doctor.literals import read_value
 from vllm_doctor.patterns import lazy
@@ -74,8 +82,7 @@ def parse_config_file(text: str, lookup: Lookup | None = None) -> Command | None
         return None
     known = lookup or known_flag
     options, tail = _entries(text.splitlines())
-    spellings = [spell(option.flag.text, canonical_by(known)) for option in options if option.flag is not None]
-    if not any(spelling.known or spelling.name in COMMON for spelling in spellings):
+    if not any(spelling.known or spelling.name in COMMON for spelling in spellings(options, known)):
         return None
     if any(option.flag is not None and option.flag.text in {"services", "apiVersion"} for option in options):
         return None
@@ -254,14 +261,9 @@ def _assemble(
         merged = (*environment, *command.environment)
         return command._replace(form=form, document=document, environment=merged, container=None)
     options = read_options(arguments, lookup)
-    if program or not ("vllm" in image or _are_vllms(options, lookup)):
+    if program or not ("vllm" in image or are_vllms(spellings(options, lookup))):
         return None
     return Command(form, "image", options, environment=environment, document=document, lookup=lookup)
-
-
-def _are_vllms(options: Sequence[Option], lookup: Lookup) -> bool:
-    names = {spell(o.flag.text, canonical_by(lookup)).name for o in options if o.flag is not None}
-    return len(names & COMMON) >= 2
 
 
 def _style(chunk: str, node: object) -> str:

@@ -207,8 +207,8 @@ class CommandFinder:
         pending = self._document
         if pending is not None:
             column = len(text) - len(text.lstrip())
-            belongs = not text.strip() or column > self._document_indent or bool(_YAML_LINE.match(text))
-            belongs = belongs or is_item(text, pending.lines)
+            belongs = (not text.strip() or column > self._document_indent or _YAML_LINE.match(text) is not None
+                       or is_item(text, pending.lines))
             full = len(pending.lines) >= _MAX_DOCUMENT_LINES or pending.size > _MAX_CHARACTERS
             if belongs and not is_log and not full:
                 pending.add(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.command.flags import Lookup, canonical_by, is_flag, known_flag, spell, takes
+from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, spell, takes
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
@@ -79,12 +79,21 @@ def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
     if len(text) > MAX_CHARACTERS or any(token.operator for token in tokens):
         return None
     options = read_options([token.word for token in tokens], known)
-    spellings = [spell(o.flag.text, canonical_by(known)) for o in options if o.flag is not None]
-    if len(spellings) < len(options) or not all(spelling.known for spelling in spellings):
-        return None
-    if len({spelling.name for spelling in spellings} & COMMON) < 2:
+    spelled = spellings(options, known)
+    if len(spelled) < len(options) or not all(spelling.known for spelling in spelled) or not are_vllms(spelled):
         return None
     return Command("shell", "image", options, complete=complete, lookup=known)
+
+
+def spellings(options: Sequence[Option], lookup: Lookup) -> list[Spelling]:
+    """What the flags among options mean."""
+    canonical = canonical_by(lookup)
+    return [spell(option.flag.text, canonical) for option in options if option.flag is not None]
+
+
+def are_vllms(spelled: Sequence[Spelling]) -> bool:
+    """Whether flags that no program is known of are vLLM's."""
+    return len({spelling.name for spelling in spelled} & COMMON) >= 2
 
 
 def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:

@@ -13,8 +13,9 @@ _GH_VIEW = lazy(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$
 _GH_MARK = lazy(r"##\[(?P<kind>[a-z-]{1,20})\]")
 _SECTION = lazy(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{1,200}(?:\[[^\]]{0,200}\])?")
 _GITLAB_BARE = lazy(r"[0-9a-f]{2}[OE](?: |\+|$)")
-_JENKINS = lazy(rf"\[{STAMP}\](?: |$)")
-_BUILDKITE_ROW = lazy(rf" {{2}}\| \[{STAMP}\](?: |$)")
+_IN_BRACKETS = rf"\[{STAMP}\](?: |$)"
+_JENKINS = lazy(_IN_BRACKETS)
+_BUILDKITE_ROW = lazy(r" {2}\| " + _IN_BRACKETS)
 _BUILDKITE = lazy(r"_bk;t=\d{13}[\x07\u2407]?")
 _PYTEST = lazy(r"E {3}(?: {4}){0,20}(?= {0,3}\S)")
 

@@ -13,16 +13,23 @@ from vllm_doctor.wrappers.timestamps import STAMP
 _DATE = r"[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] "
 _CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
 _PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
-_SOURCE = rf"(?P<source>{_CONTAINER}|{_PROGRAM})(?: {{1,80}}+\| |: )"
-WRAPPER = rf"(?=[A-Za-z0-9])(?:{STAMP} |{_DATE})?+(?:{_SOURCE})?+(?:{STAMP} )?+"
-SAME_WRAPPER = rf"(?:{STAMP} |{_DATE})?+(?(source)(?P=source)(?: {{1,80}}+\| |: ))(?:{STAMP} )?+"
+_TIME, _INNER_TIME = rf"(?:{STAMP} |{_DATE})?+", rf"(?:{STAMP} )?+"
+_NAMED = r"(?: {1,80}+\| |: )"  # behind a source
+WRAPPER = rf"(?=[A-Za-z0-9]){_TIME}(?:(?P<source>{_CONTAINER}|{_PROGRAM}){_NAMED})?+{_INNER_TIME}"
+SAME_WRAPPER = rf"{_TIME}(?(source)(?P=source){_NAMED}){_INNER_TIME}"
 """The same one before a later line of what WRAPPER stood before."""
 COLOUR = r"\x1b\[[0-9;]{1,8}m"
 JSON = r'\{"log":"'
 JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
-# The process as vLLM prints it before a line.
-_PROCESS = rf"(?:(?:{COLOUR})?\([^()\n]{{1,120}}+\)(?:{COLOUR})? )"
-_FRONT = lazy(portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>{_PROCESS}?)").encode())
+
+
+def process_of(name: str) -> str:
+    """The expression for a process as vLLM prints it before a line, given that for what stands in brackets."""
+    return rf"(?:{COLOUR})?\({name}\)(?:{COLOUR})? "
+
+
+_PROCESS = process_of(r"[^()\n]{1,120}+")
+_FRONT = lazy(portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>(?:{_PROCESS})?)").encode())
 _JSON_END = lazy(rf"{JSON_END}[ \r]*\n$".encode())
 _COLON = ord(":")
 _NOTHING = slice(0)
