@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+from vllm_doctor import diagnose
 from vllm_doctor.match import Hit, Hits
 from vllm_doctor.ranking import Fired, rank
 from vllm_doctor.rules import Rule
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "logs"
 
 
 def fired(rule_id: str, line: int, *, recovered: bool = False, role: str = "cause", severity: str = "error",
@@ -23,6 +28,25 @@ def test_a_cause_comes_before_an_earlier_cascade() -> None:
 
 def test_what_the_server_survived_is_not_the_cause() -> None:
     assert order(fired("early", 1, recovered=True), fired("late", 9)) == ["late", "early"]
+
+
+def test_what_refuses_requests_comes_behind_what_ended_the_server() -> None:
+    refused = fired("refused", 1)._replace(passing=True)
+    assert order(refused, fired("late", 9)) == ["late", "refused"]
+    assert order(refused, fired("warning", 9, severity="warning")) == ["refused", "warning"]
+
+
+def test_a_name_that_clients_ask_for_in_vain_is_not_why_a_server_died() -> None:
+    refused = (b"(APIServer pid=1) ERROR 11-20 11:38:49 [serving_chat.py:257] Error with model object='error' "
+               b"message='The model `gpt-4` does not exist.' type='NotFoundError' param=None code=404\n")
+    served = (FIXTURES / "healthy" / "tiny-load.log").read_bytes()
+    died = (b"(EngineCore pid=2) ERROR 11-20 18:40:07 [core.py:1108] EngineCore encountered a fatal error.\n"
+            b"(EngineCore pid=2) ERROR 11-20 18:40:07 [core.py:1108] torch.OutOfMemoryError: CUDA out of memory. Tried to "
+            b"allocate 2.32 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.05 GiB is free.\n")
+    serving = served.partition(b"Application startup complete.\n")
+    log = serving[0] + serving[1] + refused
+    assert diagnose(log).primary == "served-model-name-mismatch"
+    assert diagnose(log + died).primary == "runtime-cuda-oom"
 
 
 def test_an_error_comes_before_an_earlier_warning() -> None:

@@ -97,7 +97,8 @@ class Case:
             if self.options.only and rule_id not in self.options.only:
                 continue
             if fires(rule, hits, self.known(rule, hits)):
-                found.append(ranking.Fired(rule, hits, self._recovered(rule, hits)))
+                passing = rule.survives and self.run.status == "failed"
+                found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
         return ranking.rank(found)
 
     @cached_property

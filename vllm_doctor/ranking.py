@@ -1,8 +1,9 @@
 """Which finding is the cause.
 
 The order can be said in one sentence: causes before cascades and advice; what the server did not survive before what it
-did; a specific rule hides the general one it refines; errors before warnings before remarks; then the earliest line,
-but of warnings and remarks those of the service before those of the start.
+did; a specific rule hides the general one it refines; errors before warnings before remarks; where the server ended,
+what can end one before what refuses requests; then the earliest line, but of warnings and remarks those of the service
+before those of the start.
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ _SEVERITY = {"error": 0, "warning": 1, "info": 2}
 
 
 class Fired(NamedTuple):
-    """A rule that fired, with what it fired on. `recovered`: the server went on to serve all the same."""
+    """A rule that fired, with what it fired on.
+
+    `recovered`: the server went on to serve all the same. `passing`: it ends no server, and this one ended.
+    """
 
     rule: Rule
     hits: Hits
     recovered: bool = False
+    passing: bool = False
 
     @property
     def line(self) -> int:
@@ -38,10 +43,10 @@ def rank(fired: Iterable[Fired]) -> list[Fired]:
     return sorted(standing, key=_order)
 
 
-def _order(item: Fired) -> tuple[int, bool, int, int, int, str]:
+def _order(item: Fired) -> tuple[int, bool, int, bool, int, int, str]:
     rule = item.rule
     lateness = 0 if rule.severity == "error" else -min(ORDER[rule.phase], ORDER["api"])  # api and runtime are service
-    return _ROLE[rule.role], item.recovered, _SEVERITY[rule.severity], lateness, item.line, rule.id
+    return _ROLE[rule.role], item.recovered, _SEVERITY[rule.severity], item.passing, lateness, item.line, rule.id
 
 
 def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
