@@ -3,8 +3,9 @@
 
 usage: logs.py KIND SIZE
 
-A log is a real start (a fixture), a body of serving and the end of a server that failed. By lines the body is 90 %
-access lines, 3 % statistics, 6 % requests and the like, 1 % what a rule may look at. It repeats after `_BLOCK` bytes.
+A log is a real start (a fixture), a body of serving and the end of a server that failed. By messages the body is 90 %
+access lines, 3 % statistics, 6 % requests and the like, 1 % what a rule may look at, of which a tenth are tracebacks. It
+repeats after `_BLOCK` bytes.
 """
 
 from __future__ import annotations
@@ -38,18 +39,24 @@ _OTHER = (
      "prompt_logprobs=None), prompt_token_ids: None, lora_request: None."),
     "[metrics.py:486] Finished request chatcmpl-{id}, {number} tokens in 3.2 s",
 )
+_CALLS = "".join(f'  File "/opt/venv/lib/python3.11/site-packages/starlette/{module}.py", line {line}, in __call__\n'
+                 "    await self.app(scope, receive, send)\n"
+                 for line, module in enumerate(("applications", "errors", "cors", "exceptions", "routing") * 4, 100))
+_TRACEBACK = ("ERROR:    Exception in ASGI application\nTraceback (most recent call last):\n" + _CALLS +
+              "ValueError: This model's maximum context length is 8192 tokens. However, you requested {number} tokens.")
 _INTERESTING = (
     "INFO {time} [async_llm.py:348] Aborted request(s) chatcmpl-{id}.",
     ("WARNING {time} [scheduler.py:1526] Sequence group chatcmpl-{id} is preempted by PreemptionMode.RECOMPUTE mode because there is "
      "not enough KV cache space. This can affect the end-to-end performance. total_num_cumulative_preemption={number}"),
     "ERROR {time} [serving_chat.py:200] Error in preprocessing prompt inputs",
     "ERROR {time} [serving_chat.py:201] ValueError: This model's maximum context length is 8192 tokens. However, you requested {number} tokens.",
-    "ERROR:    Exception in ASGI application",
-    "Traceback (most recent call last):",
-    '  File "/opt/venv/lib/python3.11/site-packages/starlette/middleware/errors.py", line 165, in __call__',
-    "    await self.app(scope, receive, _send)",
+    "{traceback}",
     "WARNING {time} [protocol.py:71] The following fields were present in the request but ignored: {{'store'}}",
     "WARNING {time} [api_server.py:967] CUDA graphs were captured for {number} sizes only",
+    "INFO {time} [chat_utils.py:434] Detected the chat template content format to be 'string'.",
+    ("ERROR {time} [serving_chat.py:257] Error with model object='error' message='The model `gpt-{number}` does not exist.' "
+     "type='NotFoundError' param=None code=404"),
+    "WARNING {time} [interface.py:511] Sampling parameter min_p of request {id} is ignored",
 )
 
 
@@ -79,7 +86,8 @@ def _body_line(chance: random.Random, second: int, *, access: bool) -> str:
               "prompt": chance.choice(_PROMPTS) + "lorem ipsum dolor sit amet " * chance.randrange(8)}
     if kind < 0.99:
         return f"(APIServer pid=8684) INFO {time} " + chance.choice(_OTHER).format(**values)
-    return "(APIServer pid=8684) " + chance.choice(_INTERESTING).format(**values)
+    values["traceback"] = _TRACEBACK.format(**values)
+    return "(APIServer pid=8684) " + chance.choice(_INTERESTING).format(**values).replace("\n", "\n(APIServer pid=8684) ")
 
 
 def _lines(size: int, *, access: bool) -> Iterator[str]:
@@ -146,13 +154,9 @@ def tracebacks(size: int) -> Iterator[bytes]:
     yield f"{start}\n(APIServer pid=8684) INFO:     Application startup complete.\n".encode()
     chance = random.Random(8102)  # noqa: S311 - the same log each time
     answered = [line for line in _lines(MB, access=True) if line.endswith("200 OK")]
-    calls = "".join(f'(APIServer pid=8684)   File "/opt/venv/lib/python3.11/site-packages/starlette/{module}.py", line {line}, in __call__\n'
-                    "(APIServer pid=8684)     await self.app(scope, receive, send)\n"
-                    for line, module in enumerate(("applications", "errors", "cors", "exceptions", "routing") * 4, 100))
     while size > 0:
         piece = "".join(f"{line}\n" for line in chance.sample(answered, 50))
-        piece += (f"(APIServer pid=8684) ERROR:    Exception in ASGI application\n(APIServer pid=8684) Traceback (most recent call last):\n{calls}"
-                  f"(APIServer pid=8684) ValueError: This model's maximum context length is 8192 tokens. However, you requested {chance.randrange(8193, 99999)} tokens.\n")
+        piece += "".join(f"(APIServer pid=8684) {line}\n" for line in _TRACEBACK.format(number=chance.randrange(8193, 99999)).splitlines())
         yield piece.encode()
         size -= len(piece)
 
