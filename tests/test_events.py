@@ -87,6 +87,39 @@ def test_other_messages_amid_a_traceback_are_none_of_it() -> None:
     assert never_ended[-1] == Event(12, "a word")
 
 
+ANSWERED = 'INFO:     10.0.0.1:4711 - "GET /health HTTP/1.1" 200 OK'
+
+
+def open_behind(*texts: str, then: str) -> tuple[str, ...] | None:
+    """The processes that may go on behind these lines and a healthy one."""
+    reader = EventReader()
+    for number, text in enumerate(texts, 1):
+        reader.read(Line(number, text))
+    reader.end_message(Line(len(texts) + 1, then))
+    return reader.open_processes(len(texts) + 2)
+
+
+@pytest.mark.parametrize("process", ["", "(APIServer pid=8) "])
+def test_a_healthy_line_right_behind_a_message_ends_it(process: str) -> None:
+    head, frame = f"{process}Traceback (most recent call last):", f'{process}  File "/a/b.py", line 1, in one'
+    message, healthy, other = f"{process}ValueError: boom", process + ANSWERED, "(APIServer pid=9) " + ANSWERED
+    key = (process[1:-2],)
+    assert open_behind(head, frame, message, then=healthy) == ()
+    assert open_behind(message, then=healthy) == ()
+    assert open_behind(head, then=healthy) == ()  # its calls would stand there
+    assert open_behind(head, frame, then=healthy) == key
+    assert open_behind(head, frame, message, then=other) == key
+
+
+def test_a_healthy_line_further_on_ends_nothing() -> None:
+    reader = EventReader()
+    reader.read(Line(1, "ValueError: boom"))
+    assert reader.is_open(2)
+    assert not reader.is_open(3)
+    reader.end_message(Line(3, ANSWERED))
+    assert reader.open_processes(4) == ("",)
+
+
 def test_a_process_silent_for_long_begins_anew() -> None:
     reader = EventReader()
     reader.read(Line(1, "Traceback (most recent call last):"))

@@ -84,6 +84,22 @@ def test_a_part_is_never_more_than_the_whole(lines: list[tuple[int, int, float, 
     assert load["pinned_lines"] <= load["queued_lines"]
 
 
+@given(st.lists(st.tuples(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 100), st.integers(0, 3), st.sampled_from([None, True, False])),
+                                   min_size=1), st.integers(0, 2))))
+def test_lines_without_a_queue_count_the_same_at_once(batches: list[tuple[list[tuple[int, float, int, bool | None]], int]]) -> None:
+    at_once, in_turn = Load(), Load()
+    number = 0
+    for lines, waiting in batches:
+        running, usage, engines, hits = zip(*lines, strict=True)
+        counted = at_once.count_unqueued(running, [waiting] * len(lines), usage, engines, hits)
+        assert not (counted and waiting)
+        for runs, percent, engine, no_hits in lines:
+            number += 1
+            for load in [in_turn] if counted else [in_turn, at_once]:
+                load.count(runs, waiting, percent, engine, bool(no_hits), number, "11-20 14:02:31")
+    assert at_once.summary() == in_turn.summary()
+
+
 def test_a_full_cache_a_queue_and_a_stall_last_apart() -> None:
     load = Load()
     for second in range(40):

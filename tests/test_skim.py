@@ -109,7 +109,7 @@ def test_a_client_s_words_make_no_finding() -> None:
 def reader_of(**parts: Callable[..., object]) -> Reader:
     """A reader that reads nothing, but for these parts."""
     nothing = {"mode": lambda: None, "number": lambda: 1, "apart": lambda line, number, shape: False,
-               "short": lambda line, number, shape: False, "traceback": lambda *_: False,
+               "sample": lambda lines: None, "short": lambda line, number, shape: False, "traceback": lambda *_: False,
                "alone": lambda line: False, "skip": lambda lines, size: None}
     return Reader(**{**nothing, **parts})
 
@@ -420,6 +420,19 @@ def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], s
         read_whole(10)
         assert report(data, chance.choice([900, 1 << 18])) == whole
     assert taken.count(True) > least
+
+
+def test_words_are_looked_for_that_healthy_lines_lack() -> None:
+    """A request is noted in healthy lines; it tells something with the log probabilities of its prompt."""
+    base = builtin()
+    assert any("eceived request " in anchor for anchor in base.anchors)
+    looked_for = skim.words(base, serving=True)
+    assert not [word for word in looked_for if any(word in anchor for anchor in base.healthy_anchors)]
+    assert "prompt_logprobs=3" in looked_for
+    quiet = b"INFO 06-03 09:55:06 [logger.py:1] Received request c-1: prompt: 'a', params: SamplingParams(prompt_logprobs=None).\n"
+    asked = quiet.replace(b"None", b"3")
+    rows = list(TELLING.scanner.telling(b"\n" + quiet + asked, 1, 0, 1 + len(quiet + asked)))
+    assert [line for _, _, line, shape in rows if shape] == [asked]
 
 
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:

@@ -14,8 +14,12 @@ from collections.abc import Iterator
 
 from vllm_doctor.characters import line_ends
 from vllm_doctor.inputs import LARGE
+from vllm_doctor.samples import Sample
 from vllm_doctor.scan import Row, Scanner, Shape
-from vllm_doctor.typed import IO
+from vllm_doctor.typed import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vllm_doctor.skim import Reader
 
 JOBS = "VLLM_DOCTOR_JOBS"
 """Environment variable: with `1` there is no other process."""
@@ -46,14 +50,17 @@ class Ahead:
         self._state: tuple[int, int] | None = None  # of the file that the other process reads
         self._is_same = False  # it is still what that process read
         self._base = self._lines = 0  # of the block in hand
+        self._first = 0  # the number of its first line
+        self._reader: Reader  # who reads it
 
-    def enter(self, bytes_before: int, lines_before: int) -> None:
-        """Hear of the next block, which begins with a line end: what stands before its first line in the stream."""
+    def enter(self, bytes_before: int, lines_before: int, reader: Reader) -> None:
+        """Hear of the next block, which begins with a line end: what stands before its first line, and who reads it."""
+        self._first, self._reader = reader.number(), reader
         self._base, self._lines = self._start + bytes_before - 1, lines_before
         self._is_same = self._state == _state(self._fd)
 
     def telling(self, scanner: Scanner, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """What `scanner.telling` gives of that block."""
+        """What `scanner.telling` gives of that block but for most statistics lines: of these the reader hears at once."""
         base, lines = self._base, self._lines
         self._others = 0 if scanner is self._scanner else self._others + 1
         if self._others >= _OFTEN or self._scanner is None:
@@ -63,18 +70,29 @@ class Ahead:
             yield from scanner.telling(block, at, index, end)
             return
         rows, shapes = self._rows, self._shapes if self._is_same else {}
+        samples: list[Sample] = []
         while rows[0][1] < base + end:
             before, begin, stop, kind = rows.popleft()
             if begin < base + at or begin == stop:
                 continue
             before, begin, stop = before - lines, begin - base, stop - base
-            if before < index or block[begin - 1] != _LINE_END or block[stop - 1:stop] != b"\n":  # another file by now
+            line = block[begin:stop]
+            if before < index or block[begin - 1] != _LINE_END or line[-1:] != b"\n":  # another file by now
                 self.close()
+                self._reader.sample(samples)
                 yield from scanner.telling(block, at, index, end)
                 return
-            line = block[begin:stop]
-            yield before, begin, line, shapes.get(kind) or self._shape(scanner, kind, line)
             at, index = stop, before + 1
+            shape = shapes.get(kind) or self._shape(scanner, kind, line)
+            if (layout := shape.layout) is not None and not layout.counts_rare:
+                samples.append((line, self._first + before, layout))
+                continue
+            if samples:
+                self._reader.sample(samples)
+                samples = []
+            yield before, begin, line, shape
+        if samples:
+            self._reader.sample(samples)
         yield index + line_ends(block[at:end]), end, b"", None
 
     def _shape(self, scanner: Scanner, kind: int, line: bytes) -> Shape:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from vllm_doctor import skim, sources
@@ -32,7 +32,7 @@ from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
-from vllm_doctor.samples import Samples
+from vllm_doctor.samples import Sample, Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.series import Kept
 from vllm_doctor.skim import Mode, Reader, mode_of
@@ -68,8 +68,9 @@ class Diagnosis:
         self.base: RuleBase = load_rules(self.options.rules)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
-        self._skimmer = skim.Skimmer(Reader(self._mode, self._next_number, self._is_apart, self._read_short,
-                                       self._read_traceback, self._read_alone, self._lines.skip), ahead)
+        self._skimmer = skim.Skimmer(Reader(
+            self._mode, self._next_number, self._is_apart, self._sample, self._read_short, self._read_traceback,
+            self._read_alone, self._lines.skip), ahead)
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -139,9 +140,12 @@ class Diagnosis:
         if self._past:
             self._quiet = mode_of(self.base, (), serving=False, past=True)
             return self._quiet
+        number = self._next_number()
+        if self._events.is_open(number):  # it shows whether that goes on
+            return None
         serves = self.runs[-1].serves
         resting = self._finder.at_rest and not self._run_begins
-        awaiting = self._events.open_processes(self._next_number()) if resting else None
+        awaiting = self._events.open_processes(number) if resting else None
         if serves and self._patience is None:
             self._patience = skim.READ_WHOLE
         if not serves and self._patience:
@@ -159,7 +163,6 @@ class Diagnosis:
 
     def _read(self, data: bytes) -> None:
         self._quiet = None
-        self._read_each(self.runs[-1].samples.first())
         for line in self._lines.feed(data):
             self._line(line)
 
@@ -177,6 +180,12 @@ class Diagnosis:
             run.told += 1
             return run.samples.take(data, number, shape.layout)
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime")
+
+    def _sample(self, lines: Sequence[Sample]) -> None:
+        """Count statistics lines."""
+        run = self.runs[-1]
+        run.told += len(lines)
+        run.samples.take_all(lines)
 
     def _pass_start(self, data: bytes, number: int, shape: Shape, *, whole: bool = False) -> bool:
         """Note what a line says of where starts begin and end; False for one that must be fed.
@@ -267,7 +276,9 @@ class Diagnosis:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
         if self._is_healthy(line.text):
             self.runs[-1].advance("runtime", "", line.number)
+            self._events.end_message(line)
             return
+        self._read_each(self.runs[-1].samples.first())
         self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:
             self._finder.start_run()

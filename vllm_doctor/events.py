@@ -188,6 +188,19 @@ class EventReader:
             self._closes = min(self._open.values(), default=0) + _REACH
         return _processes(tuple(self._open))
 
+    def is_open(self, number: int) -> bool:
+        """Whether the line before line `number` left something open."""
+        return bool(self._open) and number - 1 in self._open.values()
+
+    def end_message(self, line: Line) -> None:
+        """Hear of a healthy line: right behind an exception's message, or a traceback's head, it ends that."""
+        process = self._process(line.text, line.source)[0] if self.is_open(line.number) else ""
+        key = f"{line.source}\0{process}"
+        stream = self._streams.get(key)
+        if stream is not None and self._open.get(key) == line.number - 1 and not (stream.inside and stream.frames):
+            stream.inside, stream.detail = False, 0
+            self._open.pop(key)
+
     def pass_by(self, number: int, line: bytes) -> bool:
         """Note a record (see `is_record`) but for its message; False for one that may be part of a traceback."""
         record = _RECORD_APART.match(line)

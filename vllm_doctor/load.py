@@ -8,7 +8,7 @@ counted for each engine apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from vllm_doctor.spells import Moment, Spell, SpellKeeper
 from vllm_doctor.typed import Any
@@ -68,11 +68,7 @@ class Load:
             self.peak_kv_cache_usage_percent = usage
         if no_prefix_hits:
             self.zero_prefix_hit_lines += 1
-        engine = self._engines.get(index)
-        if engine is None:
-            if len(self._engines) >= _MAX_ENGINES:
-                index = -1  # all the others together
-            engine = self._engines.setdefault(index, _Engine())
+        index, engine = self._engine(index)
         if waiting:
             self._queue(engine, running, waiting, usage)
         elif engine.stalled_in_a_row:
@@ -84,6 +80,31 @@ class Load:
             engine.peak_running, engine.pinned_lines = running, 0
         if waiting:
             engine.pinned_lines += running == engine.peak_running and running > 0 and usage < ROOMY_PERCENT
+
+    def count_unqueued(self, running: Sequence[int], waiting: Iterable[int], usage: Iterable[float],
+                       indices: Sequence[int], no_prefix_hits: Sequence[bool | None]) -> bool:
+        """Count lines at once where none waits and none did shortly before; False where their order counts."""
+        if self._in_spell or any(waiting) or any(engine.stalled_in_a_row for engine in self._engines.values()):
+            return False
+        self.stats_lines += len(running)
+        self.busy_lines += len(running) - running.count(0)
+        self.peak_running = max(self.peak_running, *running)
+        self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, *usage)
+        self.zero_prefix_hit_lines += no_prefix_hits.count(True)
+        for index, most in dict(sorted(set(zip(indices, running, strict=True)))).items():
+            engine = self._engine(index)[1]
+            if most > engine.peak_running:
+                engine.peak_running, engine.pinned_lines = most, 0
+        return True
+
+    def _engine(self, index: int) -> tuple[int, _Engine]:
+        """What is counted for an engine, and under which number."""
+        engine = self._engines.get(index)
+        if engine is None:
+            if len(self._engines) >= _MAX_ENGINES:
+                index = -1  # all the others together
+            engine = self._engines.setdefault(index, _Engine())
+        return index, engine
 
     def _queue(self, engine: _Engine, running: int, waiting: int, usage: float) -> None:
         self.peak_waiting = max(self.peak_waiting, waiting)

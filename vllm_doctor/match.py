@@ -89,8 +89,8 @@ def _anchors(base: RuleBase) -> Anchors:
 
 
 @lru_cache(maxsize=8192)
-def _waiting(base: RuleBase, at: int) -> Waiting:
-    """The pattern whose anchor stands there."""
+def waiting_at(base: RuleBase, at: int) -> Waiting:
+    """The pattern whose anchor stands there among those of the rule base."""
     if at < len(base.markers):
         marker = base.markers[at]
         return Waiting(marker.pattern, "", "any", marker, at)
@@ -125,7 +125,7 @@ class Matcher:
         for at in self._anchors.found_in(text):
             if at in settled:
                 continue
-            waiting = _waiting(self._base, at)
+            waiting = waiting_at(self._base, at)
             pattern = waiting.pattern
             if pattern.level and event.level not in pattern.level:
                 continue
@@ -144,7 +144,7 @@ class Matcher:
 
     def possible(self, event: Event) -> list[Waiting]:
         """The patterns that may match a message which differs from the event's in numbers and long ids alone."""
-        waiting = [_waiting(self._base, at) for at in self._anchors.possible_in(event.text)]
+        waiting = [waiting_at(self._base, at) for at in self._anchors.possible_in(event.text)]
         return [one for one in waiting if not (one.pattern.level and event.level not in one.pattern.level)
                 and _has_frames(one.pattern, event.frames)]
 

@@ -39,12 +39,12 @@ class Prospects:
         waiting = {form: [Needles()] for form in forms(others)}
         for pattern in patterns:
             piece = _piece(pattern.anchor) or pattern.anchor[:_LEAST]
-            waiting.setdefault(piece, []).append(_pieces(pattern.needles))
+            waiting.setdefault(piece, []).append(pieces(pattern.needles))
         return Finder(waiting), waiting
 
 
-def _pieces(needles: Needles) -> Needles:
-    """Pieces of the words; an empty one stands everywhere."""
+def pieces(needles: Needles) -> Needles:
+    """Pieces of the words that stand in all lines of a shape or in none; an empty one stands everywhere."""
     groups = [[_piece(word) for word in words] for words in needles.groups]
     return Needles(groups, [_piece(word) for word in needles.enough])
 

@@ -13,6 +13,7 @@ from vllm_doctor.characters import one_digit
 from vllm_doctor.events import Event
 from vllm_doctor.facts import FactName, FactStore
 from vllm_doctor.match import Matcher, compiled
+from vllm_doctor.prospects import pieces
 from vllm_doctor.scan import Shape
 from vllm_doctor.series import FIRST, Kept, Series
 from vllm_doctor.tracebacks import Traceback
@@ -184,16 +185,18 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
     known = (event.level or event.frames) and text.endswith(event.text)
     if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
         return None  # in JSON it may say something else
-    checks = []
+    checks: dict[str, Check] = {}
     for waiting in matcher.possible(event):
         pattern = waiting.pattern
         if pattern.own:  # it is searched within a time limit
             return None
+        if pieces(pattern.needles).tell(event.text) is False:  # nor does it match others
+            continue
         search = compiled(pattern.regex).search
         match = search(event.text)
         if match and (waiting.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):
             return None
         facts = match.groupdict() if match else ()
         extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]
-        checks.append(Check(search, match is not None, extremes))
-    return Plan(start, checks, then, any(check.told for check in checks), event.frames)
+        checks[pattern.regex] = Check(search, match is not None, extremes)
+    return Plan(start, [*checks.values()], then, any(check.told for check in checks.values()), event.frames)

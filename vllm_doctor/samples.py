@@ -47,6 +47,11 @@ class Layout(NamedTuple):
     rare: slice
     unpack: Callable[[bytes], tuple[bytes, ...]]
     order: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
+    counts_rare: bool
+
+
+Sample = tuple[bytes, int, Layout]
+"""A statistics line, its number, its layout."""
 
 
 class Layouts:
@@ -66,11 +71,11 @@ class Layouts:
                 if not all(_NUMBER.fullmatch(shape, *span) for span, _ in found):  # 0..2, or more than there can be
                     return None
                 at = {name: place for place, (_, name) in enumerate(found, 1)}
-                rare = next((spans[name] for name in _RARE if name in spans), (0, 0))
+                rare = slice(*next((spans[name] for name in _RARE if name in spans), (0, 0)))
                 source = slice(*spans.get("source", (0, 0)))
-                return Layout(wording, slice(*spans["line"]), source, slice(*spans["stamp"]), slice(*rare),
+                return Layout(wording, slice(*spans["line"]), source, slice(*spans["stamp"]), rare,
                               _unpacks([span for span, _ in found], len(shape)),
-                              itemgetter(*(at.get(name, 0) for name in _FIELDS)))
+                              itemgetter(*(at.get(name, 0) for name in _FIELDS)), rare.stop > 0)
         return None
 
 
@@ -121,7 +126,7 @@ class Samples:
 
     def __init__(self) -> None:
         self._load = Load()
-        self._taken: list[tuple[bytes, int, Layout]] = []  # not counted yet
+        self._taken: list[Sample] = []  # not counted yet
         self._first: list[Kept] = []
         self._states: dict[tuple[Any, ...], Series] = {}
 
@@ -135,33 +140,56 @@ class Samples:
         """Keep a statistics line back; False for one to be read in full at once."""
         if raw[layout.rare].strip(b"0"):
             return False
-        self._taken.append((raw, number, layout))
+        self.take_all([(raw, number, layout)])
+        return True
+
+    def take_all(self, lines: Sequence[Sample]) -> None:
+        """Keep statistics lines back that count nothing rare."""
+        self._taken += lines
         if len(self._taken) >= _BATCH:
             self._count()
-        return True
 
     def _count(self) -> None:
         taken, self._taken = self._taken, []
-        states, count = self._states, self._load.count
-        for raw, number, layout in taken:
-            engine, engines, runs, waits, usage, hits = layout.order(layout.unpack(raw))
-            running, waiting, (percent, band), no_hits = _WHOLE[runs], _WHOLE[waits], _USAGE[usage], _HITS[hits]
-            count(running, waiting, percent, _WHOLE[engine], no_hits, number, raw[layout.stamp])
-            state = layout.wording, engine, engines, running > 0, waiting > 0, no_hits, band
-            seen = states.get(state)
-            if seen is None:
-                seen = states.setdefault(state if len(states) < _MOST_STATES else (), Series())
-            seen.lines += 1
-            if seen.lines <= FIRST:
-                self._first.append(Kept(number, raw[layout.line], 1, source=raw[layout.source]))
+        if not taken:
+            return
+        values = [layout.order(layout.unpack(raw)) for raw, _, layout in taken]
+        names, sharing, runs, waits, usages, hits = zip(*values, strict=True)
+        engines, running, waiting = ([*map(_WHOLE.__getitem__, texts)] for texts in (names, runs, waits))
+        percents, bands = zip(*map(_USAGE.__getitem__, usages), strict=True)
+        no_hits = [*map(_HITS.__getitem__, hits)]
+        if not self._load.count_unqueued(running, waiting, percents, engines, no_hits):
+            for numbers, (raw, number, layout) in zip(zip(running, waiting, percents, engines, no_hits, strict=True),
+                                                      taken, strict=True):
+                self._load.count(*numbers, number, raw[layout.stamp])
+        wordings = [layout.wording for _, _, layout in taken]
+        states = zip(wordings, names, sharing, map(bool, running), map(bool, waiting), no_hits, bands, strict=True)
+        alike: dict[tuple[Any, ...], list[Sample]] = {}
+        for state, sample in zip(states, taken, strict=True):
+            if state in alike:
+                alike[state].append(sample)
             else:
-                seen.keep(number, raw, layout.line, layout.source)
+                alike[state] = [sample]
+        for key, lines in alike.items():
+            self._keep(key, lines)
+
+    def _keep(self, state: tuple[Any, ...], lines: Sequence[Sample]) -> None:
+        """Keep lines of one state back, but for the first ones."""
+        states = self._states
+        seen = states.get(state)
+        if seen is None:
+            seen = states.setdefault(state if len(states) < _MOST_STATES else (), Series())
+        first = max(0, FIRST - seen.lines)
+        seen.lines += len(lines)
+        self._first += (Kept(number, raw[layout.line], 1, source=raw[layout.source])
+                        for raw, number, layout in lines[:first])
+        seen.keep_all([(number, raw, layout.line, layout.source) for raw, number, layout in lines[first:]])
 
     def first(self) -> list[Kept]:
         """The first lines of each state; they are not given again."""
         if self._taken:
             self._count()
-        first, self._first = self._first, []
+        first, self._first = sorted(self._first), []
         return first
 
     def rest(self) -> list[Kept]:

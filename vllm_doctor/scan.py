@@ -31,6 +31,7 @@ _LONG = 512  # bytes of a line whose shape is remembered
 _MOST = 1 << 14  # shapes remembered
 _SAMPLE = 4096  # bytes by which noise is suspected
 _SPARSE = 256  # bytes for each line that is not healthy: with fewer, lines are looked up in the next pieces
+_FEW = 64  # lines of a traceback, which makes no piece one whose lines are looked up
 _DENSE = 160  # bytes for each literal: with fewer, it costs less to look up lines than to hear of each
 _AGAIN = 32  # such pieces, behind which healthy lines are passed by again
 _LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up at once: the next ones may be read otherwise
@@ -145,7 +146,7 @@ class Scanner:
 
     def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
         """Of a piece whose lines are healthy for the most part: these are passed by."""
-        room = (end - at) // _SPARSE
+        room = _FEW + (end - at) // _SPARSE
         for row in self.unhealthy(block, at, index, end):
             room -= 1
             index = row[0]
@@ -176,9 +177,9 @@ class Scanner:
         """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
         if known is _NEW:
             return self._worth_of(line)
-        if known is None or not self.tells(known, line):
-            return None
-        return self._worth_of(line) if known is _HEALTHY else known
+        if known is _HEALTHY:
+            return None if self._healthy.fullmatch(line) else self._worth_of(line)
+        return known if known and self.tells(known, line) else None
 
     def _worth_of(self, line: bytes) -> Shape | None:
         """The shape of a line that is not known, None for one not worth reading."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from vllm_doctor.typed import NamedTuple
 
@@ -39,6 +40,11 @@ class Series:
         """Keep a part of a line back; another one is its source."""
         self._held += 1
         self._last.append((number, raw, part, source))
+
+    def keep_all(self, lines: Sequence[tuple[int, bytes, slice, slice]]) -> None:
+        """Keep lines back, each given as for `keep`."""
+        self._held += len(lines)
+        self._last.extend(lines[-_LAST:])
 
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""

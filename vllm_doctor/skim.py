@@ -8,7 +8,7 @@ made into text. What is passed over depends on the lines alone, not on how the b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -16,9 +16,10 @@ from vllm_doctor.characters import printable
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events import START_WORDS, may_concern_starts
 from vllm_doctor.events import WORDS as EVENT_WORDS
+from vllm_doctor.match import waiting_at
 from vllm_doctor.prospects import Prospects
-from vllm_doctor.rules import RuleBase
-from vllm_doctor.samples import Layouts
+from vllm_doctor.rules import Pattern, RuleBase
+from vllm_doctor.samples import Layouts, Sample
 from vllm_doctor.scan import FastScanner, Row, Scanner, Shape
 from vllm_doctor.tracebacks import Traceback, traceback_at
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
@@ -68,6 +69,8 @@ class Reader(NamedTuple):
     """The number of the next line."""
     apart: Callable[[bytes, int, Shape], bool]
     """Notes a line that does not go on with what came before, though it might; False for one that may."""
+    sample: Callable[[Sequence[Sample]], None]
+    """Counts statistics lines that count nothing rare."""
     short: Callable[[bytes, int, Shape], bool]
     """Reads a line in short, given its number and shape; False for one that must be read."""
     traceback: Callable[[Traceback, bytes, int, Shape], bool]
@@ -151,7 +154,7 @@ class Skimmer:
         """What to give out of `block[1:end]`. `at` and `index` are the first line that is not dealt with."""
         reader, at, index = self._reader, 1, 0
         if self._ahead:
-            self._ahead.enter(self._bytes - len(block) + 1, self._lines)
+            self._ahead.enter(self._bytes - len(block) + 1, self._lines, reader)
         mode = reader.mode()
         while at < end:
             if mode is None:
@@ -184,7 +187,7 @@ class Skimmer:
                 at, index = stop, lines
                 if now is not mode:
                     break
-            mode = reader.mode() if mode.awaited else now
+            mode = reader.mode()
         self._lines += index
 
 
@@ -246,7 +249,20 @@ def words(base: RuleBase, *, serving: bool) -> list[str]:
     """Literals of which every line worth reading holds one."""
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
-    return [*_STRUCTURE, *markers, *base.anchors[len(base.markers):]]
+    found = [*_STRUCTURE, *markers]
+    for at, anchor in enumerate(base.anchors[len(base.markers):], len(base.markers)):
+        if any(anchor in healthy for healthy in base.healthy_anchors):
+            found += _rarer(waiting_at(base, at).pattern, base.healthy_anchors)
+        else:
+            found.append(anchor)
+    return found
+
+
+def _rarer(pattern: Pattern, healthy: Sequence[str]) -> Sequence[str]:
+    """Words of which each line that a pattern matches holds one, and healthy lines none where there are such."""
+    groups = [] if pattern.needles.enough else pattern.needles.groups
+    return next((group for group in groups if not any(word in anchor for word in group for anchor in healthy)),
+                [pattern.anchor])
 
 
 def _healthy(base: RuleBase) -> str:

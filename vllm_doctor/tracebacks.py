@@ -43,6 +43,4 @@ def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
                            *(line[prefix:] for line in said.split(b"\n"))))
     if len(said) > _LONG:
         return None
-    import hashlib  # noqa: PLC0415 - for long logs alone
-
-    return Traceback(hashlib.blake2b(said, digest_size=16).digest(), found[0], found.end())
+    return Traceback(b"%d" % hash(said), found[0], found.end())
