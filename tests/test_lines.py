@@ -138,6 +138,8 @@ def test_cut_anywhere_the_head_stays() -> None:
         ("cut \x1b", "cut "),
         ("[0;36m(APIServer pid=1)[0;0m INFO", "(APIServer pid=1) INFO"),
         ("^[[36m(RayWorkerVllm pid=1)^[[0m x", "(RayWorkerVllm pid=1) x"),
+        ("INFO 09-21 done^M", "INFO 09-21 done"),
+        ("caret ^M amid a line", "caret ^M amid a line"),
         (r"\x1b[31mred\x1b[0m \u001b[32mgreen\u001b[0m", "red green"),
         ("rate(x[5m]) torch.Size([0, 4])", "rate(x[5m]) torch.Size([0, 4])"),
         ("File &quot;x&quot;, line 1, in &lt;module&gt; a &amp;&amp; b", 'File "x", line 1, in <module> a && b'),

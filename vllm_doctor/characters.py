@@ -37,6 +37,8 @@ _SPELLED = lazy(
     r"(?:;\d{1,3}){0,4}m(?!\])",
 )
 RESETS = ("[0m", "[0;0m", "[39m", "[22m")
+SPELLED_RETURN = "^M"
+"""A carriage return at the end of a line, as editors and `cat -v` show it."""
 _ENTITY = lazy(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
 ENTITIES = {
     "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'", "&#34;": '"',
@@ -81,6 +83,7 @@ def printable(text: str) -> str:
         text = _ESCAPE.sub(_plain, text)
     if "m" in text and any(reset in text for reset in RESETS):
         text = _SPELLED.sub("", text)
+    text = text.removesuffix(SPELLED_RETURN)
     return text if text.isprintable() else text.translate(_VISIBLE)
 
 

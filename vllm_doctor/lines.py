@@ -16,6 +16,7 @@ from vllm_doctor.characters import (
     ODD,
     RESETS,
     SGR,
+    SPELLED_RETURN,
     clean,
     decode,
     is_binary,
@@ -39,7 +40,11 @@ _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
 _MAX_REFUSED = 8  # times a kind of wrapper may turn out to be none before its lines no longer wait
 
 # A block of bytes with one of these is read line by line with care.
-_MARKS = lazy("|".join(mark.replace("[", r"\[") for mark in (*RESETS, "```", *ENTITIES)).encode())
+_MARKS = lazy(
+    "|".join(
+        mark.replace("[", r"\[").replace("^", r"\^") for mark in (*RESETS, SPELLED_RETURN, "```", *ENTITIES)
+    ).encode(),
+)
 # A containerd record may end amid a bar: its carriage returns wait until its parts are joined.
 _RECORD = lazy(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
 # Docker's API puts a stream's number, three zeros and a size before what a container wrote at once: mostly one line.
