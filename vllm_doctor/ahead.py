@@ -60,7 +60,7 @@ class Ahead:
         self._is_same = self._state == _state(self._fd)
 
     def telling(self, scanner: Scanner, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """What `scanner.telling` gives of that block but for most statistics lines: of these the reader hears at once."""
+        """What `scanner.telling` gives of that block but for most statistics lines: the reader hears of these."""
         base, lines = self._base, self._lines
         self._others = 0 if scanner is self._scanner else self._others + 1
         if self._others >= _OFTEN or self._scanner is None:
