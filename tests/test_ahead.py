@@ -72,7 +72,62 @@ def test_no_report_changes(seed: int, tmp_path: Path) -> None:
     assert report(path, goes_ahead=True) == report(path, goes_ahead=False)
 
 
+@pytest.fixture
+def default_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The search without the extra `fast`: of that alone a part is left to the reader."""
+    monkeypatch.setenv(skim.ENGINE, "re")
+    for cache in (skim.scanner, skim.mode_of):
+        cache.cache_clear()
+    yield
+    for cache in (skim.scanner, skim.mode_of):
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize("size", [900, 4000, 17000])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.usefixtures("default_engine")
+def test_a_reader_that_waits_searches_a_part_itself(seed: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(ahead, "_waits", lambda _: chance.random() < 0.7)
+    searched = []
+    telling = skim.Scanner.telling
+    monkeypatch.setattr(skim.Scanner, "telling", lambda *given: searched.append(given[2:]) or telling(*given))
+    path = tmp_path / "server.log"
+    path.write_bytes(server_log(seed))
+    *_, diagnosis = fed(path, goes_ahead=True, size=size)
+    assert searched
+    assert render(diagnosis.finish()) == report(path, goes_ahead=False)
+
+
+def test_it_begins_anew_where_the_server_does_not_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[bool] = []
+    begin = Ahead._begin
+    monkeypatch.setattr(Ahead, "_begin", lambda self, scanner, *given: begun.append(scanner._skips) or begin(self, scanner, *given))
+    path = tmp_path / "server.log"
+    loading = b"(Worker pid=9) INFO 11-20 11:38:49 [weight_utils.py:1] a shard of %d MB\n"
+    path.write_bytes(WIDE * 2 + b"".join(loading % size for size in range(3000)))
+    assert report(path, goes_ahead=True) == report(path, goes_ahead=False)
+    assert begun == [True, False]
+
+
+def test_a_traceback_that_the_next_piece_goes_on_with_is_read_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = b"".join(b'(APIServer pid=7)   File "/opt/venv/x.py", line %d, in f\n(APIServer pid=7)     f()\n' % line for line in range(20))
+    failed = (b"(APIServer pid=7) Traceback (most recent call last):\n" + calls +
+              b"(APIServer pid=7) ValueError: 1\n" + ACCESS % 7)
+    ready = b"(APIServer pid=7) INFO:     Application startup complete.\n"
+    path = tmp_path / "server.log"
+    path.write_bytes(WIDE * 2 + ready + ACCESS % 7 * 40 + failed * 200)
+    whole = []
+    read = skim.Skimmer._traceback
+    monkeypatch.setattr(skim.Skimmer, "_traceback", lambda *given: whole.append(read(*given)) or whole[-1])
+    text = report(path, goes_ahead=True)
+    assert sum(map(bool, whole)) > 160  # without it about a half
+    monkeypatch.undo()
+    assert text == report(path, goes_ahead=False)
+
+
 def test_another_process_does_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_waits", lambda _: False)
     path = tmp_path / "server.log"
     path.write_bytes(WIDE * 2 + b"".join(ACCESS % port for port in range(3000)) + STATISTICS % (1, 1) * 100)
     for piece, diagnosis in enumerate(fed(path, goes_ahead=True)):

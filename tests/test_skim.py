@@ -110,7 +110,7 @@ def reader_of(**parts: Callable[..., object]) -> Reader:
     """A reader that reads nothing, but for these parts."""
     nothing = {"mode": lambda: None, "number": lambda: 1, "apart": lambda line, number, shape: False,
                "sample": lambda lines: None, "short": lambda line, number, shape: False, "traceback": lambda *_: False,
-               "alone": lambda line: False, "skip": lambda lines, size: None}
+               "ending": lambda block, at: 0, "alone": lambda line: False, "skip": lambda lines, size: None}
     return Reader(**{**nothing, **parts})
 
 

@@ -31,8 +31,10 @@ _OFTEN = 64  # searches for something else, as when a server restarts, after whi
 _LINE_END = ord("\n")
 _SIZE = struct.Struct("=Q")  # of the rows of a piece, in bytes
 # The lines before it, where it begins and ends in the file, the number of its shape; the last is the piece's end.
+# A piece that the reader is to search itself has one row, with _LEFT.
 _ROW = struct.Struct("=QQQQ")
 _MOST_SHAPES = 4096  # that have a number; the others have 0
+_LEFT = _MOST_SHAPES + 1
 
 
 class Ahead:
@@ -43,6 +45,7 @@ class Ahead:
         self._start = file.tell()
         self._scanner: Scanner | None = None  # with what the process searches
         self._others = 0  # searches in a row with another one
+        self._was_right = False  # what it searches with was asked for
         self._process = 0
         self._pipe: IO[bytes] | None = None
         self._rows: deque[tuple[int, int, int, int]] = deque()
@@ -63,25 +66,40 @@ class Ahead:
         """What `scanner.telling` gives of that block but for most statistics lines: the reader hears of these."""
         base, lines = self._base, self._lines
         self._others = 0 if scanner is self._scanner else self._others + 1
-        if self._others >= _OFTEN or self._scanner is None:
-            self._scanner, self._others = scanner, 0
+        if self._others >= _OFTEN or (self._others and not self._was_right):
             self._begin(scanner, base + at, lines + index)
+        self._was_right = True
         if scanner is not self._scanner or not self._reaches(base + end):
             yield from scanner.telling(block, at, index, end)
             return
         rows, shapes = self._rows, self._shapes if self._is_same else {}
         samples: list[Sample] = []
         while rows[0][1] < base + end:
-            before, begin, stop, kind = rows.popleft()
-            if begin < base + at or begin == stop:
-                continue
+            before, begin, stop, kind = rows[0]
             before, begin, stop = before - lines, begin - base, stop - base
-            line = block[begin:stop]
-            if before < index or block[begin - 1] != _LINE_END or line[-1:] != b"\n":  # another file by now
+            if begin == stop or (begin < at and not (kind == _LEFT and at < stop)):
+                rows.popleft()
+                continue
+            if (begin >= at and (before < index or block[begin - 1] != _LINE_END)) or (
+                    stop <= end and block[stop - 1] != _LINE_END):  # another file by now
                 self.close()
                 self._reader.sample(samples)
                 yield from scanner.telling(block, at, index, end)
                 return
+            if kind == _LEFT:
+                self._reader.sample(samples)
+                samples = []
+                if begin > at:
+                    at, index = begin, before
+                for row in scanner.telling(block, at, index, min(stop, end)):
+                    if row[3]:
+                        yield row
+                index, at = row[:2]
+                if stop > end:
+                    break
+                continue
+            rows.popleft()
+            line = block[begin:stop]
             at, index = stop, before + 1
             shape = shapes.get(kind) or self._shape(scanner, kind, line)
             if (layout := shape.layout) is not None and not layout.counts_rare:
@@ -122,8 +140,13 @@ class Ahead:
             self._receive(self._pipe)
         return True
 
-    def _begin(self, scanner: Scanner, at: int, lines: int) -> None:
+    def begin(self, scanner: Scanner, skip: int) -> None:
+        """Begin with what will be asked for, most likely, behind so many lines."""
+        self._begin(scanner, self._start, 0, skip)
+
+    def _begin(self, scanner: Scanner, at: int, lines: int, skip: int = 0) -> None:
         self.close()
+        self._scanner, self._others = scanner, 0
         self._state = _state(self._fd)
         if self._state[0] - at < LARGE:
             return
@@ -138,16 +161,16 @@ class Ahead:
             try:
                 os.close(reading)
                 with open(writing, "wb") as pipe:
-                    _search(scanner, self._fd, at, lines, pipe)
+                    _search(scanner, self._fd, _behind(self._fd, at, skip), lines + skip, pipe)
             finally:  # without a word: the reader goes on by itself
                 os._exit(0)
         os.close(writing)
-        self._pipe = open(reading, "rb")  # noqa: SIM115 - closed by `close`
+        self._pipe = open(reading, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
 
     def _receive(self, pipe: IO[bytes]) -> None:
         """The rows of one more piece; none when the other process is at its end."""
-        size = pipe.read(_SIZE.size)
-        rows = pipe.read(_SIZE.unpack(size)[0]) if len(size) == _SIZE.size else b""
+        size = _received(pipe, _SIZE.size)
+        rows = _received(pipe, _SIZE.unpack(size)[0]) if len(size) == _SIZE.size else b""
         if rows and len(rows) % _ROW.size == 0:
             self._rows.extend(_ROW.iter_unpack(rows))
         else:
@@ -160,31 +183,74 @@ def is_possible() -> bool:
     return cores > 1 and hasattr(os, "fork") and os.environ.get(JOBS) != "1"
 
 
+def _received(pipe: IO[bytes], size: int) -> bytes:
+    """So many bytes; fewer when the other process is at its end."""
+    data = pipe.read(size)
+    while data and len(data) < size:
+        more = pipe.read(size - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _waits(pipe: IO[bytes]) -> bool:
+    """Whether the reader has taken all that was written; False where that cannot be told."""
+    import fcntl  # noqa: PLC0415 - where there is `fork` there are these
+    import termios  # noqa: PLC0415
+
+    unread = bytearray(4)
+    try:
+        fcntl.ioctl(pipe, termios.FIONREAD, unread)
+    except OSError:
+        return False
+    return not any(unread)
+
+
 def _state(fd: int) -> tuple[int, int]:
     """The size of a file, and when it was last written."""
     now = os.fstat(fd)
     return now.st_size, now.st_mtime_ns
 
 
+def _behind(fd: int, at: int, lines: int) -> int:
+    """Where the line begins in a file that is so many lines behind the one that begins there."""
+    while lines and (data := os.pread(fd, _CHUNK, at)):
+        stop = 0
+        for _ in range(min(lines, data.count(b"\n"))):
+            stop = data.index(b"\n", stop) + 1
+            lines -= 1
+        at += stop if not lines else len(data)
+    return at
+
+
 def _search(scanner: Scanner, fd: int, at: int, lines: int, pipe: IO[bytes]) -> None:
     """Write the rows of a file from where a line begins, given how many lines stand before."""
     tail = b""
-    patience = _FAIR
+    patience, left = _FAIR, False
     kinds: dict[bytes, int] = {}  # the numbers of shapes
     while data := os.pread(fd, _CHUNK, at + len(tail)):
         block = b"\n" + tail + data
         end = block.rfind(b"\n") + 1
         tail = block[end:]
         if end > 1:
+            left = scanner.shares and not left and _waits(pipe)
             rows, index = bytearray(), 0
-            for index, begin, line, shape in scanner.telling(block, 1, 0, end):
-                kind = kinds.get(shape.text, 0) if shape else 0
-                if shape and not kind and len(kinds) < _MOST_SHAPES:
-                    kind = kinds[shape.text] = len(kinds) + 1
-                rows += _ROW.pack(lines + index, at + begin - 1, at + begin + len(line) - 1, kind)
+            if left:  # it would only wait meanwhile
+                rows += _ROW.pack(lines, at, at + end - 1, _LEFT)
+                index = line_ends(block[1:end])
+            else:
+                for index, begin, line, shape in scanner.telling(block, 1, 0, end):
+                    if shape:
+                        kind = kinds.get(shape.text, 0)
+                        if not kind and len(kinds) < _MOST_SHAPES:
+                            kind = kinds[shape.text] = len(kinds) + 1
+                        rows += _ROW.pack(lines + index, at + begin - 1, at + begin + len(line) - 1, kind)
+                patience = patience - 1 if len(rows) * _DENSE > end * _ROW.size else _FAIR
+            lines, at = lines + index, at + end - 1
+            rows += _ROW.pack(lines, at, at, 0)
             pipe.write(_SIZE.pack(len(rows)) + rows)
             pipe.flush()
-            lines, at = lines + index, at + end - 1
-            patience = patience - 1 if len(rows) * _DENSE > end * _ROW.size else _FAIR
         if len(tail) > _LONG or not patience:
             return
+

@@ -35,7 +35,7 @@ from vllm_doctor.runs import Run
 from vllm_doctor.samples import Sample, Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.series import Kept
-from vllm_doctor.skim import Mode, Reader, mode_of
+from vllm_doctor.skim import Mode, Reader, mode_of, scanner
 from vllm_doctor.spells import Moment
 from vllm_doctor.tracebacks import Traceback
 from vllm_doctor.typed import IO, TYPE_CHECKING, Any
@@ -66,11 +66,13 @@ class Diagnosis:
         self.options = options or Options()
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
+        if ahead:
+            ahead.begin(scanner(self.base, serving=True), skim.READ_WHOLE)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
         self._skimmer = skim.Skimmer(Reader(
             self._mode, self._next_number, self._is_apart, self._sample, self._read_short, self._read_traceback,
-            self._read_alone, self._lines.skip), ahead)
+            self._read_ending, self._read_alone, self._lines.skip), ahead)
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -140,12 +142,9 @@ class Diagnosis:
         if self._past:
             self._quiet = mode_of(self.base, (), serving=False, past=True)
             return self._quiet
-        number = self._next_number()
-        if self._events.is_open(number):  # it shows whether that goes on
-            return None
         serves = self.runs[-1].serves
         resting = self._finder.at_rest and not self._run_begins
-        awaiting = self._events.open_processes(number) if resting else None
+        awaiting = self._events.open_processes(self._next_number()) if resting else None
         if serves and self._patience is None:
             self._patience = skim.READ_WHOLE
         if not serves and self._patience:
@@ -216,6 +215,24 @@ class Diagnosis:
         if not self._finder.at_rest or self._run_begins or not run.block or run.block_open:
             return False
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime", traceback=traceback)
+
+    def _read_ending(self, block: bytes, at: int) -> int:
+        """Read the next line, which begins there, where it is a healthy one behind what the line before left open.
+
+        Its size; 0 for another one.
+        """
+        run, number = self.runs[-1], self._next_number()
+        if not (run.phase == "runtime" and self._events.is_open(number) and self._lines.at_rest) or self._past:
+            return 0
+        data = scanner(self.base, serving=True).healthy_at(block, at)
+        line = self._lines.alone(data) if data else None
+        if line is None:
+            return 0
+        run.advance("runtime", "", number)
+        self._events.end_message(line._replace(number=number))
+        self._lines.skip(1, len(data))
+        self._quiet = None
+        return len(data)
 
     def _read_alone(self, data: bytes) -> bool:
         """Read the next line for what it tells by itself; False for one that may be or begin more than itself."""

@@ -140,7 +140,9 @@ class Samples:
         """Keep a statistics line back; False for one to be read in full at once."""
         if raw[layout.rare].strip(b"0"):
             return False
-        self.take_all([(raw, number, layout)])
+        self._taken.append((raw, number, layout))
+        if len(self._taken) >= _BATCH:
+            self._count()
         return True
 
     def take_all(self, lines: Sequence[Sample]) -> None:

@@ -16,7 +16,7 @@ from itertools import accumulate, compress, count, repeat
 
 from vllm_doctor.characters import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.patterns import lazy, portable
-from vllm_doctor.tracebacks import HEAD
+from vllm_doctor.tracebacks import HEAD, traceback_at
 from vllm_doctor.typed import Any, NamedTuple
 from vllm_doctor.windows import Trie, shortest, windows
 from vllm_doctor.wrappers.known import NO_FRONT, Front, front
@@ -25,6 +25,7 @@ from vllm_doctor.wrappers.known import NO_FRONT, Front, front
 # that do not break; and a shell's line that goes on. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_DIGIT = lazy(rb"\d")
 _ID = lazy(rb"[0-9a-f](?<!\w.)[0-9a-f-]{15,}(?!\w)")
 _PATIENCE = 500  # shapes of which it is not asked whether they may tell: to prepare that costs as much as to read many
 _LONG = 512  # bytes of a line whose shape is remembered
@@ -67,11 +68,12 @@ class Scanner:
     it is not asked of the first shapes, as many as `patience` says.
     """
 
+    shares = True
+    """Whether two of them may each take a part of a block."""
+
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
                  may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
         self._literals = forms(literals)
-        self._words = _encoded(windows(self._literals).values())
-        self._numbered = [word for word in self._words if re.search(rb"\d", word)]
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
         self._healthy = lazy(portable(healthy_line).encode("latin-1"))
         # Healthy lines, as many as there are, then another line; nothing more at the end.
@@ -85,6 +87,15 @@ class Scanner:
         self._worth: dict[bytes, Shape | None] = {}  # by lines with zeros, without their ends; None: says nothing
 
     @cached_property
+    def _words(self) -> list[bytes]:
+        """Pieces of the literals, of which a line holds one that holds a literal."""
+        return _encoded(windows(self._literals).values())
+
+    @cached_property
+    def _numbered(self) -> list[bytes]:
+        return [word for word in self._words if _DIGIT.search(word)]
+
+    @cached_property
     def _telling(self) -> re.Pattern[bytes]:
         return _any(self._words)
 
@@ -93,6 +104,10 @@ class Scanner:
         """What tells in a line without its numbers."""
         return _any(set(self._words).difference(self._numbered))
 
+    def _is_certain(self, text: bytes, start: int) -> bool:
+        """Whether such a word stands there."""
+        return self._telling_words.search(text, start) is not None
+
     @cached_property
     def _telling_numbers(self) -> re.Pattern[bytes]:
         return _any(self._numbered)
@@ -100,6 +115,11 @@ class Scanner:
     @cached_property
     def _telling_zeros(self) -> re.Pattern[bytes]:
         return _any(word.translate(_ZEROS) for word in self._numbered)
+
+    def healthy_at(self, block: bytes, at: int) -> bytes:
+        """The line that begins there where it is known as healthy; empty where it is not."""
+        match = self._healthy.match(block, at)
+        return match[0] if match else b""
 
     def unhealthy(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines of `block[at:end]` that are not known as healthy, given how many lines stand before `at`.
@@ -195,7 +215,7 @@ class Scanner:
         return worth if worth and self.tells(worth, line) else None
 
     def _remember_healthy(self, zeros: bytes) -> None:
-        if not self._telling_words.search(zeros, front(zeros).size):
+        if not self._is_certain(zeros, front(zeros).size):
             self._remember(zeros, _HEALTHY if self._telling_zeros.search(zeros) else None)
 
     def _remember(self, zeros: bytes, worth: Shape | None) -> None:
@@ -217,7 +237,7 @@ class Scanner:
         shape = self._known.get(text)
         if shape is None:
             before = front(text)
-            certain = self._telling_words.search(text, before.size) is not None
+            certain = self._is_certain(text, before.size)
             tells = (certain or self._telling_zeros.search(text, before.size) is not None) and not is_binary(text)
             if tells and self._patience:
                 self._patience -= 1
@@ -238,19 +258,29 @@ class Scanner:
 class FastScanner(Scanner):
     """The same lines, found by a multi-pattern engine (the extra `fast`)."""
 
+    shares = False  # it searches a block at once
     _scanned = b""
     _found: Sequence[int] = ()  # where literals end in that block
     _dense_blocks = 0  # to come, as far as can be told
+
+    @cached_property
+    def _words(self) -> list[bytes]:
+        """The literals: to hear of each piece that is found costs more than to look for more."""
+        return _encoded(self._literals)
 
     @cached_property
     def _database(self) -> Any:
         import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
 
         made = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        words = _encoded(self._literals)  # no windows: to hear of each that is found costs more than to look for more
-        count = len(words)
-        made.compile(expressions=words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
+        count = len(self._words)
+        made.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
         return made
+
+    def _is_certain(self, text: bytes, start: int) -> bool:
+        found: list[int] = []
+        self._database.scan(text[start:], match_event_handler=lambda place, *_: found.append(place))
+        return not all(_DIGIT.search(self._words[place]) for place in found)
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
@@ -259,7 +289,12 @@ class FastScanner(Scanner):
         if self._dense_blocks:
             yield from super().telling(block, at, index, end)
             return
-        for begin, stop in self._lines(block, at):
+        behind = at  # the line in which the last literal stood
+        for place in self._found[bisect_left(self._found, at):]:
+            if place < behind:
+                continue
+            begin, stop = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
+            behind = stop
             line = block[begin:stop]
             known = self._worth.get(line[:-1].translate(_ZEROS), _NEW) if stop - begin <= _LONG else _NEW
             shape = self._worth_as(known, line)
@@ -267,6 +302,8 @@ class FastScanner(Scanner):
                 index += line_ends(block[at:begin])
                 yield index, begin, line, shape
                 at, index = stop, index + 1
+                if shape.opens and (found := traceback_at(block, begin, end)):
+                    behind = found.stop  # its calls are read with its head, or not at all
         yield index + line_ends(block[at:end]), end, b"", None
 
     def _scan(self, block: bytes, end: int) -> None:
@@ -281,13 +318,6 @@ class FastScanner(Scanner):
                             match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
         if len(found) * _DENSE > end:
             self._dense_blocks = _AGAIN
-
-    def _lines(self, block: bytes, at: int) -> Iterator[tuple[int, int]]:
-        """Where the lines begin and end in which literals were found."""
-        for place in self._found[bisect_left(self._found, at):]:
-            if place >= at:  # else it stands in a line that was dealt with
-                at = block.index(b"\n", place) + 1
-                yield block.rfind(b"\n", 0, place) + 1, at
 
 
 def _encoded(words: Iterable[str]) -> list[bytes]:

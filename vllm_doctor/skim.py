@@ -37,6 +37,7 @@ _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter
 _BRACKET = ord("(")  # the prefix of a process begins with it
 _PREFIX = 120  # bytes in which such prefixes stand
 _AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
+_HELD = 1 << 13  # bytes of a traceback that may go on in the next block
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
 
@@ -75,6 +76,8 @@ class Reader(NamedTuple):
     """Reads a line in short, given its number and shape; False for one that must be read."""
     traceback: Callable[[Traceback, bytes, int, Shape], bool]
     """Reads a traceback in short, given its last line, that one's number and shape; False for one to be read."""
+    ending: Callable[[bytes, int], int]
+    """Reads the next line, which begins there in the block, if it is a healthy one behind something open: its size."""
     alone: Callable[[bytes], bool]
     """Reads the next line by itself; False for one to be given out."""
     skip: Callable[[int, int], None]
@@ -157,6 +160,9 @@ class Skimmer:
             self._ahead.enter(self._bytes - len(block) + 1, self._lines, reader)
         mode = reader.mode()
         while at < end:
+            if (mode is None or mode.awaited) and (size := reader.ending(block, at)):
+                at, index, mode = at + size, index + 1, reader.mode()
+                continue
             if mode is None:
                 stop = block.index(b"\n", at) + 1
                 yield block[at:stop]
@@ -165,10 +171,15 @@ class Skimmer:
             now: Mode | None = mode
             first = reader.number() - index
             for place, begin, line, shape in self._rows(mode, block, at, index, _reach(mode, block, at, end)):
-                if shape and shape.opens and (read := self._traceback(mode, block, begin, end, first + place)):
-                    reader.skip(place + read[1] - index, read[0] - at)
-                    at, index, now = read[0], place + read[1], reader.mode()
-                    break
+                if shape and shape.opens:
+                    if read := self._traceback(mode, block, begin, end, first + place):
+                        reader.skip(place + read[1] - index, read[0] - at)
+                        at, index, now = read[0], place + read[1], reader.mode()
+                        break
+                    if self._ahead and begin > 1 and end - begin < _HELD:  # the next block may hold the rest of it
+                        reader.skip(place - index, begin - at)
+                        self._tail, self._lines = block[begin:], self._lines + place
+                        return
                 number, stop = first + place, begin + len(line)
                 awaited = (mode.awaited and shape and mode.awaits(block, begin, stop)
                            and not reader.apart(line, number, shape))

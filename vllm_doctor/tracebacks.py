@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.typed import NamedTuple
@@ -19,8 +20,11 @@ _HEAD = re.escape(HEAD.decode()) + r"\r?\n"
 _BARE = lazy(portable(rf"{_FIRST}{_HEAD}(?:{_NEXT}  [^\n]*\n)+(?={_NEXT}[A-Za-z_])").encode())
 _LOGGED = lazy(portable(rf"{_FIRST}(?P<level>ERROR|CRITICAL) {_STAMP}(?P<place>\[?[\w./-]+:\d+\] )(?P<text>{_HEAD})"
                         rf"(?:{_NEXT_RECORD}  [^\n]*\n)+(?={_NEXT_RECORD}[A-Za-z_])").encode())
+_PREFIX = lazy(portable(_FIRST).encode())
+_TIME = lazy(rb"\d\d:\d\d")
 _WRAPPER = lazy(portable(rf"(?m)^(?:{WRAPPER})").encode())
 _LONG = 1 << 15  # bytes of its lines
+_REACH = 512  # bytes in which what stands before a head ends
 
 
 class Traceback(NamedTuple):
@@ -33,6 +37,11 @@ class Traceback(NamedTuple):
 
 def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
     """The traceback whose first line begins there; None where it is cut off, or other lines stand amid it."""
+    head = block.find(HEAD, begin, end)
+    same = _behind(block[begin:head]) if begin <= head < begin + _REACH else None
+    if same is not None:
+        found = same.match(block, begin, end)
+        return Traceback(b"%d" % hash(found[0]), found[0], found.end()) if found and len(found[0]) <= _LONG else None
     found = _BARE.match(block, begin, end) or _LOGGED.match(block, begin, end)
     if not found:
         return None
@@ -44,3 +53,12 @@ def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
     if len(said) > _LONG:
         return None
     return Traceback(b"%d" % hash(said), found[0], found.end())
+
+
+@lru_cache(maxsize=64)
+def _behind(prefix: bytes) -> re.Pattern[bytes] | None:
+    """The expression for a head and its calls, each line behind the same bytes; None where these hold a time."""
+    if not _PREFIX.fullmatch(prefix) or _TIME.search(prefix):
+        return None
+    same = re.escape(prefix)
+    return re.compile(same + _HEAD.encode() + b"(?:" + same + rb"  [^\n]*\n)+(?=" + same + b"[A-Za-z_])")
