@@ -84,8 +84,10 @@ def test_a_part_is_never_more_than_the_whole(lines: list[tuple[int, int, float, 
     assert load["pinned_lines"] <= load["queued_lines"]
 
 
-@given(st.lists(st.tuples(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 100), st.integers(0, 3), st.sampled_from([None, True, False])),
-                                   min_size=1), st.integers(0, 2))))
+UNQUEUED = st.tuples(st.integers(0, 9), st.floats(0, 100), st.integers(0, 3), st.sampled_from([None, True, False]))
+
+
+@given(st.lists(st.tuples(st.lists(UNQUEUED, min_size=1, max_size=6), st.integers(0, 2)), max_size=6))
 def test_lines_without_a_queue_count_the_same_at_once(batches: list[tuple[list[tuple[int, float, int, bool | None]], int]]) -> None:
     at_once, in_turn = Load(), Load()
     number = 0

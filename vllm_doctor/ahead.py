@@ -30,11 +30,11 @@ _FAIR = 16  # pieces of the file behind which that is judged
 _OFTEN = 64  # searches for something else, as when a server restarts, after which it begins anew with that
 _LINE_END = ord("\n")
 _SIZE = struct.Struct("=Q")  # of the rows of a piece, in bytes
-# The lines before it, where it begins and ends in the file, the number of its shape; the last is the piece's end.
-# A piece that the reader is to search itself has one row, with _LEFT.
+# The lines before it, where it begins and ends in the file, the number of its shape. The last is the piece's end, with
+# _END; a piece that the reader is to search itself has one before that, with _LEFT.
 _ROW = struct.Struct("=QQQQ")
 _MOST_SHAPES = 4096  # that have a number; the others have 0
-_LEFT = _MOST_SHAPES + 1
+_LEFT, _END = _MOST_SHAPES + 1, _MOST_SHAPES + 2
 
 
 class Ahead:
@@ -74,11 +74,10 @@ class Ahead:
             return
         rows, shapes = self._rows, self._shapes if self._is_same else {}
         samples: list[Sample] = []
-        while rows[0][1] < base + end:
-            before, begin, stop, kind = rows[0]
+        while (row := rows.popleft())[1] < base + end:
+            before, begin, stop, kind = row
             before, begin, stop = before - lines, begin - base, stop - base
-            if begin == stop or (begin < at and not (kind == _LEFT and at < stop)):
-                rows.popleft()
+            if kind == _END or (begin < at and not (kind == _LEFT and at < stop)):
                 continue
             if (begin >= at and (before < index or block[begin - 1] != _LINE_END)) or (
                     stop <= end and block[stop - 1] != _LINE_END):  # another file by now
@@ -87,28 +86,30 @@ class Ahead:
                 yield from scanner.telling(block, at, index, end)
                 return
             if kind == _LEFT:
+                rows.appendleft(row)  # the reader may come again amid it
                 self._reader.sample(samples)
                 samples = []
                 if begin > at:
                     at, index = begin, before
-                for row in scanner.telling(block, at, index, min(stop, end)):
-                    if row[3]:
-                        yield row
-                index, at = row[:2]
+                for found in scanner.telling(block, at, index, min(stop, end)):
+                    if found[3]:
+                        yield found
+                index, at = found[:2]
                 if stop > end:
                     break
                 continue
-            rows.popleft()
-            line = block[begin:stop]
-            at, index = stop, before + 1
+            line, at, index = block[begin:stop], stop, before + 1
             shape = shapes.get(kind) or self._shape(scanner, kind, line)
-            if (layout := shape.layout) is not None and not layout.counts_rare:
+            layout = shape.layout
+            if layout is not None and not layout.counts_rare:
                 samples.append((line, self._first + before, layout))
                 continue
             if samples:
                 self._reader.sample(samples)
                 samples = []
             yield before, begin, line, shape
+        else:
+            rows.appendleft(row)
         if samples:
             self._reader.sample(samples)
         yield index + line_ends(block[at:end]), end, b"", None
@@ -248,7 +249,7 @@ def _search(scanner: Scanner, fd: int, at: int, lines: int, pipe: IO[bytes]) -> 
                         rows += _ROW.pack(lines + index, at + begin - 1, at + begin + len(line) - 1, kind)
                 patience = patience - 1 if len(rows) * _DENSE > end * _ROW.size else _FAIR
             lines, at = lines + index, at + end - 1
-            rows += _ROW.pack(lines, at, at, 0)
+            rows += _ROW.pack(lines, at, at, _END)
             pipe.write(_SIZE.pack(len(rows)) + rows)
             pipe.flush()
         if len(tail) > _LONG or not patience:

@@ -91,7 +91,9 @@ class Load:
         self.peak_running = max(self.peak_running, *running)
         self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, *usage)
         self.zero_prefix_hit_lines += no_prefix_hits.count(True)
-        for index, most in dict(sorted(set(zip(indices, running, strict=True)))).items():
+        alone = indices.count(indices[0]) == len(indices)
+        peaks = {indices[0]: max(running)} if alone else dict(sorted(zip(indices, running, strict=True)))
+        for index, most in peaks.items():
             engine = self._engine(index)[1]
             if most > engine.peak_running:
                 engine.peak_running, engine.pinned_lines = most, 0

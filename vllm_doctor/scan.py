@@ -54,7 +54,7 @@ class Shape(NamedTuple):
     front: Front = NO_FRONT
 
 
-_NEW = Shape(b"", tells=False)  # of lines that are not known
+_NEW = Shape(b"", tells=False, certain=False)  # of lines that are not known
 _HEALTHY = Shape(b"", tells=True, certain=False)  # of healthy lines that other numbers may make tell
 Row = tuple[int, int, bytes, Shape | None]
 """A line of a block: how many stand before it, where it begins, its bytes. The last row is the block's end."""
@@ -289,19 +289,20 @@ class FastScanner(Scanner):
         if self._dense_blocks:
             yield from super().telling(block, at, index, end)
             return
+        known_as = self._worth.get
         behind = at  # the line in which the last literal stood
         for place in self._found[bisect_left(self._found, at):]:
             if place < behind:
                 continue
-            begin, stop = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
-            behind = stop
-            line = block[begin:stop]
-            known = self._worth.get(line[:-1].translate(_ZEROS), _NEW) if stop - begin <= _LONG else _NEW
-            shape = self._worth_as(known, line)
-            if shape:
+            begin, behind = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
+            shape = known_as(block[begin:behind - 1].translate(_ZEROS), _NEW)
+            if shape is None:
+                continue
+            line = block[begin:behind]
+            if shape.certain or (shape := self._worth_as(shape, line)):
                 index += line_ends(block[at:begin])
                 yield index, begin, line, shape
-                at, index = stop, index + 1
+                at, index = behind, index + 1
                 if shape.opens and (found := traceback_at(block, begin, end)):
                     behind = found.stop  # its calls are read with its head, or not at all
         yield index + line_ends(block[at:end]), end, b"", None
