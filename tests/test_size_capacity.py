@@ -66,6 +66,11 @@ def test_nothing_is_said_of_nothing() -> None:
     assert told({"device": "cpu", "kv_cache_tokens": 524288, "max_model_len": 8192}).startswith("The KV cache holds 524,288")
 
 
+def test_a_gpu_of_almost_no_memory_has_no_share() -> None:
+    facts = {"model_weights_gib": 0, "gpu_total_gib": 0.0039, "gpu_memory_utilization": 0, "kv_cache_available_gib": 1}
+    assert sentences(facts, derived(facts), ledger(facts)) == ()
+
+
 @given(st.dictionaries(st.sampled_from([*HEALTHY, "waiting_requests", "kv_cache_usage_percent"]),
                        st.integers(-5, 1 << 40) | st.floats(-1, 1e12) | st.none() | st.text(max_size=3)))
 def test_any_facts_are_told_or_left(facts: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memo
 def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     """`Weights take 1.2 GiB, nvidia-smi shows 4.5`: where the rest is."""
     weights = _number(facts, "model_weights_gib")
-    if weights is None or memory is None or memory.device_gib is None or memory.budget_gib is None:
+    if weights is None or memory is None or not memory.device_gib or memory.budget_gib is None:
         return ""
     cache = memory.gib("kv_cache")
     if cache is None or cache <= 0 or facts.get("device") == "cpu":
