@@ -54,7 +54,7 @@ def test_a_model_with_windows_promises_less() -> None:
     ({"waiting_requests": 3, "kv_cache_usage_percent": 85.0}, ""),
     ({"saturated_lines": 1}, ""),
     ({"pinned_lines": 6, "queued_lines": 6, "peak_running": 1, "peak_kv_cache_usage_percent": 77.8, "waiting_requests": 14,
-      "kv_cache_usage_percent": 77.8, "running_requests": 1}, "1 in service take 78 % of it"),
+      "kv_cache_usage_percent": 77.8, "running_requests": 1}, "78 % full with 1 in service"),
     ({"pinned_lines": 6, "queued_lines": 6, "peak_running": 1, "peak_kv_cache_usage_percent": 77.8, "waiting_requests": 14,
       "kv_cache_usage_percent": 77.8, "running_requests": 1, "max_num_seqs": 1}, "a fixed number of 1 ran"),
     ({"saturated_lines": 5, "saturation_spells": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,

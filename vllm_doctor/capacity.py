@@ -101,8 +101,8 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     queued, sequences = _number(known, "queued_lines") or pinned, _number(known, "max_num_seqs") or running
     if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
         if usage is not None and running and _fills_cache(known):
-            return (f"Requests wait for the KV cache: {running:,.0f} in service take {usage:.0f} % of it, and one more "
-                    "of that length would not fit.")
+            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
+                    "and one more of that length would not fit.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:
