@@ -53,6 +53,14 @@ def test_a_model_with_windows_promises_less() -> None:
     ({"waiting_requests": 0, "kv_cache_usage_percent": 99.0}, ""),
     ({"waiting_requests": 3, "kv_cache_usage_percent": 85.0}, ""),
     ({"saturated_lines": 1}, ""),
+    ({"pinned_lines": 6, "queued_lines": 6, "peak_running": 1, "peak_kv_cache_usage_percent": 77.8, "waiting_requests": 14,
+      "kv_cache_usage_percent": 77.8, "running_requests": 1}, "78 % full with 1 in service"),
+    ({"pinned_lines": 6, "queued_lines": 6, "peak_running": 1, "peak_kv_cache_usage_percent": 77.8, "waiting_requests": 14,
+      "kv_cache_usage_percent": 77.8, "running_requests": 1, "max_num_seqs": 1}, "a fixed number of 1 ran"),
+    ({"saturated_lines": 5, "saturation_spells": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,
+      "running_requests": 36, "prompt_tokens_per_s": 0.0, "generation_tokens_per_s": 0.0}, ""),
+    ({"saturated_lines": 5, "saturation_spells": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,
+      "running_requests": 36, "prompt_tokens_per_s": 0.0, "generation_tokens_per_s": 31.0}, "the KV cache was full"),
     ({}, ""),
 ])
 def test_what_limits_the_requests_that_wait(facts: dict[str, Any], words: str) -> None:

@@ -92,12 +92,17 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     usage, waiting = _number(known, "kv_cache_usage_percent"), _number(known, "waiting_requests")
     if (_number(known, "stalled_at_end") or 0) >= _LASTING:
         return "Requests wait and none runs: the engine stands still, which is no matter of memory."
+    if usage is not None and usage == _number(known, "stalled_usage_percent") and _idle_while_running(known):
+        return ""  # a step that does not end is no matter of memory
     saturated, pinned = _number(known, "saturated_lines") or 0, _number(known, "pinned_lines") or 0
     if known.get("saturation_spells") and saturated >= pinned:
         return "Requests waited while the KV cache was full: it is the limit."
     running = _number(known, "peak_running")
     queued, sequences = _number(known, "queued_lines") or pinned, _number(known, "max_num_seqs") or running
     if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
+        if usage is not None and running and _fills_cache(known):
+            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
+                    "and one more of that length would not fit.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:
@@ -108,6 +113,19 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if usage < _ROOMY_PERCENT and running and sequences and running >= sequences:
         return f"At the end {waiting:,.0f} requests waited behind --max-num-seqs, {sequences:,.0f}; the cache had room."
     return ""
+
+
+def _idle_while_running(known: Mapping[str, Any]) -> bool:
+    """Whether the last figures show requests that run, and no token computed."""
+    return bool(_number(known, "running_requests")) and not any(
+        _number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
+
+
+def _fills_cache(known: Mapping[str, Any]) -> bool:
+    """Whether requests of the length of those that ran leave no room for one more, where no limit is known."""
+    running, peak = _number(known, "peak_running"), _number(known, "peak_kv_cache_usage_percent")
+    return bool(running and peak and _number(known, "max_num_seqs") is None and running not in {128, 256, 512, 1024}
+                and running * _SATURATED_PERCENT / peak < running + 1)
 
 
 def _number(values: Mapping[str, Any], name: str) -> float | None:
