@@ -254,6 +254,11 @@ STATS_V0 = ("INFO 06-03 {:02}:{:02}:{:02} metrics.py:486] Avg prompt throughput:
             "Running: {} reqs, Swapped: {} reqs, Pending: {} reqs, GPU KV cache usage: {:.1f}%, CPU KV cache usage: {:.1f}%.\n")
 
 
+def tokens(chance: random.Random) -> tuple[float, float]:
+    """How many a second are computed, of prompts and of answers: now and then none."""
+    return (0.0, 0.0) if chance.random() < 0.3 else (chance.random() * 99, chance.random() * 999)
+
+
 def statistics_before_0_8_3(form: str, count: int, seed: int) -> list[bytes]:
     """Older wordings of the same."""
     chance = random.Random(seed)
@@ -261,7 +266,7 @@ def statistics_before_0_8_3(form: str, count: int, seed: int) -> list[bytes]:
     for i in range(count):
         counts = [chance.choice([0, 3, 168]), *[chance.choice([0, 0, 0, 2])] * (form == STATS_V0), chance.choice([0, 0, 5, 212])]
         shares = chance.choice([0.0, 4.9, 5.0, 50.0, 89.9, 90.0, 100.0]), chance.choice([0.0, 12.5])
-        lines.append(form.format(i // 360 % 24, i // 6 % 60, i % 6 * 10, chance.random() * 99, chance.random() * 999, *counts, *shares).encode())
+        lines.append(form.format(i // 360 % 24, i // 6 % 60, i % 6 * 10, *tokens(chance), *counts, *shares).encode())
     return lines
 
 
@@ -282,8 +287,8 @@ def statistics(count: int, seed: int) -> list[bytes]:
     for i in range(count):
         running, waiting = chance.choice([0, 3, 168]), chance.choice([0, 0, 5, 212])
         usage, hits = chance.choice([0.0, 4.9, 5.0, 50.0, 89.9, 90.0, 100.0]), chance.choice([0.0, 12.5])
-        lines.append(STATS.format(i // 360 % 24, i // 6 % 60, i % 6 * 10, chance.choice([0, 0, 1]), chance.random() * 99,
-                                  chance.random() * 999, running, waiting, usage, hits).encode())
+        lines.append(STATS.format(i // 360 % 24, i // 6 % 60, i % 6 * 10, chance.choice([0, 0, 1]), *tokens(chance),
+                                  running, waiting, usage, hits).encode())
     return lines
 
 

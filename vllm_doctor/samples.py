@@ -23,8 +23,9 @@ WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 # A line that counts some of these is read in full; of others the fields are read.
 _RARE = ("preemptions", "swapped_requests")
 _FIELDS = ("engine_index", "num_engines", "running_requests", "waiting_requests", "kv_cache_usage_percent",
-           "prefix_cache_hit_percent")
+           "prefix_cache_hit_percent", "prompt_tokens_per_s", "generation_tokens_per_s")
 _NUMBER = lazy(rb"0{1,9}(?:\.0*)?")  # of a shape
+_NONE = b"0.0"  # tokens a second
 _BATCH = 64  # lines that are counted at once
 _MOST_STATES = 4096
 _MOST_NUMBERS = 4096
@@ -156,7 +157,7 @@ class Samples:
         if not taken:
             return
         values = [layout.order(layout.unpack(raw)) for raw, _, layout in taken]
-        names, sharing, runs, waits, usages, hits = zip(*values, strict=True)
+        names, sharing, runs, waits, usages, hits, prompts, answers = zip(*values, strict=True)
         engines, running, waiting = ([*map(_WHOLE.__getitem__, texts)] for texts in (names, runs, waits))
         percents, bands = zip(*map(_USAGE.__getitem__, usages), strict=True)
         no_hits = [*map(_HITS.__getitem__, hits)]
@@ -165,7 +166,8 @@ class Samples:
                                                       taken, strict=True):
                 self._load.count(*numbers, number, raw[layout.stamp])
         wordings = [layout.wording for _, _, layout in taken]
-        states = zip(wordings, names, sharing, map(bool, running), map(bool, waiting), no_hits, bands, strict=True)
+        some = (map(bool, running), map(bool, waiting), *(map(_NONE.__ne__, tokens) for tokens in (prompts, answers)))
+        states = zip(wordings, names, sharing, *some, no_hits, bands, strict=True)
         alike: dict[tuple[Any, ...], list[Sample]] = {}
         for state, sample in zip(states, taken, strict=True):
             if state in alike:
