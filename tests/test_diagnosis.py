@@ -266,3 +266,15 @@ def test_a_warning_does_not_explain_a_failure() -> None:
     assert report.unexplained is not None
     assert "low-kv-capacity" in {finding.id for finding in report.findings}
     assert to_text.render(report).startswith("The server failed")
+
+
+def test_a_warning_of_many_requests_tells_the_largest() -> None:
+    refused = ("(APIServer pid=1) ERROR 06-16 14:05:49 [serving_chat.py:251] ValueError: This model's maximum context length is 4096 "
+               "tokens. However, your request has {} input tokens. Please reduce the length of the input messages.\n")
+    served = ("(APIServer pid=1) INFO 06-16 14:00:00 [utils.py:328] non-default args: {'model': '/models/a', 'max_model_len': 4096}\n"
+              "(APIServer pid=1) INFO:     Application startup complete.\n")
+    report = diagnose((served + "".join(refused.format(tokens) for tokens in (4183, 7266, 4200))).encode())
+    cause = report.findings[0]
+    assert cause.id == "prompt-exceeds-context-length"
+    assert [fix.flags for fix in cause.fixes if fix.flags] == [{"--max-model-len": "8192"}]
+    assert "7,266 tokens" in cause.explanation

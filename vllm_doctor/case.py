@@ -77,14 +77,21 @@ class Case:
         return self.run.settings if self.run.settings_kind == "non-default" else ()
 
     def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
-        """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit."""
+        """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit.
+
+        A warning tells of many requests, so the largest of all of them counts; an error's numbers belong together.
+        """
         hit = _with_traceback(hits.first)
         own = FactStore(self.base.names)
         for name, raw in hit.values.items():
             own.add(name, raw, hit.line)
+        values = own.values()
+        if rule.severity != "error":
+            merge_of = self.run.facts.merge_of
+            values = {name: value for name, value in values.items() if merge_of(name) not in {"max", "min"}}
         releases = _narrowed(self.releases, rule, hits)
         of_hit = {"releases": releases, "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
-        return {**self._common, **own.values(), **of_hit}
+        return {**self._common, **values, **of_hit}
 
     @cached_property
     def fired(self) -> list[ranking.Fired]:
