@@ -254,4 +254,3 @@ def _search(scanner: Scanner, fd: int, at: int, lines: int, pipe: IO[bytes]) -> 
             pipe.flush()
         if len(tail) > _LONG or not patience:
             return
-

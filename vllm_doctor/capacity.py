@@ -13,6 +13,7 @@ _GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)
 _SATURATED_PERCENT = 90.0
 _ROOMY_PERCENT = 80.0
+_DEFAULT_MAX_NUM_SEQS = {128, 256, 512, 1024}  # of one release or another, by GPU and engine
 _LASTING = 3  # statistics lines; one busy line is no pressure
 
 
@@ -124,7 +125,7 @@ def _idle_while_running(known: Mapping[str, Any]) -> bool:
 def _fills_cache(known: Mapping[str, Any]) -> bool:
     """Whether requests of the length of those that ran leave no room for one more, where no limit is known."""
     running, peak = _number(known, "peak_running"), _number(known, "peak_kv_cache_usage_percent")
-    return bool(running and peak and _number(known, "max_num_seqs") is None and running not in {128, 256, 512, 1024}
+    return bool(running and peak and _number(known, "max_num_seqs") is None and running not in _DEFAULT_MAX_NUM_SEQS
                 and running * _SATURATED_PERCENT / peak < running + 1)
 
 

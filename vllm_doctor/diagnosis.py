@@ -228,8 +228,7 @@ class Diagnosis:
         line = self._lines.alone(data) if data else None
         if line is None:
             return 0
-        run.advance("runtime", "", number)
-        self._events.end_message(line._replace(number=number))
+        self._serves_on(line._replace(number=number))
         self._lines.skip(1, len(data))
         self._quiet = None
         return len(data)
@@ -292,8 +291,7 @@ class Diagnosis:
         if self._skipped_lines:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
         if self._is_healthy(line.text):
-            self.runs[-1].advance("runtime", "", line.number)
-            self._events.end_message(line)
+            self._serves_on(line)
             return
         self._read_each(self.runs[-1].samples.first())
         self._finder.feed(line.number, line.text)
@@ -307,6 +305,11 @@ class Diagnosis:
         if event.run != run.number:
             run = self._next_run(event)
         self._event(run, event, line.text)
+
+    def _serves_on(self, line: Line) -> None:
+        """What a healthy line tells: that the server serves, and that a message right before it is over."""
+        self.runs[-1].advance("runtime", "", line.number)
+        self._events.end_message(line)
 
     def _is_healthy(self, text: str) -> bool:
         """Whether a line says no more than that the server serves."""
