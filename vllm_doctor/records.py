@@ -8,7 +8,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_ITEMS = [property(itemgetter(at)) for at in range(32)]  # more fields has no record
+try:
+    from _collections import _tuplegetter as _item  # type: ignore[import-not-found]  # what namedtuple takes: quicker
+except ImportError:  # another Python
+    def _item(at: int, _doc: str) -> property:
+        return property(itemgetter(at))
+
+_ITEMS = [_item(at, "") for at in range(32)]  # more fields has no record
 
 
 class _Fields(type):
