@@ -8,13 +8,13 @@ at once: before another line is read in full, and before anything asks for the l
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from operator import itemgetter
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 from vllm_doctor.load import Load
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.rules import RuleBase
-from vllm_doctor.series import FIRST, Kept, Series
+from vllm_doctor.series import FIRST, LAST, Kept, Series
 from vllm_doctor.typed import Any, NamedTuple
 from vllm_doctor.wrappers.known import COLOUR, JSON, JSON_END, WRAPPER
 
@@ -22,11 +22,11 @@ WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 """The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""
 # A line that counts some of these is read in full; of others the fields are read.
 _RARE = ("preemptions", "swapped_requests")
-_FIELDS = ("engine_index", "num_engines", "running_requests", "waiting_requests", "kv_cache_usage_percent",
-           "prefix_cache_hit_percent", "prompt_tokens_per_s", "generation_tokens_per_s")
+_FIELDS = ("engine_index", "num_engines", "prompt_tokens_per_s", "generation_tokens_per_s", "running_requests",
+           "waiting_requests", "kv_cache_usage_percent", "prefix_cache_hit_percent")  # in the order they are printed in
 _NUMBER = lazy(rb"0{1,9}(?:\.0*)?")  # of a shape
 _NONE = b"0.0"  # tokens a second
-_BATCH = 64  # lines that are counted at once
+_BATCH = 256  # lines that are counted at once
 _MOST_STATES = 4096
 _MOST_NUMBERS = 4096
 _PREFIX = (rf"(?:{COLOUR})?(?:\([!-~]+ pid=\d+\)(?:{COLOUR})? )?"
@@ -37,8 +37,7 @@ class Layout(NamedTuple):
     """Where in the statistics lines of one shape the values stand.
 
     `line` is the server's line, without a wrapper, `source` the name that one gives; `rare` is what such lines rarely
-    count, an empty place where they do not. `unpack` gives the values as they stand in the line, `order` puts them in
-    the order of _FIELDS, empty where it has none.
+    count, an empty place where they do not. `unpack` gives the values of _FIELDS, empty where the line has none.
     """
 
     wording: str
@@ -47,7 +46,6 @@ class Layout(NamedTuple):
     stamp: slice
     rare: slice
     unpack: Callable[[bytes], tuple[bytes, ...]]
-    order: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
     counts_rare: bool
 
 
@@ -68,22 +66,21 @@ class Layouts:
             match = expression.fullmatch(shape)
             if match:
                 spans = {name: match.span(name) for name, value in match.groupdict().items() if value}
-                found = sorted((spans[name], name) for name in _FIELDS if name in spans)
-                if not all(_NUMBER.fullmatch(shape, *span) for span, _ in found):  # 0..2, or more than there can be
+                found = [spans[name] for name in _FIELDS if name in spans]
+                if not all(_NUMBER.fullmatch(shape, *span) for span in found):  # 0..2, or more than there can be
                     return None
-                at = {name: place for place, (_, name) in enumerate(found, 1)}
                 rare = slice(*next((spans[name] for name in _RARE if name in spans), (0, 0)))
                 source = slice(*spans.get("source", (0, 0)))
                 return Layout(wording, slice(*spans["line"]), source, slice(*spans["stamp"]), rare,
-                              _unpacks([span for span, _ in found], len(shape)),
-                              itemgetter(*(at.get(name, 0) for name in _FIELDS)), rare.stop > 0)
+                              _unpacks(spans, len(shape)), rare.stop > 0)
         return None
 
 
-def _unpacks(spans: Sequence[tuple[int, int]], size: int) -> Callable[[bytes], tuple[bytes, ...]]:
-    """What cuts the bytes of these spans out of a line of that size, behind an empty field."""
-    formed, at = "0s", 0
-    for begin, stop in spans:
+def _unpacks(spans: Mapping[str, tuple[int, int]], size: int) -> Callable[[bytes], tuple[bytes, ...]]:
+    """What cuts the bytes of the fields out of a line of that size, given where they stand."""
+    formed, at = "", 0
+    for name in _FIELDS:
+        begin, stop = spans.get(name, (at, at))
         formed += f"{begin - at}x{stop - begin}s"
         at = stop
     return struct.Struct(f"{formed}{size - at}x").unpack
@@ -156,8 +153,8 @@ class Samples:
         taken, self._taken = self._taken, []
         if not taken:
             return
-        values = [layout.order(layout.unpack(raw)) for raw, _, layout in taken]
-        names, sharing, runs, waits, usages, hits, prompts, answers = zip(*values, strict=True)
+        values = [layout.unpack(raw) for raw, _, layout in taken]
+        names, sharing, prompts, answers, runs, waits, usages, hits = zip(*values, strict=True)
         engines, running, waiting = ([*map(_WHOLE.__getitem__, texts)] for texts in (names, runs, waits))
         percents, bands = zip(*map(_USAGE.__getitem__, usages), strict=True)
         no_hits = [*map(_HITS.__getitem__, hits)]
@@ -168,12 +165,9 @@ class Samples:
         wordings = [layout.wording for _, _, layout in taken]
         some = (map(bool, running), map(bool, waiting), *(map(_NONE.__ne__, tokens) for tokens in (prompts, answers)))
         states = zip(wordings, names, sharing, *some, no_hits, bands, strict=True)
-        alike: dict[tuple[Any, ...], list[Sample]] = {}
+        alike: defaultdict[tuple[Any, ...], list[Sample]] = defaultdict(list)
         for state, sample in zip(states, taken, strict=True):
-            if state in alike:
-                alike[state].append(sample)
-            else:
-                alike[state] = [sample]
+            alike[state].append(sample)
         for key, lines in alike.items():
             self._keep(key, lines)
 
@@ -187,7 +181,8 @@ class Samples:
         seen.lines += len(lines)
         self._first += (Kept(number, raw[layout.line], 1, source=raw[layout.source])
                         for raw, number, layout in lines[:first])
-        seen.keep_all([(number, raw, layout.line, layout.source) for raw, number, layout in lines[first:]])
+        rest = lines[first:]
+        seen.keep_last(len(rest), ((number, raw, layout.line, layout.source) for raw, number, layout in rest[-LAST:]))
 
     def first(self) -> list[Kept]:
         """The first lines of each state; they are not given again."""

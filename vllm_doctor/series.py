@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from vllm_doctor.typed import NamedTuple
 
 FIRST = 8
 """Lines of a kind that are read in full before any is kept back: as many as a report keeps."""
-_LAST = 8
+LAST = 8
+"""Lines of a kind that are kept back, the last of them."""
 _WHOLE, _NOTHING = slice(None), slice(0)
 
 
@@ -34,17 +35,17 @@ class Series:
     def __init__(self) -> None:
         self.lines = 0
         self._held = 0  # since they were last given
-        self._last: deque[tuple[int, bytes, slice, slice]] = deque(maxlen=_LAST)
+        self._last: deque[tuple[int, bytes, slice, slice]] = deque(maxlen=LAST)
 
     def keep(self, number: int, raw: bytes, part: slice = _WHOLE, source: slice = _NOTHING) -> None:
         """Keep a part of a line back; another one is its source."""
         self._held += 1
         self._last.append((number, raw, part, source))
 
-    def keep_all(self, lines: Sequence[tuple[int, bytes, slice, slice]]) -> None:
-        """Keep lines back, each given as for `keep`."""
-        self._held += len(lines)
-        self._last.extend(lines[-_LAST:])
+    def keep_last(self, count: int, lines: Iterable[tuple[int, bytes, slice, slice]]) -> None:
+        """Keep so many lines back, given the last of them, each as for `keep`; LAST if there are as many."""
+        self._held += count
+        self._last.extend(lines)
 
     def rest(self) -> list[Kept]:
         """The lines kept back; they are not given again."""
