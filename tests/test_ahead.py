@@ -72,10 +72,10 @@ def test_no_report_changes(seed: int, tmp_path: Path) -> None:
     assert report(path, goes_ahead=True) == report(path, goes_ahead=False)
 
 
-@pytest.fixture
-def default_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The search without the extra `fast`: of that alone a part is left to the reader."""
-    monkeypatch.setenv(skim.ENGINE, "re")
+@pytest.fixture(params=["re", "fast"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The search without the extra `fast`, and with it where that is installed."""
+    monkeypatch.setenv(skim.ENGINE, request.param)
     for cache in (skim.scanner, skim.mode_of):
         cache.cache_clear()
     yield
@@ -85,13 +85,14 @@ def default_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("size", [900, 4000, 17000])
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.usefixtures("default_engine")
+@pytest.mark.usefixtures("engine")
 def test_a_reader_that_waits_searches_a_part_itself(seed: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(ahead, "_waits", lambda _: chance.random() < 0.7)
     searched = []
-    telling = skim.Scanner.telling
-    monkeypatch.setattr(skim.Scanner, "telling", lambda *given: searched.append(given[2:]) or telling(*given))
+    for scanner in (skim.Scanner, skim.FastScanner):
+        telling = scanner.telling
+        monkeypatch.setattr(scanner, "telling", lambda *given, telling=telling: searched.append(given[2:]) or telling(*given))
     path = tmp_path / "server.log"
     path.write_bytes(server_log(seed))
     *_, diagnosis = fed(path, goes_ahead=True, size=size)

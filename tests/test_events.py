@@ -95,7 +95,7 @@ def open_behind(*texts: str, then: str) -> tuple[str, ...] | None:
     reader = EventReader()
     for number, text in enumerate(texts, 1):
         reader.read(Line(number, text))
-    reader.end_message(Line(len(texts) + 1, then))
+    reader.end_message(len(texts) + 1, reader.key(Line(len(texts) + 1, then)))
     return reader.open_processes(len(texts) + 2)
 
 
@@ -116,7 +116,7 @@ def test_a_healthy_line_further_on_ends_nothing() -> None:
     reader.read(Line(1, "ValueError: boom"))
     assert reader.is_open(2)
     assert not reader.is_open(3)
-    reader.end_message(Line(3, ANSWERED))
+    reader.end_message(3, reader.key(Line(3, ANSWERED)))
     assert reader.open_processes(4) == ("",)
 
 

@@ -41,8 +41,8 @@ def test_a_traceback_ends_before_its_exception(prefix: str) -> None:
     data = block(*lines, "INFO: more")
     found = traceback_at(data, 1, len(data))
     assert found is not None
-    assert data[found.stop:].startswith(lines[-1].encode())
     assert found.lines == block(*lines[:-1])[1:]
+    assert found.line_count == 3
 
 
 def test_the_same_calls_are_known_at_another_time_but_not_elsewhere() -> None:
@@ -57,6 +57,22 @@ def test_the_same_calls_are_known_at_another_time_but_not_elsewhere() -> None:
     for other in ("(APIServer pid=8) ERROR 11-20 11:38:49 [a.py:7] ", "(APIServer pid=7) ERROR 11-20 11:38:49 [a.py:8] ", "(APIServer pid=7) ", ""):
         assert calls(other) != once
     assert calls("(APIServer pid=7) ERROR 11-20 11:38:49 [a.py:7] ", 8) != once
+
+
+@pytest.mark.parametrize("prefix", ["", "(APIServer pid=7) "])
+def test_of_tracebacks_that_begin_alike_each_is_told(prefix: str) -> None:
+    call, other = '  File "a.py", line 7, in f', '  File "a.py", line 8, in g'
+    forms = [[HEAD, call], [HEAD, call, other], [HEAD, call, other, call], [HEAD, other], [HEAD, other, other]]
+    forms = [[f"{prefix}{line}" for line in lines] for lines in forms]
+    told = set()
+    for lines in forms * 2:
+        data = block(*lines, f"{prefix}KeyError: 1")
+        found = traceback_at(data, 1, len(data))
+        assert found is not None
+        assert found.lines == block(*lines)[1:]
+        assert traceback_at(data, 1, len(found.lines) - 2) is None
+        told.add(found.calls)
+    assert len(told) == len(forms)
 
 
 @pytest.mark.parametrize("lines", [

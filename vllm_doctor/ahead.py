@@ -11,6 +11,7 @@ import os
 import struct
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 
 from vllm_doctor.characters import line_ends
 from vllm_doctor.inputs import LARGE
@@ -33,6 +34,7 @@ _SIZE = struct.Struct("=Q")  # of the rows of a piece, in bytes
 # The lines before it, where it begins and ends in the file, the number of its shape. The last is the piece's end, with
 # _END; a piece that the reader is to search itself has one before that, with _LEFT.
 _ROW = struct.Struct("=QQQQ")
+_PIPE = 1 << 20  # bytes
 _MOST_SHAPES = 4096  # that have a number; the others have 0
 _LEFT, _END = _MOST_SHAPES + 1, _MOST_SHAPES + 2
 
@@ -72,19 +74,21 @@ class Ahead:
         if scanner is not self._scanner or not self._reaches(base + end):
             yield from scanner.telling(block, at, index, end)
             return
-        rows, shapes = self._rows, self._shapes if self._is_same else {}
+        rows, is_sure = self._rows, False
+        shapes = self._shapes if self._is_same else {}
         samples: list[Sample] = []
         while (row := rows.popleft())[1] < base + end:
             before, begin, stop, kind = row
             before, begin, stop = before - lines, begin - base, stop - base
             if kind == _END or (begin < at and not (kind == _LEFT and at < stop)):
                 continue
-            if (begin >= at and (before < index or block[begin - 1] != _LINE_END)) or (
-                    stop <= end and block[stop - 1] != _LINE_END):  # another file by now
+            if not is_sure and ((begin >= at and (before < index or block[begin - 1] != _LINE_END))
+                                or (stop <= end and block[stop - 1] != _LINE_END)):  # another file by now
                 self.close()
                 self._reader.sample(samples)
                 yield from scanner.telling(block, at, index, end)
                 return
+            is_sure = self._is_same
             if kind == _LEFT:
                 rows.appendleft(row)  # the reader may come again amid it
                 self._reader.sample(samples)
@@ -166,6 +170,7 @@ class Ahead:
             finally:  # without a word: the reader goes on by itself
                 os._exit(0)
         os.close(writing)
+        _widen(reading)
         self._pipe = open(reading, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
 
     def _receive(self, pipe: IO[bytes]) -> None:
@@ -193,6 +198,14 @@ def _received(pipe: IO[bytes], size: int) -> bytes:
             break
         data += more
     return data
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold the rows of many pieces, so that neither process waits because the other is slow for a while."""
+    import fcntl  # noqa: PLC0415 - where there is `fork` there is this
+
+    with suppress(AttributeError, OSError):  # Linux only, and no more than a user may have
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
 
 
 def _waits(pipe: IO[bytes]) -> bool:
@@ -235,7 +248,7 @@ def _search(scanner: Scanner, fd: int, at: int, lines: int, pipe: IO[bytes]) -> 
         end = block.rfind(b"\n") + 1
         tail = block[end:]
         if end > 1:
-            left = scanner.shares and not left and _waits(pipe)
+            left = not left and _waits(pipe)
             rows, index = bytearray(), 0
             if left:  # it would only wait meanwhile
                 rows += _ROW.pack(lines, at, at + end - 1, _LEFT)

@@ -85,6 +85,7 @@ class Diagnosis:
         self._patience: int | None = None
         self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
         self._start_notes: dict[tuple[bytes, bytes, bytes], StartNote] = {}
+        self._keys: dict[tuple[bytes, bytes], str] = {}  # of processes, by what stands before their healthy lines
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -225,13 +226,24 @@ class Diagnosis:
         if not (run.phase == "runtime" and self._events.is_open(number) and self._lines.at_rest) or self._past:
             return 0
         data = scanner(self.base, serving=True).healthy_at(block, at)
-        line = self._lines.alone(data) if data else None
-        if line is None:
+        key = self._key(data) if data else None
+        if key is None:
             return 0
-        self._serves_on(line._replace(number=number))
+        self._serves_on(number, key)
         self._lines.skip(1, len(data))
         self._quiet = None
         return len(data)
+
+    def _key(self, data: bytes) -> str | None:
+        """The key of the process that prints a healthy line; None where the line must be fed."""
+        before = scanner(self.base, serving=True).shape(data).front
+        said = data[before.source], data[before.process]
+        key = self._keys.get(said)
+        if key is None and (line := self._lines.alone(data)):
+            key = self._events.key(line)
+            if line.source == said[0].decode() and len(self._keys) < _MOST_NOTES:
+                self._keys[said] = key
+        return key
 
     def _read_alone(self, data: bytes) -> bool:
         """Read the next line for what it tells by itself; False for one that may be or begin more than itself."""
@@ -276,7 +288,7 @@ class Diagnosis:
         last_call = next((text for text in reversed(texts) if 'File "' in text), "")
 
         def then(number: int, message: str) -> None:
-            self._finder.feed(number, last_call)
+            self._finder.pass_call(last_call)
             self._events.end_traceback(number, key, event, message)
             self.runs[-1].remember_block(event)
             self._quiet = None
@@ -291,7 +303,7 @@ class Diagnosis:
         if self._skipped_lines:
             line = Line(line.number + self._skipped_lines, line.text, line.source)
         if self._is_healthy(line.text):
-            self._serves_on(line)
+            self._serves_on(line.number, self._events.key(line) if self._events.is_open(line.number) else "")
             return
         self._read_each(self.runs[-1].samples.first())
         self._finder.feed(line.number, line.text)
@@ -306,10 +318,10 @@ class Diagnosis:
             run = self._next_run(event)
         self._event(run, event, line.text)
 
-    def _serves_on(self, line: Line) -> None:
-        """What a healthy line tells: that the server serves, and that a message right before it is over."""
-        self.runs[-1].advance("runtime", "", line.number)
-        self._events.end_message(line)
+    def _serves_on(self, number: int, key: str) -> None:
+        """What a healthy line of a process tells: that the server serves, and that a message before it is over."""
+        self.runs[-1].advance("runtime", "", number)
+        self._events.end_message(number, key)
 
     def _is_healthy(self, text: str) -> bool:
         """Whether a line says no more than that the server serves."""

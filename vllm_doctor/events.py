@@ -192,12 +192,14 @@ class EventReader:
         """Whether the line before line `number` left something open."""
         return bool(self._open) and number - 1 in self._open.values()
 
-    def end_message(self, line: Line) -> None:
-        """Hear of a healthy line: right behind an exception's message, or a traceback's head, it ends that."""
-        process = self._process(line.text, line.source)[0] if self.is_open(line.number) else ""
-        key = f"{line.source}\0{process}"
+    def key(self, line: Line) -> str:
+        """The key of the process that prints a line."""
+        return f"{line.source}\0{self._process(line.text, line.source)[0]}"
+
+    def end_message(self, number: int, key: str) -> None:
+        """Hear of a healthy line: right behind an exception's message of its process, or a head, it ends that."""
         stream = self._streams.get(key)
-        if stream is not None and self._open.get(key) == line.number - 1 and not (stream.inside and stream.frames):
+        if stream is not None and self._open.get(key) == number - 1 and not (stream.inside and stream.frames):
             stream.inside, stream.detail = False, 0
             self._open.pop(key)
 

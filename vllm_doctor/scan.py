@@ -68,9 +68,6 @@ class Scanner:
     it is not asked of the first shapes, as many as `patience` says.
     """
 
-    shares = True
-    """Whether two of them may each take a part of a block."""
-
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
                  may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
         self._literals = forms(literals)
@@ -258,9 +255,9 @@ class Scanner:
 class FastScanner(Scanner):
     """The same lines, found by a multi-pattern engine (the extra `fast`)."""
 
-    shares = False  # it searches a block at once
     _scanned = b""
-    _found: Sequence[int] = ()  # where literals end in that block
+    _part = range(0)  # of that block
+    _found: Sequence[int] = ()  # where literals end in that part
     _dense_blocks = 0  # to come, as far as can be told
 
     @cached_property
@@ -284,8 +281,8 @@ class FastScanner(Scanner):
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
-        if block is not self._scanned:
-            self._scan(block, end)
+        if block is not self._scanned or at not in self._part or end > self._part.stop:
+            self._scan(block, at, end)
         if self._dense_blocks:
             yield from super().telling(block, at, index, end)
             return
@@ -304,20 +301,20 @@ class FastScanner(Scanner):
                 yield index, begin, line, shape
                 at, index = behind, index + 1
                 if shape.opens and (found := traceback_at(block, begin, end)):
-                    behind = found.stop  # its calls are read with its head, or not at all
+                    behind = begin + len(found.lines)  # its calls are read with its head, or not at all
         yield index + line_ends(block[at:end]), end, b"", None
 
-    def _scan(self, block: bytes, end: int) -> None:
-        """Find the literals of a block at once: a scan that stops at each would read the rest again."""
+    def _scan(self, block: bytes, at: int, end: int) -> None:
+        """Find the literals of a part at once: a scan that stops at each would read the rest again."""
         found: list[int] = []
-        self._scanned, self._found = block, found
+        self._scanned, self._part, self._found = block, range(at, end), found
         self._dense_blocks = max(0, self._dense_blocks - 1)
         if self._dense_blocks:
             return
-        note = found.append
-        self._database.scan(memoryview(block)[:end],
-                            match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop - 1))
-        if len(found) * _DENSE > end:
+        note, before = found.append, at - 1
+        self._database.scan(memoryview(block)[at:end],
+                            match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop + before))
+        if len(found) * _DENSE > end - at:
             self._dense_blocks = _AGAIN
 
 

@@ -117,11 +117,12 @@ class Skimmer:
         found = traceback_at(block, begin, end)
         if found is None:
             return None
-        lines, stop = found.lines.count(b"\n"), block.index(b"\n", found.stop) + 1
-        last = block[found.stop:stop]
-        if not self._reader.traceback(found, last, number + lines, mode.scanner.shape(last)):
+        exception = begin + len(found.lines)
+        stop = block.index(b"\n", exception) + 1
+        last = block[exception:stop]
+        if not self._reader.traceback(found, last, number + found.line_count, mode.scanner.shape(last)):
             return None
-        return stop, lines + 1
+        return stop, found.line_count + 1
 
     def _rows(self, mode: Mode, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth a look."""
@@ -174,7 +175,10 @@ class Skimmer:
                 if shape and shape.opens:
                     if read := self._traceback(mode, block, begin, end, first + place):
                         reader.skip(place + read[1] - index, read[0] - at)
-                        at, index, now = read[0], place + read[1], reader.mode()
+                        at, index = read[0], place + read[1]
+                        if size := reader.ending(block, at):
+                            at, index = at + size, index + 1
+                        now = reader.mode()
                         break
                     if self._ahead and begin > 1 and end - begin < _HELD:  # the next block may hold the rest of it
                         reader.skip(place - index, begin - at)
@@ -198,7 +202,7 @@ class Skimmer:
                 at, index = stop, lines
                 if now is not mode:
                     break
-            mode = reader.mode()
+            mode = reader.mode() if now is mode else now
         self._lines += index
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from functools import lru_cache
 
+from vllm_doctor.characters import line_ends
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.typed import NamedTuple
 from vllm_doctor.wrappers.known import SAME_WRAPPER, WRAPPER, process_of
@@ -24,24 +26,47 @@ _PREFIX = lazy(portable(_FIRST).encode())
 _TIME = lazy(rb"\d\d:\d\d")
 _WRAPPER = lazy(portable(rf"(?m)^(?:{WRAPPER})").encode())
 _LONG = 1 << 15  # bytes of its lines
+_KNOWN = 8  # tracebacks in one place that are told at a glance
 _REACH = 512  # bytes in which what stands before a head ends
 
 
 class Traceback(NamedTuple):
-    """The lines of a traceback before its exception, and where they end. `calls` tells those with the same calls."""
+    """The lines of a traceback before its exception, and their number. `calls` tells those with the same calls."""
 
     calls: bytes
     lines: bytes
-    stop: int
+    line_count: int
+
+
+class _Alike:
+    """The tracebacks each of whose lines stands behind the same bytes, with no time among them."""
+
+    def __init__(self, prefix: bytes) -> None:
+        same = re.escape(prefix)
+        self._exception = re.compile(same + b"[A-Za-z_]")
+        self._calls = re.compile(same + _HEAD.encode() + b"(?:" + same + rb"  [^\n]*\n)+(?=" + same + b"[A-Za-z_])")
+        self._known: deque[Traceback] = deque(maxlen=_KNOWN)
+
+    def at(self, block: bytes, begin: int, end: int) -> Traceback | None:
+        """The one that begins there."""
+        for known in self._known:
+            lines = known.lines
+            if block.startswith(lines, begin, end) and self._exception.match(block, begin + len(lines), end):
+                return known
+        match = self._calls.match(block, begin, end)
+        if not match or len(match[0]) > _LONG:
+            return None
+        found = _made(match[0], match[0])
+        self._known.append(found)
+        return found
 
 
 def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
     """The traceback whose first line begins there; None where it is cut off, or other lines stand amid it."""
     head = block.find(HEAD, begin, end)
-    same = _behind(block[begin:head]) if begin <= head < begin + _REACH else None
-    if same is not None:
-        found = same.match(block, begin, end)
-        return Traceback(b"%d" % hash(found[0]), found[0], found.end()) if found and len(found[0]) <= _LONG else None
+    alike = _behind(block[begin:head]) if begin <= head < begin + _REACH else None
+    if alike is not None:
+        return alike.at(block, begin, end)
     found = _BARE.match(block, begin, end) or _LOGGED.match(block, begin, end)
     if not found:
         return None
@@ -50,15 +75,14 @@ def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
         prefix = found.start("text") - found.end("wrapper")  # each line's is as long
         said = b"\n".join((found["process"], found["level"], found["place"],
                            *(line[prefix:] for line in said.split(b"\n"))))
-    if len(said) > _LONG:
-        return None
-    return Traceback(b"%d" % hash(said), found[0], found.end())
+    return _made(said, found[0]) if len(said) <= _LONG else None
+
+
+def _made(said: bytes, lines: bytes) -> Traceback:
+    return Traceback(b"%d" % hash(said), lines, line_ends(lines))
 
 
 @lru_cache(maxsize=64)
-def _behind(prefix: bytes) -> re.Pattern[bytes] | None:
-    """The expression for a head and its calls, each line behind the same bytes; None where these hold a time."""
-    if not _PREFIX.fullmatch(prefix) or _TIME.search(prefix):
-        return None
-    same = re.escape(prefix)
-    return re.compile(same + _HEAD.encode() + b"(?:" + same + rb"  [^\n]*\n)+(?=" + same + b"[A-Za-z_])")
+def _behind(prefix: bytes) -> _Alike | None:
+    """Those whose lines stand behind these bytes; None where they hold a time."""
+    return None if not _PREFIX.fullmatch(prefix) or _TIME.search(prefix) else _Alike(prefix)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from vllm_doctor.command.documents import is_item, key_of, parse_document
 from vllm_doctor.command.prompt import command_in, leads
@@ -116,6 +117,12 @@ class CommandFinder:
             if not apart.at_rest:
                 return False
         return apart.command is None and not apart._exports and not apart._started
+
+    def pass_call(self, text: str) -> None:
+        """Hear of a traceback's line with a call, which is no part of a command. Only at rest."""
+        is_users = _is_users(text)
+        if is_users is not None:
+            self._frame_is_users = is_users
 
     def feed(self, number: int, text: str) -> None:
         """Read one line; `number` is its line number."""
@@ -238,9 +245,9 @@ class CommandFinder:
     # Python calls
 
     def _read_call(self, number: int, text: str) -> None:
-        frame = _FRAME.search(text) if 'File "' in text else _NOTEBOOK_FRAME.match(text) if " in " in text else None
-        if frame is not None:
-            self._frame_is_users = not any(word in frame["path"] for word in _NOT_USERS)
+        is_users = _is_users(text)
+        if is_users is not None:
+            self._frame_is_users = is_users
             self._close_call()
             return
         if self._call is not None:
@@ -297,6 +304,13 @@ class _Pending:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+@lru_cache(maxsize=64)
+def _is_users(text: str) -> bool | None:
+    """Whether a line shows a call in the user's own code; None where it shows no call."""
+    frame = _FRAME.search(text) if 'File "' in text else _NOTEBOOK_FRAME.match(text) if " in " in text else None
+    return None if frame is None else not any(word in frame["path"] for word in _NOT_USERS)
 
 
 def _is_bare(text: str) -> bool:
