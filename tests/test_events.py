@@ -90,25 +90,24 @@ def test_other_messages_amid_a_traceback_are_none_of_it() -> None:
 ANSWERED = 'INFO:     10.0.0.1:4711 - "GET /health HTTP/1.1" 200 OK'
 
 
-def open_behind(*texts: str, then: str) -> tuple[str, ...] | None:
-    """The processes that may go on behind these lines and a healthy one."""
+def awaits(*texts: str, then: str) -> bool:
+    """Whether the process that prints these lines may go on behind a healthy one."""
     reader = EventReader()
     for number, text in enumerate(texts, 1):
         reader.read(Line(number, text))
     reader.end_message(len(texts) + 1, reader.key(Line(len(texts) + 1, then)))
-    return reader.open_processes(len(texts) + 2)
+    return reader.is_awaiting(len(texts) + 2) and reader.awaits(reader.key(Line(0, texts[0])))
 
 
 @pytest.mark.parametrize("process", ["", "(APIServer pid=8) "])
 def test_a_healthy_line_right_behind_a_message_ends_it(process: str) -> None:
     head, frame = f"{process}Traceback (most recent call last):", f'{process}  File "/a/b.py", line 1, in one'
     message, healthy, other = f"{process}ValueError: boom", process + ANSWERED, "(APIServer pid=9) " + ANSWERED
-    key = (process[1:-2],)
-    assert open_behind(head, frame, message, then=healthy) == ()
-    assert open_behind(message, then=healthy) == ()
-    assert open_behind(head, then=healthy) == ()  # its calls would stand there
-    assert open_behind(head, frame, then=healthy) == key
-    assert open_behind(head, frame, message, then=other) == key
+    assert not awaits(head, frame, message, then=healthy)
+    assert not awaits(message, then=healthy)
+    assert not awaits(head, then=healthy)  # its calls would stand there
+    assert awaits(head, frame, then=healthy)
+    assert awaits(head, frame, message, then=other)
 
 
 def test_a_healthy_line_further_on_ends_nothing() -> None:
@@ -117,7 +116,8 @@ def test_a_healthy_line_further_on_ends_nothing() -> None:
     assert reader.is_open(2)
     assert not reader.is_open(3)
     reader.end_message(3, reader.key(Line(3, ANSWERED)))
-    assert reader.open_processes(4) == ("",)
+    assert reader.is_awaiting(4)
+    assert reader.awaits("\0")
 
 
 def test_a_process_silent_for_long_begins_anew() -> None:

@@ -79,10 +79,9 @@ def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], b
 
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_healthy_and_statistics_lines_are_known_behind_a_wrapper(wrap: Callable[[bytes], bytes]) -> None:
-    everything = mode_of(builtin(), None, serving=True)
     for sample in SAMPLES:
         block = b"\n" + wrap(f"{sample}\n".encode()) * 2
-        assert first(everything, block) == len(block)
+        assert first(EVERYTHING, block) == len(block)
     line = statistics(1, 1)[0]
     layout = layout_of(wrap(line))
     assert wrap(line)[layout.line] == (coloured(line) if wrap is coloured else line).rstrip()
@@ -108,13 +107,13 @@ def test_a_client_s_words_make_no_finding() -> None:
 
 def reader_of(**parts: Callable[..., object]) -> Reader:
     """A reader that reads nothing, but for these parts."""
-    nothing = {"mode": lambda: None, "number": lambda: 1, "apart": lambda line, number, shape: False,
+    nothing = {"mode": lambda: None, "number": lambda: 1, "awaits": lambda line, number, shape: True,
                "sample": lambda lines: None, "short": lambda line, number, shape: False, "traceback": lambda *_: False,
                "ending": lambda block, at: 0, "alone": lambda line: False, "skip": lambda lines, size: None}
     return Reader(**{**nothing, **parts})
 
 
-TELLING = mode_of(builtin(), (), serving=True)
+TELLING, EVERYTHING = (mode_of(builtin(), awaited=awaited, serving=True) for awaited in (False, True))
 LAYOUTS = Layouts(builtin())
 
 
@@ -145,8 +144,7 @@ def first(mode: Mode, block: bytes, start: int = 1) -> int:
             assert begin == stop == len(block)
             return begin
         assert block[begin - 1:begin] == block[stop - 1:stop] == b"\n"
-        if not mode.awaited or mode.awaits(block, begin, stop) or mode.scanner.tells(shape, text):
-            return begin
+        return begin
     raise AssertionError("no last row")
 
 
@@ -173,11 +171,11 @@ def test_only_lines_that_tell_something_are_read() -> None:
     (ANSWERED, ("",), False),
 ])
 def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open_processes: tuple[str, ...], read: bool) -> None:
-    block = b"\n" + ANSWERED + line
-    for serving in (True, False):
-        if serving or line is not ANSWERED:
-            at = first(mode_of(builtin(), open_processes, serving=serving), block, 1 + len(ANSWERED))
-            assert at == (1 + len(ANSWERED) if read else len(block))
+    diagnosis = Diagnosis()
+    prefixes = [f"({process}) " if process else "" for process in open_processes]
+    diagnosis.feed(TRAFFIC[0] * 300 + "".join(f"{prefix}Traceback (most recent call last):\n" for prefix in prefixes).encode())
+    block, shape = b"\n" + line, TELLING.scanner.shape(line)
+    assert (first(EVERYTHING, block) == 1 and diagnosis._awaits(line, 9, shape)) is read
 
 
 @pytest.mark.parametrize("told", [

@@ -71,7 +71,7 @@ class Diagnosis:
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
         self._skimmer = skim.Skimmer(Reader(
-            self._mode, self._next_number, self._is_apart, self._sample, self._read_short, self._read_traceback,
+            self._mode, self._next_number, self._awaits, self._sample, self._read_short, self._read_traceback,
             self._read_ending, self._read_alone, self._lines.skip), ahead)
         self._events = EventReader()
         self._finder = CommandFinder()
@@ -85,7 +85,7 @@ class Diagnosis:
         self._patience: int | None = None
         self._quiet: Mode | None = None  # what `_mode` answers as long as no line is awaited
         self._start_notes: dict[tuple[bytes, bytes, bytes], StartNote] = {}
-        self._keys: dict[tuple[bytes, bytes], str] = {}  # of processes, by what stands before their healthy lines
+        self._keys: dict[tuple[bytes, bytes], str] = {}  # of processes, by their source and prefix
         self._skipped_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -141,20 +141,20 @@ class Diagnosis:
         if not self._lines.at_rest:
             return None
         if self._past:
-            self._quiet = mode_of(self.base, (), serving=False, past=True)
+            self._quiet = mode_of(self.base, awaited=False, serving=False, past=True)
             return self._quiet
         serves = self.runs[-1].serves
         resting = self._finder.at_rest and not self._run_begins
-        awaiting = self._events.open_processes(self._next_number()) if resting else None
+        awaited = not resting or self._events.is_awaiting(self._next_number())
         if serves and self._patience is None:
             self._patience = skim.READ_WHOLE
         if not serves and self._patience:
             self._patience -= 1
             return None
-        if awaiting is None and not serves:
+        if not (resting or serves):
             return None
-        found = mode_of(self.base, awaiting, serving=serves)
-        if awaiting == ():
+        found = mode_of(self.base, awaited=awaited, serving=serves)
+        if not awaited:
             self._quiet = found
         return found
 
@@ -166,10 +166,15 @@ class Diagnosis:
         for line in self._lines.feed(data):
             self._line(line)
 
-    def _is_apart(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Whether a line of a process that prints more than one line is a message apart. Then it is noted as that."""
-        resting = self._finder.at_rest and not self._run_begins and len(shape.text) <= _SHORT
-        return resting and _is_message(shape.text, shape.front.size) and self._events.pass_by(number, data)
+    def _awaits(self, data: bytes, number: int, shape: Shape) -> bool:
+        """Whether a line may go on with what came before. A message apart from what its process prints is noted."""
+        if not self._finder.at_rest or self._run_begins:
+            return True
+        key = self._key(data, shape.front)
+        if key is not None and not self._events.awaits(key):
+            return False
+        is_short = len(shape.text) <= _SHORT
+        return not (is_short and _is_message(shape.text, shape.front.size) and self._events.pass_by(number, data))
 
     def _read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Read a line in short, where it is one of many of its kind."""
@@ -225,8 +230,9 @@ class Diagnosis:
         run, number = self.runs[-1], self._next_number()
         if not (run.phase == "runtime" and self._events.is_open(number) and self._lines.at_rest) or self._past:
             return 0
-        data = scanner(self.base, serving=True).healthy_at(block, at)
-        key = self._key(data) if data else None
+        made = scanner(self.base, serving=True)
+        data = made.healthy_at(block, at)
+        key = self._key(data, made.shape(data).front) if data else None
         if key is None:
             return 0
         self._serves_on(number, key)
@@ -234,15 +240,15 @@ class Diagnosis:
         self._quiet = None
         return len(data)
 
-    def _key(self, data: bytes) -> str | None:
-        """The key of the process that prints a healthy line; None where the line must be fed."""
-        before = scanner(self.base, serving=True).shape(data).front
-        said = data[before.source], data[before.process]
-        key = self._keys.get(said)
+    def _key(self, data: bytes, before: Front) -> str | None:
+        """The key of the process that prints a line; None where the line must be fed."""
+        source, process = data[before.source], data[before.process]
+        is_known = bool(process) and not data.startswith(b"(", before.process.stop)
+        key = self._keys.get((source, process)) if is_known else None
         if key is None and (line := self._lines.alone(data)):
             key = self._events.key(line)
-            if line.source == said[0].decode() and len(self._keys) < _MOST_NOTES:
-                self._keys[said] = key
+            if is_known and line.source == source.decode() and len(self._keys) < _MOST_NOTES:
+                self._keys[source, process] = key
         return key
 
     def _read_alone(self, data: bytes) -> bool:

@@ -179,14 +179,16 @@ class EventReader:
         """The number of the start being read."""
         return self._runs.run
 
-    def open_processes(self, number: int) -> tuple[str, ...] | None:
-        """The processes of which line `number` may go on with a message; None where more than a prefix tells them."""
-        if not self._open:
-            return ()
-        if number > self._closes:
+    def is_awaiting(self, number: int) -> bool:
+        """Whether line `number` may go on with a message that some process began."""
+        if self._open and number > self._closes:
             self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
             self._closes = min(self._open.values(), default=0) + _REACH
-        return _processes(tuple(self._open))
+        return bool(self._open)
+
+    def awaits(self, key: str) -> bool:
+        """Whether the next line of a process may go on with a message."""
+        return key in self._open
 
     def is_open(self, number: int) -> bool:
         """Whether the line before line `number` left something open."""
@@ -457,13 +459,6 @@ class EventReader:
         if name in {"Worker", "VllmWorker"}:
             return 0
         return self._ranks.setdefault(name, len(self._ranks))
-
-
-@lru_cache(maxsize=256)
-def _processes(keys: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The processes of streams; None where one of these has a source."""
-    named = [key.split("\0") for key in keys]
-    return None if any(source for source, _ in named) else tuple(process for _, process in named)
 
 
 def is_record(line: bytes) -> bool:

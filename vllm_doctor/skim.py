@@ -34,31 +34,16 @@ ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` does without the extra `fast` where it is installed."""
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
-_BRACKET = ord("(")  # the prefix of a process begins with it
-_PREFIX = 120  # bytes in which such prefixes stand
 _AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
 _HELD = 1 << 13  # bytes of a traceback that may go on in the next block
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
 
 class Mode(NamedTuple):
-    """How lines are read as things stand: what finds them, and, where some are `awaited`, which.
-
-    `starts`: those that begin so, or name another process behind it; `bare`: those without a process; neither: all.
-    """
+    """How lines are read as things stand: what finds them; `awaited`: some may go on with what came before."""
 
     scanner: Scanner
     awaited: bool = False
-    starts: tuple[bytes, ...] = ()
-    bare: bool = False
-
-    def awaits(self, block: bytes, begin: int, stop: int) -> bool:
-        """Whether a line may go on with what came before, where some are awaited."""
-        if not (self.starts or self.bare):
-            return True
-        if block[begin] == _BRACKET:
-            return block.startswith(self.starts, begin) or block.find(b") (", begin, begin + _PREFIX) > 0
-        return self.bare or block.find(b"(", begin, stop) >= 0  # the process may stand behind a wrapper
 
 
 class Reader(NamedTuple):
@@ -68,8 +53,8 @@ class Reader(NamedTuple):
     """How the next lines are read; None while every line counts."""
     number: Callable[[], int]
     """The number of the next line."""
-    apart: Callable[[bytes, int, Shape], bool]
-    """Notes a line that does not go on with what came before, though it might; False for one that may."""
+    awaits: Callable[[bytes, int, Shape], bool]
+    """Whether a line may go on with what came before, given its number and shape, where some may."""
     sample: Callable[[Sequence[Sample]], None]
     """Counts statistics lines that count nothing rare."""
     short: Callable[[bytes, int, Shape], bool]
@@ -185,8 +170,7 @@ class Skimmer:
                         self._tail, self._lines = block[begin:], self._lines + place
                         return
                 number, stop = first + place, begin + len(line)
-                awaited = (mode.awaited and shape and mode.awaits(block, begin, stop)
-                           and not reader.apart(line, number, shape))
+                awaited = mode.awaited and shape and reader.awaits(line, number, shape)
                 said = shape and not awaited and (
                     (mode.awaited and not mode.scanner.tells(shape, line))
                     or reader.short(line, number, shape))
@@ -212,16 +196,9 @@ def _reach(mode: Mode, block: bytes, at: int, end: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def mode_of(base: RuleBase, open_processes: tuple[str, ...] | None, *, serving: bool, past: bool = False) -> Mode:
-    """How lines are read while `open_processes` print something that goes on; None: any line may go on.
-
-    `past`: only where starts of the server begin and end is asked.
-    """
-    made = start_scanner() if past else scanner(base, serving=serving)
-    if open_processes is None:
-        return Mode(made, awaited=True)
-    starts = tuple(f"({process}) ".encode() for process in open_processes if process)
-    return Mode(made, bool(open_processes), starts, "" in open_processes)
+def mode_of(base: RuleBase, *, awaited: bool, serving: bool, past: bool = False) -> Mode:
+    """How lines are read. `past`: only where starts of the server begin and end is asked."""
+    return Mode(start_scanner() if past else scanner(base, serving=serving), awaited)
 
 
 @lru_cache(maxsize=4)
