@@ -32,7 +32,7 @@ from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
-from vllm_doctor.samples import Sample, Samples
+from vllm_doctor.samples import Layout, Sample, Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.series import Kept
 from vllm_doctor.skim import Mode, Reader, mode_of, scanner
@@ -223,22 +223,38 @@ class Diagnosis:
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime", traceback=traceback)
 
     def _read_ending(self, block: bytes, at: int) -> int:
-        """Read the next line, which begins there, where it is a healthy one behind what the line before left open.
+        """Read the next line, which begins there, where it shows that the server serves on behind what was left open.
 
-        Its size; 0 for another one.
+        Its size; 0 for one that shows no such thing.
         """
-        run, number = self.runs[-1], self._next_number()
-        if not (run.phase == "runtime" and self._events.is_open(number) and self._lines.at_rest) or self._past:
+        number = self._next_number()
+        serves_on = self.runs[-1].phase == "runtime" and self._events.is_open(number) and self._lines.at_rest
+        if self._past or not serves_on:
             return 0
         made = scanner(self.base, serving=True)
         data = made.healthy_at(block, at)
-        key = self._key(data, made.shape(data).front) if data else None
-        if key is None:
-            return 0
-        self._serves_on(number, key)
+        if data:
+            key = self._key(data, made.shape(data).front)
+            if key is None:
+                return 0
+            self._serves_on(number, key)
+        else:
+            data = block[at:block.find(b"\n", at) + 1]
+            if not data or not self._ends_in_statistics(data, number, made.shape(data).layout):
+                return 0
         self._lines.skip(1, len(data))
         self._quiet = None
         return len(data)
+
+    def _ends_in_statistics(self, data: bytes, number: int, layout: Layout | None) -> bool:
+        """Whether a line is of statistics and can be read in short behind what was left open. Then it is."""
+        resting = self._finder.at_rest and not self._run_begins
+        if layout is None or layout.counts_rare or not resting or not self._events.pass_by(number, data):
+            return False
+        run = self.runs[-1]
+        run.advance("runtime", "", number)
+        run.told += 1
+        return run.samples.take(data, number, layout)
 
     def _key(self, data: bytes, before: Front) -> str | None:
         """The key of the process that prints a line; None where the line must be fed."""

@@ -62,7 +62,7 @@ class Reader(NamedTuple):
     traceback: Callable[[Traceback, bytes, int, Shape], bool]
     """Reads a traceback in short, given its last line, that one's number and shape; False for one to be read."""
     ending: Callable[[bytes, int], int]
-    """Reads the next line, which begins there in the block, if it is a healthy one behind something open: its size."""
+    """Reads the next line, which begins there, if it is healthy or of statistics behind something open: its size."""
     alone: Callable[[bytes], bool]
     """Reads the next line by itself; False for one to be given out."""
     skip: Callable[[int, int], None]
