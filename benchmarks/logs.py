@@ -130,7 +130,7 @@ def _coloured(line: str) -> str:
 
 
 def _wrapped(lines: Iterable[str], wrap: Wrap) -> bytes:
-    return "".join(wrap(line) + "\n" for line in lines).encode()
+    return "".join(wrap(line) + "\n" for message in lines for line in message.split("\n")).encode()
 
 
 def log(size: int, *, wrap: Wrap = _plain, access: bool = True) -> Iterator[bytes]:

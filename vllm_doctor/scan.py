@@ -244,7 +244,8 @@ class Scanner:
             if tells and not self._patience:
                 tells = self._may_tell(text[before.size:])
             layout = self._layout(text) if tells else None
-            shape = Shape(text, tells, certain, layout, text.rstrip().endswith(HEAD), before)
+            opens = text[:len(text) - before.rest].rstrip().endswith(HEAD)
+            shape = Shape(text, tells, certain, layout, opens, before)
             if len(text) <= _LONG:
                 if len(self._known) >= _MOST:
                     self._known.clear()

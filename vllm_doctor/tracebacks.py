@@ -9,22 +9,31 @@ from functools import lru_cache
 from vllm_doctor.characters import line_ends
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.typed import NamedTuple
-from vllm_doctor.wrappers.known import SAME_WRAPPER, WRAPPER, process_of
+from vllm_doctor.wrappers.known import JSON, JSON_END, SAME_WRAPPER, WRAPPER, process_of
 
 HEAD = b"Traceback (most recent call last):"
 # Each of its lines begins as the first one does, but for the time. The calls are indented, the exception is not.
 _PROCESS = process_of(r"[!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+")
 _FIRST = rf"(?P<wrapper>(?:{WRAPPER})?)(?P<process>(?:{_PROCESS})?)"
-_NEXT = rf"{SAME_WRAPPER}(?P=process)"
+_JSON_FIRST = rf"(?P<wrapper>{JSON})(?P<process>(?:{_PROCESS})?)"
+_HEAD = re.escape(HEAD.decode())
 _STAMP = r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d "
-_NEXT_RECORD = rf"{_NEXT}(?P=level) {_STAMP}(?P=place)"
-_HEAD = re.escape(HEAD.decode()) + r"\r?\n"
-_BARE = lazy(portable(rf"{_FIRST}{_HEAD}(?:{_NEXT}  [^\n]*\n)+(?={_NEXT}[A-Za-z_])").encode())
-_LOGGED = lazy(portable(rf"{_FIRST}(?P<level>ERROR|CRITICAL) {_STAMP}(?P<place>\[?[\w./-]+:\d+\] )(?P<text>{_HEAD})"
-                        rf"(?:{_NEXT_RECORD}  [^\n]*\n)+(?={_NEXT_RECORD}[A-Za-z_])").encode())
+
+
+def _calls(first: str, wrapper: str, end: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """The expressions for a head and its calls, printed and logged, given how the first line begins and each ends."""
+    same = rf"{wrapper}(?P=process)"
+    record = rf"{same}(?P=level) {_STAMP}(?P=place)"
+    logged = rf"(?P<level>ERROR|CRITICAL) {_STAMP}(?P<place>\[?[\w./-]+:\d+\] )(?P<text>{_HEAD})"
+    return (lazy(portable(rf"{first}{_HEAD}{end}\r?\n(?:{same}  [^\n]*\n)+(?={same}[A-Za-z_])").encode()),
+            lazy(portable(rf"{first}{logged}{end}\r?\n(?:{record}  [^\n]*\n)+(?={record}[A-Za-z_])").encode()))
+
+
+_CALLS = _calls(_FIRST, SAME_WRAPPER, "")
+_JSON_CALLS = _calls(_JSON_FIRST, JSON, JSON_END)
 _PREFIX = lazy(portable(_FIRST).encode())
 _TIME = lazy(rb"\d\d:\d\d")
-_WRAPPER = lazy(portable(rf"(?m)^(?:{WRAPPER})").encode())
+_WRAPPER = lazy(portable(rf"(?m)^(?:{WRAPPER}|{JSON})|{JSON_END}\r?$").encode())
 _LONG = 1 << 15  # bytes of its lines
 _KNOWN = 8  # tracebacks in one place that are told at a glance
 _REACH = 512  # bytes in which what stands before a head ends
@@ -42,9 +51,10 @@ class _Alike:
     """The tracebacks each of whose lines stands behind the same bytes, with no time among them."""
 
     def __init__(self, prefix: bytes) -> None:
-        same = re.escape(prefix)
-        self._exception = re.compile(same + b"[A-Za-z_]")
-        self._calls = re.compile(same + _HEAD.encode() + b"(?:" + same + rb"  [^\n]*\n)+(?=" + same + b"[A-Za-z_])")
+        same = re.escape(prefix).decode("latin-1")
+        head, exception = rf"{same}{_HEAD}\r?\n", f"{same}[A-Za-z_]"
+        self._exception = re.compile(exception.encode("latin-1"))
+        self._calls = re.compile(rf"{head}(?:{same}  [^\n]*\n)+(?={exception})".encode("latin-1"))
         self._known: deque[Traceback] = deque(maxlen=_KNOWN)
 
     def at(self, block: bytes, begin: int, end: int) -> Traceback | None:
@@ -67,7 +77,8 @@ def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
     alike = _behind(block[begin:head]) if begin <= head < begin + _REACH else None
     if alike is not None:
         return alike.at(block, begin, end)
-    found = _BARE.match(block, begin, end) or _LOGGED.match(block, begin, end)
+    printed, logged = _JSON_CALLS if block.startswith(b"{", begin) else _CALLS
+    found = printed.match(block, begin, end) or logged.match(block, begin, end)
     if not found:
         return None
     said = _WRAPPER.sub(b"", found[0]) if found["wrapper"] else found[0]
