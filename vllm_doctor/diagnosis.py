@@ -395,7 +395,8 @@ class Diagnosis:
         for waiting, values in self._matcher.matches(event, run.settled):
             pattern = waiting.pattern
             if waiting.marker is not None:
-                run.advance(waiting.marker.phase, waiting.marker.status, event.line)
+                if not sampled:  # how far the start had come was known when the line was kept back
+                    run.advance(waiting.marker.phase, waiting.marker.status, event.line)
                 continue
             for name, raw in (*values.items(), *pattern.set.items()) if pattern.set else values.items():
                 if pattern.weak and run.facts.get(name) is not None:
