@@ -104,6 +104,9 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
         if usage is not None and running and _fills_cache(known):
             return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
                     "and one more of that length would not fit.")
+        if _crawls(known):
+            return (f"Requests wait, and {running:,.0f} in service get less than a token in 5 seconds each: "
+                    "the steps are slow, which is no matter of memory.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:
@@ -120,6 +123,14 @@ def _idle_while_running(known: Mapping[str, Any]) -> bool:
     """Whether the last figures show requests that run, and no token computed."""
     return bool(_number(known, "running_requests")) and not any(
         _number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
+
+
+def _crawls(known: Mapping[str, Any]) -> bool:
+    """Whether the last figures show no prompt and less than 0.2 tokens/s for each request, where no limit is known."""
+    running, made = _number(known, "running_requests"), _number(known, "generation_tokens_per_s")
+    limited = _number(known, "max_num_seqs") is not None or _number(known, "peak_running") in _DEFAULT_MAX_NUM_SEQS
+    return bool(running and made is not None and made < running * 0.2 and not limited
+                and _number(known, "prompt_tokens_per_s") == 0)
 
 
 def _fills_cache(known: Mapping[str, Any]) -> bool:
