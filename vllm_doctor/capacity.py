@@ -102,6 +102,9 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
         if usage is not None and running and _fills_cache(known):
             return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
                     "and one more of that length would not fit.")
+        if _crawls(known):
+            return (f"Requests wait, and {running:,.0f} in service get less than a token in 5 seconds each: "
+                    "the steps are slow, which is no matter of memory.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:
@@ -120,11 +123,22 @@ def _idle_while_running(known: Mapping[str, Any]) -> bool:
         _number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
 
 
+def _crawls(known: Mapping[str, Any]) -> bool:
+    """Whether the last figures show no prompt and less than 0.2 tokens/s for each request, where no limit is known."""
+    running, made = _number(known, "running_requests"), _number(known, "generation_tokens_per_s")
+    slow = running and made is not None and made < running * 0.2 and _number(known, "prompt_tokens_per_s") == 0
+    return bool(slow) and not _is_limited(known)
+
+
 def _fills_cache(known: Mapping[str, Any]) -> bool:
     """Whether requests of the length of those that ran leave no room for one more, where no limit is known."""
     running, fitting = _number(known, "peak_running"), _number(known, "requests_that_fit")
-    return bool(running and fitting and _number(known, "max_num_seqs") is None
-                and not known.get("peak_is_usual_limit") and fitting < running + 1)
+    return bool(running and fitting and fitting < running + 1) and not _is_limited(known)
+
+
+def _is_limited(known: Mapping[str, Any]) -> bool:
+    """Whether --max-num-seqs is known, or as many ran as it usually lets."""
+    return _number(known, "max_num_seqs") is not None or bool(known.get("peak_is_usual_limit"))
 
 
 def _number(values: Mapping[str, Any], name: str) -> float | None:
