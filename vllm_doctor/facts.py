@@ -91,6 +91,8 @@ def convert(kind: str, text: Any) -> Any:
     if kind == "version":
         match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
         return match[1] if match and not words.startswith(_UNTAGGED) else None
+    if kind == "platform":  # cuda:7 is the platform and the number of the device
+        words = words.partition(":")[0]
     return words or None
 
 
