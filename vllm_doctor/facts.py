@@ -212,6 +212,7 @@ class Settings(NamedTuple):
     complete: bool
 
 
+_RENAMED = {"chunked_prefill_enabled": "enable_chunked_prefill"}  # what the engine's line called it before 0.12
 _NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
 _NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
 _ENGINE_ARGS = lazy(r"\bargs: (?=(?:Async)?EngineArgs\()", cues=("args: AsyncEngineArgs(", "args: EngineArgs("))
@@ -234,5 +235,5 @@ def read_settings(text: str) -> Settings | None:
     match = _CONFIG.search(text)
     if match:
         pairs = read_pairs(text, match.end())
-        return Settings("config", dict(pairs.value), pairs.complete)
+        return Settings("config", {_RENAMED.get(key, key): value for key, value in pairs.value.items()}, pairs.complete)
     return None
