@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor import diagnose
+from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.facts import FactStore, convert, read_settings
 from vllm_doctor.rule_index import builtin
 
@@ -112,3 +113,16 @@ def test_the_folder_of_a_build_tells_its_release(folder: str, release: str | Non
     log = f'Traceback (most recent call last):\n  File "/opt/venv/{folder}/vllm/v1/engine/core.py", line 1, in f\n    g()\nValueError: x\n'
     facts = diagnose(log.encode()).facts
     assert (facts.get("vllm_version"), facts.get("device")) == (release, device)
+
+
+@pytest.mark.parametrize(("prefix", "engine"), [
+    ("INFO 04-01 14:56:17 [kv_cache_utils.py:578] ", "V1"), ("INFO 02-01 14:56:17 kv_cache_utils.py:395] ", "V1"),
+    ("INFO 04-01 14:56:17 [cache.py:578] ", None), ("", None),
+])
+def test_the_file_that_prints_a_fact_tells_the_engine(prefix: str, engine: str | None) -> None:
+    diagnosis = Diagnosis()
+    diagnosis.feed(f"{prefix}Using max model len 8192\n".encode())
+    diagnosis.finish()
+    facts = diagnosis.runs[-1].facts
+    assert facts.get("max_model_len") is not None
+    assert facts.get("engine") == engine

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 KEEP_RUNS = 16
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
+_V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
 _MOST_NOTES = 1 << 12
@@ -412,8 +413,8 @@ class Diagnosis:
         if "running_requests" in seen and not sampled:
             run.load.add(seen, Moment.of(event.line, printed))
         run.told += len(seen) + len(found)
-        if event.process and run.told > told:  # of a line that says nothing more it may never be known
-            self._of_process(run, event)
+        if run.told > told:  # of a line that says nothing more it may never be known
+            self._of_prefix(run, event, printed)
         for waiting, values in found:  # behind the markers, which say the phase that this very line begins
             self._hit(run, waiting, event, values, sampled or 1)
 
@@ -449,12 +450,12 @@ class Diagnosis:
             if run.facts.get(name) is None:
                 self._fact(run, name, value, line)
 
-    def _of_process(self, run: Run, event: Event) -> None:
-        """The name of a process tells the engine's generation, if only one has such, and the number of ranks."""
+    def _of_prefix(self, run: Run, event: Event, printed: str) -> None:
+        """What prints a line tells the engine's generation, if only one has such, and the number of ranks."""
         if run.facts.get("engine") is None:
             if event.process.startswith("VllmWorkerProcess"):
                 run.facts.add("engine", "V0", event.line, event.rank)
-            elif event.process.startswith(("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")):
+            elif event.process.startswith(_V1_PROCESSES) or (event.level and sources.is_of_v1(printed)):
                 run.facts.add("engine", "V1", event.line, event.rank)
         if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
             run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)

@@ -1,4 +1,4 @@
-"""What the paths of vLLM's code tell, which stand in the calls of a traceback.
+"""What the paths of vLLM's code tell, which stand in the calls of a traceback and before a record's message.
 
 Its folders are those of one generation of the engine, a plugin's are those of one device, and a build that was
 installed as an egg has its release and its device in its folder's name.
@@ -14,6 +14,9 @@ _V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine
            r"|engine/async_llm_engine\.py:"
            r"(?:_raise_exception_on_finish|_log_task_completion|run_engine_loop|engine_step|step_async)\b)",
            cues=("vllm/worker/", "llm_engine.py", "multiprocessing/engine.py", "vllm/core/scheduler.py"))  # fmt: skip
+# Files that stand in vllm/v1 alone, in the releases from 0.6.6 to 0.33.0.
+_OF_V1 = lazy(r"[\[ ](?:async_llm|core|core_client|gpu_model_runner|gpu_worker|kv_cache_utils|loggers)\.py:\d+\] ",
+              cues=(".py:",))  # fmt: skip
 _EGG = lazy(r"\bvllm-(?P<release>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d*)?-py3[^/\n]*\.egg/",
             cues=(".egg/",))  # fmt: skip
 _DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
@@ -32,6 +35,11 @@ def told(frames: str) -> Iterator[tuple[str, str]]:
         yield "vllm_version", egg["release"]
         if egg["device"]:
             yield "device", _DEVICES[egg["device"]]
+
+
+def is_of_v1(record: str) -> bool:
+    """Whether a file printed a record that only V1 has: `INFO 04-01 14:56:17 [core.py:390] message`."""
+    return _OF_V1.search(record) is not None
 
 
 def shortened(path: str) -> str:
