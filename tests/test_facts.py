@@ -19,12 +19,13 @@ from vllm_doctor.rule_index import builtin
     ("version", "v0.8.5.post1", "0.8.5.post1"), ("version", "0.11.2.dev0+g439.d20260115", "0.11.2"),
     ("version", "0.10.0rc2.dev110+g61b8", "0.10.0rc2"), ("version", "0.1.dev1+gfc67", None), ("version", "0-10-0", "0.10.0"),
     ("capability", "75", 7.5), ("capability", "7.5", 7.5), ("capability", "121", 12.1), ("word", " fp8 ", "fp8"),
+    ("platform", "cuda:7", "cuda"), ("platform", "npu", "npu"), ("platform", ":", None),
 ])
 def test_convert(kind: str, text: Any, value: Any) -> None:
     assert convert(kind, text) == value
 
 
-@given(st.sampled_from(["gib", "int", "float", "bool", "version", "capability", "word"]), st.text(max_size=30))
+@given(st.sampled_from(["gib", "int", "float", "bool", "version", "capability", "word", "platform"]), st.text(max_size=30))
 def test_any_text_is_converted_or_refused(kind: str, text: str) -> None:
     convert(kind, text)
 
@@ -60,6 +61,7 @@ def test_what_says_nothing_is_no_fact() -> None:
     ("Engine args: AsyncEngineArgs(model='org/m', tokenizer=None, max_model_len=8192)", "engine-args", "max_model_len", 8192),
     ("Initializing a V1 LLM engine (v0.8.5) with config: model='org/m', dtype=torch.bfloat16, max_seq_len=8", "config", "max_seq_len", 8),
     ("Initializing an LLM engine with config: model='org/m', max_seq_len=8", "config", "model", "org/m"),
+    ("Initializing a V0 LLM engine (v0.7.2) with config: model='org/m', chunked_prefill_enabled=True", "config", "enable_chunked_prefill", True),
     ("Dumping input data for V1 LLM engine (v0.20.0) with config: model='/m', max_seq_len=8, ", "config", "max_seq_len", 8),
 ])
 def test_lines_of_many_settings(text: str, kind: str, key: str, value: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,3 +119,12 @@ def test_a_full_cache_a_queue_and_a_stall_last_apart() -> None:
 
 def test_peaks_an_hour_apart_do_not_last() -> None:
     assert _load(*[_line(30, 5, 95.0), *[_line(30, 0, 60.0)] * 5] * 24)["saturation_spells"] == 0
+
+
+@pytest.mark.parametrize(("running", "usage", "fit", "usual"), [(40, 60.0, 60.0, False), (256, 90.0, 256.0, True), (8, 0.0, None, False)])
+def test_how_many_requests_of_that_length_fit(running: int, usage: float, fit: float | None, usual: bool) -> None:
+    load = Load()
+    load.add({"running_requests": running, "kv_cache_usage_percent": usage})
+    counted = load.summary()
+    assert counted.get("requests_that_fit") == fit
+    assert counted["peak_is_usual_limit"] is usual

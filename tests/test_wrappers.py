@@ -68,6 +68,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "swarm": (lambda t: f"vllm_vllm.1.k3x0qa1b2@vps-4411    | {t}", "compose", "vllm_vllm.1.k3x0qa1b2@vps-4411"),
     "foreman": (lambda t: f"10:00:01 web.1  | {t}", "compose", "web.1"),
     "pm2": (lambda t: f"0|vllm     | {t}", "pm2", "vllm"),
+    "pm2 --time": (lambda t: f"2024-05-06T10:00:01: {t}", "timestamp", ""),
     "docker -t": (lambda t: f"2025-11-20T09:14:12.828726178Z {t}", "timestamp", ""),
     "kubectl --timestamps": (lambda t: f"2026-02-14T02:04:00.037Z {t}", "timestamp", ""),
     "rfc 3339 with zone": (lambda t: f"2024-12-19T09:10:59+01:00 {t}", "timestamp", ""),

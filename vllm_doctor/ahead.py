@@ -82,36 +82,34 @@ class Ahead:
             before, begin, stop = before - lines, begin - base, stop - base
             if kind == _END or (begin < at and not (kind == _LEFT and at < stop)):
                 continue
-            if not is_sure and ((begin >= at and (before < index or block[begin - 1] != _LINE_END))
-                                or (stop <= end and block[stop - 1] != _LINE_END)):  # another file by now
-                self.close()
-                self._reader.sample(samples)
-                yield from scanner.telling(block, at, index, end)
-                return
-            is_sure = self._is_same
-            if kind == _LEFT:
-                rows.appendleft(row)  # the reader may come again amid it
-                self._reader.sample(samples)
-                samples = []
-                if begin > at:
-                    at, index = begin, before
-                for found in scanner.telling(block, at, index, min(stop, end)):
-                    if found[3]:
-                        yield found
-                index, at = found[:2]
-                if stop > end:
-                    break
-                continue
-            line, at, index = block[begin:stop], stop, before + 1
-            shape = shapes.get(kind) or self._shape(scanner, kind, line)
-            layout = shape.layout
-            if layout is not None and not layout.counts_rare:
-                samples.append((line, self._first + before, layout))
-                continue
+            is_other = not is_sure and ((begin >= at and (before < index or block[begin - 1] != _LINE_END))
+                                        or (stop <= end and block[stop - 1] != _LINE_END))  # another file by now
+            is_found, is_sure = kind != _LEFT and not is_other, self._is_same
+            if is_found:
+                line, at, index = block[begin:stop], stop, before + 1
+                shape = shapes.get(kind) or self._shape(scanner, kind, line)
+                layout = shape.layout
+                if layout is not None and not layout.counts_rare:
+                    samples.append((line, self._first + before, layout))
+                    continue
             if samples:
                 self._reader.sample(samples)
                 samples = []
-            yield before, begin, line, shape
+            if is_found:
+                yield before, begin, line, shape
+                continue
+            if is_other:
+                self.close()
+                stop = end
+            else:
+                rows.appendleft(row)  # the reader may come again amid it
+                at, index = (begin, before) if begin > at else (at, index)
+            for found in scanner.telling(block, at, index, min(stop, end)):
+                if found[3]:
+                    yield found
+            index, at = found[:2]
+            if stop >= end:
+                break
         else:
             rows.appendleft(row)
         if samples:

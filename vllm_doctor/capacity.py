@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vllm_doctor.load import ROOMY_PERCENT, SATURATED_PERCENT
 from vllm_doctor.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,9 +12,6 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)
-_SATURATED_PERCENT = 90.0
-_ROOMY_PERCENT = 80.0
-_DEFAULT_MAX_NUM_SEQS = {128, 256, 512, 1024}  # of one release or another, by GPU and engine
 _LASTING = 3  # statistics lines; one busy line is no pressure
 
 
@@ -104,14 +102,17 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
         if usage is not None and running and _fills_cache(known):
             return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
                     "and one more of that length would not fit.")
+        if _crawls(known):
+            return (f"Requests wait, and {running:,.0f} in service get less than a token in 5 seconds each: "
+                    "the steps are slow, which is no matter of memory.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:
         return ""
-    if usage >= _SATURATED_PERCENT:
+    if usage >= SATURATED_PERCENT:
         return f"At the end {waiting:,.0f} requests waited with {usage:.0f} % of the KV cache in use: it is the limit."
     running, sequences = _number(known, "running_requests"), _number(known, "max_num_seqs")
-    if usage < _ROOMY_PERCENT and running and sequences and running >= sequences:
+    if usage < ROOMY_PERCENT and running and sequences and running >= sequences:
         return f"At the end {waiting:,.0f} requests waited behind --max-num-seqs, {sequences:,.0f}; the cache had room."
     return ""
 
@@ -122,11 +123,22 @@ def _idle_while_running(known: Mapping[str, Any]) -> bool:
         _number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
 
 
+def _crawls(known: Mapping[str, Any]) -> bool:
+    """Whether the last figures show no prompt and less than 0.2 tokens/s for each request, where no limit is known."""
+    running, made = _number(known, "running_requests"), _number(known, "generation_tokens_per_s")
+    slow = running and made is not None and made < running * 0.2 and _number(known, "prompt_tokens_per_s") == 0
+    return bool(slow) and not _is_limited(known)
+
+
 def _fills_cache(known: Mapping[str, Any]) -> bool:
     """Whether requests of the length of those that ran leave no room for one more, where no limit is known."""
-    running, peak = _number(known, "peak_running"), _number(known, "peak_kv_cache_usage_percent")
-    return bool(running and peak and _number(known, "max_num_seqs") is None and running not in _DEFAULT_MAX_NUM_SEQS
-                and running * _SATURATED_PERCENT / peak < running + 1)
+    running, fitting = _number(known, "peak_running"), _number(known, "requests_that_fit")
+    return bool(running and fitting and fitting < running + 1) and not _is_limited(known)
+
+
+def _is_limited(known: Mapping[str, Any]) -> bool:
+    """Whether --max-num-seqs is known, or as many ran as it usually lets."""
+    return _number(known, "max_num_seqs") is not None or bool(known.get("peak_is_usual_limit"))
 
 
 def _number(values: Mapping[str, Any], name: str) -> float | None:

@@ -91,6 +91,8 @@ def convert(kind: str, text: Any) -> Any:
     if kind == "version":
         match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
         return match[1] if match and not words.startswith(_UNTAGGED) else None
+    if kind == "platform":  # cuda:7 is the platform and the number of the device
+        words = words.partition(":")[0]
     return words or None
 
 
@@ -210,6 +212,7 @@ class Settings(NamedTuple):
     complete: bool
 
 
+_RENAMED = {"chunked_prefill_enabled": "enable_chunked_prefill"}  # what the engine's line called it before 0.12
 _NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
 _NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
 _ENGINE_ARGS = lazy(r"\bargs: (?=(?:Async)?EngineArgs\()", cues=("args: AsyncEngineArgs(", "args: EngineArgs("))
@@ -232,5 +235,5 @@ def read_settings(text: str) -> Settings | None:
     match = _CONFIG.search(text)
     if match:
         pairs = read_pairs(text, match.end())
-        return Settings("config", dict(pairs.value), pairs.complete)
+        return Settings("config", {_RENAMED.get(key, key): value for key, value in pairs.value.items()}, pairs.complete)
     return None

@@ -150,8 +150,9 @@ def _specifier(name: str, vllm: str, where: str) -> Complaints:
 
 
 def _expressions(rule: Rule, base: RuleBase) -> Complaints:
-    load = set(Load(stats_lines=1).summary())
-    known = set(base.names) | DERIVED | SITUATION | load
+    load = Load()
+    load.add({"running_requests": 1, "kv_cache_usage_percent": 1.0})
+    known = {*base.names, *DERIVED, *SITUATION, *load.summary()}
     todo: list[tuple[Any, set[str]]] = [(source, known) for source in rule.when + rule.unless]
     names = set(known)
     for name, alternatives in rule.let.items():

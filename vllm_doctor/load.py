@@ -17,6 +17,8 @@ SATURATED_PERCENT = 90.0
 """KV cache usage from which on a queue waits for the cache: a new request needs blocks for its whole prompt."""
 ROOMY_PERCENT = 80.0
 """KV cache usage below which a queue does not wait for the cache."""
+USUAL_MAX_NUM_SEQS = {128, 256, 512, 1024}
+"""What --max-num-seqs is where nobody set it, in one release or another, by GPU and engine."""
 _MAX_ENGINES = 256
 
 
@@ -32,8 +34,8 @@ class _Engine:
 class Load:
     """Counters over the statistics lines of one run. Lines of several engines count together."""
 
-    def __init__(self, stats_lines: int = 0) -> None:
-        self.stats_lines = stats_lines
+    def __init__(self) -> None:
+        self.stats_lines = 0
         self.busy_lines = 0
         self.saturated_lines = 0
         self.saturated_running = 0  # on the last of them, as is the usage
@@ -148,6 +150,12 @@ class Load:
         """The last lines in a row (of the engine with the most) with requests that wait and none that runs."""
         return max((engine.stalled_in_a_row for engine in self._engines.values()), default=0)
 
+    @property
+    def requests_that_fit(self) -> float | None:
+        """How many requests of the length of those that ran a saturated cache holds; None where none was in it."""
+        peak = self.peak_kv_cache_usage_percent
+        return self.peak_running * SATURATED_PERCENT / peak if peak else None
+
     def summary(self) -> dict[str, int | float | str]:
         """The counters by name, for rules; empty when no statistics line was seen."""
         if not self.stats_lines:
@@ -157,6 +165,9 @@ class Load:
                  "stalled_at_end", "peak_running", "peak_waiting", "peak_kv_cache_usage_percent",
                  "zero_prefix_hit_lines")
         counted: dict[str, int | float | str] = {name: getattr(self, name) for name in names}
+        counted["peak_is_usual_limit"] = self.peak_running in USUAL_MAX_NUM_SEQS
+        if self.requests_that_fit is not None:
+            counted["requests_that_fit"] = self.requests_that_fit
         for name, keeper in self._spells.items():
             counted[f"{name}_spells"] = keeper.spells.number
             counted[f"{name}_time"] = keeper.spells.words()

@@ -164,11 +164,15 @@ class Scanner:
     def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
         """Of a piece whose lines are healthy for the most part: these are passed by."""
         room = _FEW + (end - at) // _SPARSE
-        for row in self.unhealthy(block, at, index, end):
-            room -= 1
-            index = row[0]
-            if row[3] and self.tells(row[3], row[2]):
-                yield row
+        while at < end:
+            for row in self.unhealthy(block, at, index, end):
+                room -= 1
+                index, at, line, shape = row
+                if shape and self.tells(shape, line):
+                    yield row
+                    if shape.opens and (found := traceback_at(block, at, end)):
+                        at, index = at + len(found.lines), index + found.line_count
+                        break  # its calls are read with its head, or not at all
         if room < 0:
             self._unhealthy_pieces = _AGAIN
         return index

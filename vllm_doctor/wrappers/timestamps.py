@@ -44,7 +44,7 @@ def stamped(text: str) -> Peeled | None:
 
 _CLOCK = lazy(
     r"(?P<open>\[)?(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{4},?)[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?"
-    r"(?(open)\])(?= |$)|\d{1,6}\.\d+s(?:\t| )\d{1,6}(?=[ \t]|$)"
+    r"(?(open)\]|:?)(?= |$)|\d{1,6}\.\d+s(?:\t| )\d{1,6}(?=[ \t]|$)"
 )
 # loguru and FastChat, which catch a worker's standard error.
 _CAUGHT = lazy(
@@ -57,7 +57,10 @@ def _clock(text: str) -> re.Match[str] | None:
 
 
 def clock(text: str) -> Peeled | None:
-    """`2024-10-27 22:58:11 msg`, `[10:00:01] msg`, Kaggle's `12.3s 5 msg`: only with a log line behind."""
+    """`2024-10-27 22:58:11 msg`, `[10:00:01] msg`, Kaggle's `12.3s 5 msg`: only with a log line behind.
+
+    PM2 puts a colon behind its time: `2024-10-27T22:58:11: msg`.
+    """
     if "| std" in text and (m := _CAUGHT.match(text)):
         return Peeled("timestamp", text[m.end() :])
     if " ~ " in text and (m := _HF_ENDPOINT.match(text)):
