@@ -167,6 +167,24 @@ def test_an_api_server_that_fails_ends_its_engine_and_was_not_told_to_stop() -> 
     assert (report.status, report.primary) == ("failed", "tls-files-unusable")
 
 
+@pytest.mark.parametrize("end", [
+    "CRITICAL 11-01 03:13:03 launcher.py:72] AsyncLLMEngine has failed, terminating server process\n",
+    "CRITICAL 11-01 03:13:03 launcher.py:99] MQLLMEngine is already dead, terminating server process\n"])
+def test_a_server_of_v0_that_ends_with_its_engine_has_failed(end: str) -> None:
+    log = ("INFO 11-01 03:11:41 api_server.py:528] vLLM API server version 0.6.3.post1\n"
+           "INFO:     Application startup complete.\n"
+           "ERROR 11-01 03:13:02 engine.py:158] Traceback (most recent call last):\n"
+           'ERROR 11-01 03:13:02 engine.py:158]   File "/opt/venv/vllm/engine/multiprocessing/engine.py", line 156, in start\n'
+           "ERROR 11-01 03:13:02 engine.py:158]     self.run_engine_loop()\n"
+           "ERROR 11-01 03:13:02 engine.py:158] ValueError: nobody knows\n" + end +
+           'INFO:     10.0.0.1:44424 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error\n'
+           "INFO:     Shutting down\n")
+    report = diagnose(log.encode())
+    assert (report.status, report.primary) == ("failed", None)
+    assert report.unexplained is not None
+    assert report.unexplained.text.endswith("ValueError: nobody knows")
+
+
 def test_a_catastrophic_pattern_of_a_user_is_stopped_and_named(tmp_path: Path) -> None:
     from test_schema import GOOD
 
