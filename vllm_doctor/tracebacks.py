@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from functools import lru_cache
 
 from vllm_doctor.characters import line_ends
@@ -55,7 +54,7 @@ class _Alike:
         head, exception = rf"{same}{_HEAD}\r?\n", f"{same}[A-Za-z_]"
         self._exception = re.compile(exception.encode("latin-1"))
         self._calls = re.compile(rf"{head}(?:{same}  [^\n]*\n)+(?={exception})".encode("latin-1"))
-        self._known: deque[Traceback] = deque(maxlen=_KNOWN)
+        self._known: tuple[Traceback, ...] = ()  # never changed: several threads may read logs
 
     def at(self, block: bytes, begin: int, end: int) -> Traceback | None:
         """The one that begins there."""
@@ -67,7 +66,7 @@ class _Alike:
         if not match or len(match[0]) > _LONG:
             return None
         found = _made(match[0], match[0])
-        self._known.append(found)
+        self._known = (*self._known, found)[-_KNOWN:]
         return found
 
 
