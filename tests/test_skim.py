@@ -8,6 +8,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wraps import SOURCES, WRAPS, coloured, two_services
+from wraps import SOURCES, WRAPS, coloured, compose, docker, kubectl, two_services
 
 from vllm_doctor import skim
 from vllm_doctor.diagnosis import Diagnosis
@@ -75,6 +76,14 @@ def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], b
     whole = report(data)
     read_whole(40)
     assert report(data, 5000) == whole
+
+
+def test_several_threads_read_logs(read_whole) -> None:
+    read_whole(40)
+    logs = [b"".join(map(wrap, [*statistics(400, seed), *TRAFFIC * 4000])) for seed, wrap in enumerate((bytes, docker, kubectl, compose))]
+    alone = [report(log, 1 << 15) for log in logs]
+    with ThreadPoolExecutor(4) as threads:
+        assert [*threads.map(lambda log: report(log, 1 << 15), logs * 2)] == alone * 2
 
 
 @pytest.mark.parametrize("wrap", WRAPS)

@@ -17,9 +17,12 @@ from itertools import accumulate, compress, count, repeat
 from vllm_doctor.characters import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.tracebacks import HEAD, traceback_at
-from vllm_doctor.typed import Any, NamedTuple
+from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 from vllm_doctor.windows import Trie, shortest, windows
 from vllm_doctor.wrappers.known import NO_FRONT, Front, front
+
+if TYPE_CHECKING:
+    import threading
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break; and a shell's line that goes on. As Latin-1.
@@ -260,10 +263,17 @@ class Scanner:
 class FastScanner(Scanner):
     """The same lines, found by a multi-pattern engine (the extra `fast`)."""
 
-    _scanned = b""
-    _part = range(0)  # of that block
-    _found: Sequence[int] = ()  # where literals end in that part
+    # A block, a part of it, and where literals end there, None where lines are to be looked up: that costs less. Set at
+    # once, as several threads may use a scanner.
+    _scanned: tuple[bytes, range, Sequence[int] | None] = (b"", range(0), None)
     _dense_blocks = 0  # to come, as far as can be told
+
+    @cached_property
+    def _threads(self) -> threading.local:
+        """The engine's working memory: one for each thread."""
+        import threading  # noqa: PLC0415 - only for long logs
+
+        return threading.local()
 
     @cached_property
     def _words(self) -> list[bytes]:
@@ -281,19 +291,20 @@ class FastScanner(Scanner):
 
     def _is_certain(self, text: bytes, start: int) -> bool:
         found: list[int] = []
-        self._database.scan(text[start:], match_event_handler=lambda place, *_: found.append(place))
+        self._search(text[start:], lambda place, *_: found.append(place))
         return not all(_DIGIT.search(self._words[place]) for place in found)
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
-        if block is not self._scanned or at not in self._part or end > self._part.stop:
-            self._scan(block, at, end)
-        if self._dense_blocks:
+        scanned, part, found = self._scanned
+        if block is not scanned or at not in part or end > part.stop:
+            found = self._scan(block, at, end)
+        if found is None:
             yield from super().telling(block, at, index, end)
             return
         known_as = self._worth.get
         behind = at  # the line in which the last literal stood
-        for place in self._found[bisect_left(self._found, at):]:
+        for place in found[bisect_left(found, at):]:
             if place < behind:
                 continue
             begin, behind = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
@@ -305,22 +316,31 @@ class FastScanner(Scanner):
                 index += line_ends(block[at:begin])
                 yield index, begin, line, shape
                 at, index = behind, index + 1
-                if shape.opens and (found := traceback_at(block, begin, end)):
-                    behind = begin + len(found.lines)  # its calls are read with its head, or not at all
+                if shape.opens and (traceback := traceback_at(block, begin, end)):
+                    behind = begin + len(traceback.lines)  # its calls are read with its head, or not at all
         yield index + line_ends(block[at:end]), end, b"", None
 
-    def _scan(self, block: bytes, at: int, end: int) -> None:
+    def _scan(self, block: bytes, at: int, end: int) -> Sequence[int] | None:
         """Find the literals of a part at once: a scan that stops at each would read the rest again."""
-        found: list[int] = []
-        self._scanned, self._part, self._found = block, range(at, end), found
         self._dense_blocks = max(0, self._dense_blocks - 1)
-        if self._dense_blocks:
-            return
-        note, before = found.append, at - 1
-        self._database.scan(memoryview(block)[at:end],
-                            match_event_handler=lambda _id, _begin, stop, _flags, _context: note(stop + before))
-        if len(found) * _DENSE > end - at:
-            self._dense_blocks = _AGAIN
+        found: list[int] | None = None
+        if not self._dense_blocks:
+            found, before = [], at - 1
+            note = found.append
+            self._search(memoryview(block)[at:end], lambda _id, _begin, stop, _flags, _context: note(stop + before))
+            if len(found) * _DENSE > end - at:
+                self._dense_blocks, found = _AGAIN, None
+        self._scanned = block, range(at, end), found
+        return found
+
+    def _search(self, data: bytes | memoryview, note: Callable[[int, int, int, int, Any], None]) -> None:
+        """Tell of each literal that stands in some bytes: its number, and where it ends."""
+        scratch = getattr(self._threads, "scratch", None)
+        if scratch is None:
+            import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
+
+            scratch = self._threads.scratch = hyperscan.Scratch(self._database)
+        self._database.scan(data, match_event_handler=note, scratch=scratch)
 
 
 def _encoded(words: Iterable[str]) -> list[bytes]:
