@@ -17,12 +17,9 @@ from itertools import accumulate, compress, count, repeat
 from vllm_doctor.characters import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.tracebacks import HEAD, traceback_at
-from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
+from vllm_doctor.typed import Any, NamedTuple
 from vllm_doctor.windows import Trie, shortest, windows
 from vllm_doctor.wrappers.known import NO_FRONT, Front, front
-
-if TYPE_CHECKING:
-    import threading
 
 # What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
 # that do not break; and a shell's line that goes on. As Latin-1.
@@ -115,6 +112,14 @@ class Scanner:
     @cached_property
     def _telling_zeros(self) -> re.Pattern[bytes]:
         return _any(word.translate(_ZEROS) for word in self._numbered)
+
+    def _has_number(self, line: bytes) -> bool:
+        """Whether a word with a number stands in a line."""
+        return self._telling_numbers.search(line) is not None
+
+    def _may_have_number(self, zeros: bytes, start: int = 0) -> bool:
+        """Whether a word with a number may stand there in a line, given the line with zeros."""
+        return self._telling_zeros.search(zeros, start) is not None
 
     def healthy_at(self, block: bytes, at: int) -> bytes:
         """The line that begins there where it is known as healthy; empty where it is not."""
@@ -220,7 +225,7 @@ class Scanner:
 
     def _remember_healthy(self, zeros: bytes) -> None:
         if not self._is_certain(zeros, front(zeros).size):
-            self._remember(zeros, _HEALTHY if self._telling_zeros.search(zeros) else None)
+            self._remember(zeros, _HEALTHY if self._may_have_number(zeros) else None)
 
     def _remember(self, zeros: bytes, worth: Shape | None) -> None:
         if len(self._worth) >= _MOST:
@@ -229,7 +234,7 @@ class Scanner:
 
     def tells(self, shape: Shape, line: bytes) -> bool:
         """Whether a line is worth reading that is not known as healthy."""
-        return shape.tells and (shape.certain or self._telling_numbers.search(line) is not None)
+        return shape.tells and (shape.certain or self._has_number(line))
 
     def shape(self, line: bytes) -> Shape:
         """The shape of a line with its end."""
@@ -242,7 +247,7 @@ class Scanner:
         if shape is None:
             before = front(text)
             certain = self._is_certain(text, before.size)
-            tells = (certain or self._telling_zeros.search(text, before.size) is not None) and not is_binary(text)
+            tells = (certain or self._may_have_number(text, before.size)) and not is_binary(text)
             if tells and self._patience:
                 self._patience -= 1
                 if not self._patience:  # the earlier ones are asked when they come again
@@ -260,6 +265,35 @@ class Scanner:
         return shape
 
 
+class _Engine:
+    """Finds words in bytes, all at once, with the extra `fast`. Several threads may use it."""
+
+    def __init__(self, words: Sequence[bytes]) -> None:
+        import threading  # noqa: PLC0415 - only for long logs
+
+        import hyperscan  # noqa: PLC0415
+
+        self._words = words
+        self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        self._database.compile(expressions=words, ids=list(range(len(words))), elements=len(words),
+                               flags=[0] * len(words), literal=True)
+        self._scratch = hyperscan.Scratch  # its working memory, one for each thread
+        self._threads = threading.local()
+
+    def search(self, data: bytes | memoryview, note: Callable[[int, int, int, int, Any], None]) -> None:
+        """Tell of each word that stands there: its number, 0, where it ends, and two more things of no use."""
+        scratch = getattr(self._threads, "scratch", None)
+        if scratch is None:
+            scratch = self._threads.scratch = self._scratch(self._database)
+        self._database.scan(data, match_event_handler=note, scratch=scratch)
+
+    def found_in(self, data: bytes) -> list[bytes]:
+        """The words that stand there."""
+        found: list[bytes] = []
+        self.search(data, lambda place, *_: found.append(self._words[place]))
+        return found
+
+
 class FastScanner(Scanner):
     """The same lines, found by a multi-pattern engine (the extra `fast`)."""
 
@@ -269,30 +303,26 @@ class FastScanner(Scanner):
     _dense_blocks = 0  # to come, as far as can be told
 
     @cached_property
-    def _threads(self) -> threading.local:
-        """The engine's working memory: one for each thread."""
-        import threading  # noqa: PLC0415 - only for long logs
-
-        return threading.local()
-
-    @cached_property
     def _words(self) -> list[bytes]:
         """The literals: to hear of each piece that is found costs more than to look for more."""
         return _encoded(self._literals)
 
     @cached_property
-    def _database(self) -> Any:
-        import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
+    def _engine(self) -> _Engine:
+        return _Engine(self._words)
 
-        made = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        count = len(self._words)
-        made.compile(expressions=self._words, ids=list(range(count)), elements=count, flags=[0] * count, literal=True)
-        return made
+    @cached_property
+    def _engine_of_zeros(self) -> _Engine:
+        return _Engine(list({word.translate(_ZEROS) for word in self._numbered}))
 
     def _is_certain(self, text: bytes, start: int) -> bool:
-        found: list[int] = []
-        self._search(text[start:], lambda place, *_: found.append(place))
-        return not all(_DIGIT.search(self._words[place]) for place in found)
+        return not all(_DIGIT.search(word) for word in self._engine.found_in(text[start:]))
+
+    def _has_number(self, line: bytes) -> bool:
+        return any(_DIGIT.search(word) for word in self._engine.found_in(line))
+
+    def _may_have_number(self, zeros: bytes, start: int = 0) -> bool:
+        return bool(self._numbered and self._engine_of_zeros.found_in(zeros[start:]))
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """The lines worth reading."""
@@ -327,20 +357,12 @@ class FastScanner(Scanner):
         if not self._dense_blocks:
             found, before = [], at - 1
             note = found.append
-            self._search(memoryview(block)[at:end], lambda _id, _begin, stop, _flags, _context: note(stop + before))
+            self._engine.search(memoryview(block)[at:end],
+                                lambda _word, _begin, stop, _flags, _context: note(stop + before))
             if len(found) * _DENSE > end - at:
                 self._dense_blocks, found = _AGAIN, None
         self._scanned = block, range(at, end), found
         return found
-
-    def _search(self, data: bytes | memoryview, note: Callable[[int, int, int, int, Any], None]) -> None:
-        """Tell of each literal that stands in some bytes: its number, and where it ends."""
-        scratch = getattr(self._threads, "scratch", None)
-        if scratch is None:
-            import hyperscan  # noqa: PLC0415 - an extra, and only for long logs
-
-            scratch = self._threads.scratch = hyperscan.Scratch(self._database)
-        self._database.scan(data, match_event_handler=note, scratch=scratch)
 
 
 def _encoded(words: Iterable[str]) -> list[bytes]:
