@@ -32,7 +32,7 @@ from vllm_doctor.report.build import build
 from vllm_doctor.report.model import Report, Source
 from vllm_doctor.rules import RuleBase
 from vllm_doctor.runs import Run
-from vllm_doctor.samples import Layout, Sample, Samples
+from vllm_doctor.samples import Sample, Samples
 from vllm_doctor.scan import Shape
 from vllm_doctor.series import Kept
 from vllm_doctor.skim import Mode, Reader, mode_of, scanner
@@ -145,19 +145,23 @@ class Diagnosis:
             self._quiet = mode_of(self.base, awaited=False, serving=False, past=True)
             return self._quiet
         serves = self.runs[-1].serves
-        resting = self._finder.at_rest and not self._run_begins
-        awaited = not resting or self._events.is_awaiting(self._next_number())
+        awaited = not self._no_command or self._events.is_awaiting(self._next_number())
         if serves and self._patience is None:
             self._patience = skim.READ_WHOLE
         if not serves and self._patience:
             self._patience -= 1
             return None
-        if not (resting or serves):
+        if not (self._no_command or serves):
             return None
         found = mode_of(self.base, awaited=awaited, serving=serves)
         if not awaited:
             self._quiet = found
         return found
+
+    @property
+    def _no_command(self) -> bool:
+        """Whether the next line is no part of a command, as far as the lines before it tell."""
+        return self._finder.at_rest and not self._run_begins
 
     def _next_number(self) -> int:
         return self._lines.line_count + self._skipped_lines + 1
@@ -169,7 +173,7 @@ class Diagnosis:
 
     def _awaits(self, data: bytes, number: int, shape: Shape) -> bool:
         """Whether a line may go on with what came before. A message apart from what its process prints is noted."""
-        if not self._finder.at_rest or self._run_begins:
+        if not self._no_command:
             return True
         key = self._key(data, shape.front)
         if key is not None and not self._events.awaits(key):
@@ -219,7 +223,7 @@ class Diagnosis:
         if self._past:
             return self._pass_start(data, number, shape, whole=True)
         run = self.runs[-1]
-        if not self._finder.at_rest or self._run_begins or not run.block or run.block_open:
+        if not self._no_command or not run.block or run.block_open:
             return False
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime", traceback=traceback)
 
@@ -241,21 +245,19 @@ class Diagnosis:
             self._serves_on(number, key)
         else:
             data = block[at:block.find(b"\n", at) + 1]
-            if not data or not self._ends_in_statistics(data, number, made.shape(data).layout):
+            if not data or not self._ends_in_statistics(data, number, made.shape(data)):
                 return 0
         self._lines.skip(1, len(data))
         self._quiet = None
         return len(data)
 
-    def _ends_in_statistics(self, data: bytes, number: int, layout: Layout | None) -> bool:
+    def _ends_in_statistics(self, data: bytes, number: int, shape: Shape) -> bool:
         """Whether a line is of statistics and can be read in short behind what was left open. Then it is."""
-        resting = self._finder.at_rest and not self._run_begins
-        if layout is None or layout.counts_rare or not resting or not self._events.pass_by(number, data):
+        layout = shape.layout
+        if layout is None or layout.counts_rare or not self._no_command or not self._events.pass_by(number, data):
             return False
-        run = self.runs[-1]
-        run.advance("runtime", "", number)
-        run.told += 1
-        return run.samples.take(data, number, layout)
+        self.runs[-1].advance("runtime", "", number)
+        return self._read_short(data, number, shape)
 
     def _key(self, data: bytes, before: Front) -> str | None:
         """The key of the process that prints a line; None where the line must be fed."""

@@ -13,8 +13,8 @@ from vllm_doctor.wrappers.known import JSON, JSON_END, SAME_WRAPPER, WRAPPER, pr
 HEAD = b"Traceback (most recent call last):"
 # Each of its lines begins as the first one does, but for the time. The calls are indented, the exception is not.
 _PROCESS = process_of(r"[!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+")
-_FIRST = rf"(?P<wrapper>(?:{WRAPPER})?)(?P<process>(?:{_PROCESS})?)"
-_JSON_FIRST = rf"(?P<wrapper>{JSON})(?P<process>(?:{_PROCESS})?)"
+_BY = rf"(?P<process>(?:{_PROCESS})?)"
+_FIRST, _JSON_FIRST = rf"(?P<wrapper>(?:{WRAPPER})?){_BY}", rf"(?P<wrapper>{JSON}){_BY}"
 _HEAD = re.escape(HEAD.decode())
 _STAMP = r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d "
 
