@@ -90,24 +90,28 @@ def test_other_messages_amid_a_traceback_are_none_of_it() -> None:
 ANSWERED = 'INFO:     10.0.0.1:4711 - "GET /health HTTP/1.1" 200 OK'
 
 
-def awaits(*texts: str, then: str) -> bool:
-    """Whether the process that prints these lines may go on behind a healthy one."""
+def open_behind(*texts: str, then: str) -> tuple[str, ...]:
+    """The processes that may go on behind these lines and a healthy one."""
     reader = EventReader()
     for number, text in enumerate(texts, 1):
         reader.read(Line(number, text))
     reader.end_message(len(texts) + 1, reader.key(Line(len(texts) + 1, then)))
-    return reader.is_awaiting(len(texts) + 2) and reader.awaits(reader.key(Line(0, texts[0])))
+    awaiting = reader.is_awaiting(len(texts) + 2)
+    found = [key for key in dict.fromkeys(reader.key(Line(0, text)) for text in (*texts, then)) if reader.awaits(key)]
+    assert awaiting is bool(found)
+    return tuple(key.removeprefix("\0") for key in found)
 
 
 @pytest.mark.parametrize("process", ["", "(APIServer pid=8) "])
 def test_a_healthy_line_right_behind_a_message_ends_it(process: str) -> None:
     head, frame = f"{process}Traceback (most recent call last):", f'{process}  File "/a/b.py", line 1, in one'
     message, healthy, other = f"{process}ValueError: boom", process + ANSWERED, "(APIServer pid=9) " + ANSWERED
-    assert not awaits(head, frame, message, then=healthy)
-    assert not awaits(message, then=healthy)
-    assert not awaits(head, then=healthy)  # its calls would stand there
-    assert awaits(head, frame, then=healthy)
-    assert awaits(head, frame, message, then=other)
+    key = (process[1:-2],)
+    assert open_behind(head, frame, message, then=healthy) == ()
+    assert open_behind(message, then=healthy) == ()
+    assert open_behind(head, then=healthy) == ()  # its calls would stand there
+    assert open_behind(head, frame, then=healthy) == key
+    assert open_behind(head, frame, message, then=other) == key
 
 
 def test_a_healthy_line_further_on_ends_nothing() -> None:
