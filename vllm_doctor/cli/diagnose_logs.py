@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import sys
 from collections.abc import Callable
@@ -16,14 +15,13 @@ from vllm_doctor.cli.values import check_ids, exit_status, gather
 from vllm_doctor.diagnosis.engine import KEEP_RUNS, Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.logs.inputs import chunks, is_large, is_plain, open_log
+from vllm_doctor.logs.inputs import chunks, is_plain, open_log
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
 
 if TYPE_CHECKING:
-    from vllm_doctor.fastpath.ahead import Ahead
     from vllm_doctor.fastpath.earlier_starts import Past
 
 _CHUNK = 1 << 18
@@ -99,7 +97,7 @@ def _fed(log: str, options: Options) -> Diagnosis:
 
 def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = False) -> Diagnosis:
     """The diagnosis; `whole`: every start in the log is read as if the report were about it."""
-    diagnosis = Diagnosis(options, log, ahead=_ahead(file) if is_large(file) else None)
+    diagnosis = Diagnosis(options, log)
     past = None if whole or options.run is not None else _past(file)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
         diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.run_count))
@@ -116,13 +114,6 @@ def _past(file: IO[bytes]) -> Past | None:
     from vllm_doctor.fastpath.earlier_starts import Past  # noqa: PLC0415 - most logs are short
 
     return Past(file, KEEP_RUNS)
-
-
-def _ahead(file: io.BufferedReader) -> Ahead | None:
-    """What goes ahead in a large file, where another core can."""
-    from vllm_doctor.fastpath.ahead import Ahead, is_possible  # noqa: PLC0415 - most logs are short
-
-    return Ahead(file) if is_possible() else None
 
 
 def _why(log: str, options: Options, rule_id: str) -> str:

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command, CommandFinder
@@ -43,9 +43,6 @@ from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load as load_rules
 from vllm_doctor.rulebase.model import RuleBase
 
-if TYPE_CHECKING:
-    from vllm_doctor.fastpath.ahead import Ahead
-
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 KEEP_RUNS = 16
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
@@ -60,21 +57,18 @@ class Diagnosis:
     """Reads a log piece by piece. Memory does not grow with the log.
 
     `live` says that the bytes come from a running server: then no line waits to be joined to the next one, as the
-    lines of a log that a terminal wrapped are. `ahead` goes ahead in the file whose bytes will be fed.
+    lines of a log that a terminal wrapped are.
     """
 
-    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False,
-                 ahead: Ahead | None = None) -> None:
+    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False) -> None:
         self.options = options or Options()
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
-        if ahead:
-            ahead.begin(scanner(self.base, serving=True), line_skipper.READ_WHOLE)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
         self._skimmer = line_skipper.Skimmer(Reader(
             self._mode, self._next_number, self._awaits, self._sample, self._read_short, self._read_traceback,
-            self._read_ending, self._read_alone, self._lines.skip), ahead)
+            self._read_ending, self._read_alone, self._lines.skip))
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
