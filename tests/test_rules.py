@@ -11,8 +11,8 @@ import yaml
 from vllm_doctor.authoring.rule_tests import run_tests, same
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.matching.matcher import compiled
-from vllm_doctor.rulebase.index import builtin
 from vllm_doctor.rulebase.lint import check_pattern, lint
+from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import read_rule
 from vllm_doctor.rulebase.schema import RULE_SCHEMA, check
 

@@ -27,7 +27,7 @@ from vllm_doctor.literal_search import Trie
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.reports.to_json import render
-from vllm_doctor.rulebase.index import builtin
+from vllm_doctor.rulebase.loader import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -123,7 +124,5 @@ def fact_page(name: str, base: RuleBase) -> str:
 
 def plain(text: str) -> str:
     """A rule's words with their placeholders shown as names: `{{ max_model_len | number }}` is `<max_model_len>`."""
-    import re  # noqa: PLC0415 - small, and only pages need it
-
     text = re.sub(r"\{\{\s*(\w+)[^}]*\}\}", r"<\1>", text)
     return re.sub(r"\{%[^%]*%\}", "", text)

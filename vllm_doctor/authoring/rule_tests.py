@@ -9,6 +9,7 @@ from typing import Any
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
+from vllm_doctor.matching.matcher import why_not
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Finding, Fix
 from vllm_doctor.rulebase.model import Rule
@@ -103,8 +104,6 @@ def same(wanted: Any, got: Any) -> bool:
 
 def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
     """Why a rule did not fire: the wording not found, the condition that failed, the rule that hid it."""
-    from vllm_doctor.matching.matcher import why_not  # noqa: PLC0415 - only when asked
-
     case = diagnosis.case()
     hits = case.run.hits.get(rule.id)
     if hits is None or not hits.first:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 
+from vllm_doctor.memory import Memory
 from vllm_doctor.patterns import lazy
 from vllm_doctor.reports.escape import inert_text
 from vllm_doctor.reports.model import Finding, Fix, Report
 from vllm_doctor.reports.shared_text import memory_shown, memory_title, said, shown_causes
-
-if TYPE_CHECKING:
-    from vllm_doctor.memory import Memory
 
 _STYLES = {
     "title": "1",
