@@ -1,0 +1,1 @@
+"""What each vLLM release has: importable names and the packages it asks for."""
