@@ -1,1 +1,1 @@
-"""What each vLLM release has: importable names and the packages it asks for."""
+"""What each vLLM release has: releases, flags, environment variables, importable names and required packages."""
