@@ -7,15 +7,15 @@ imported. The same sources give the same rows. `xz -dc names.jsonl.xz` prints th
 
 The first row has the releases. A life is a list of spans of their indices as text: "3-7,9" is the releases 3 to 7
 and 9, "12-" is from 12 to the newest. Names of one life are joined by spaces; "" is the life of the row itself.
-
 Parameters are only those that come or go while their callable lives; `name=` is one with a default, `*` and `**`
-take any number.
+take any number. A condition "built" with an empty name is that of a module which the build makes. An instance attribute
+`name?` is set in some branch only.
 
-    ["vllm.x.y", life, {"n": {life: names}, "f": {function: {life: parameters}}, "c": {name: condition}}]
+    ["vllm.x.y", life, {"n": {life: names}, "r": {life: re-exported names}, "f": {function: {life: parameters}},
+                        "c": {name: condition}}]
     ["vllm.x.y:Class", life, {"b": {life: bases}, "m": {life: members}, "i": {life: instance attributes},
                               "a": {life: abstract methods}, "p": {method: {life: parameters}}}]
     ["=package", {"r": [[release, specifier], ...], "t": [[release, version its tests ran with], ...]}]
-    ["+package", {life: names of other packages that vLLM imports}]
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import json
 import lzma
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +73,12 @@ class Table:
         self.modules: Presence = defaultdict(set)
         self.names: dict[str, Presence] = defaultdict(lambda: defaultdict(set))
         self.defined: dict[str, set[str]] = defaultdict(set)
+        self.reexported: dict[str, set[str]] = defaultdict(set)
         self.functions: dict[str, dict[str, Presence]] = defaultdict(lambda: defaultdict(lambda: defaultdict(set)))
         self.conditions: dict[str, dict[str, str]] = defaultdict(dict)
         self.classes: Presence = defaultdict(set)
         self.parts: dict[str, dict[str, Presence]] = defaultdict(lambda: defaultdict(lambda: defaultdict(set)))
         self.methods: dict[str, dict[str, Presence]] = defaultdict(lambda: defaultdict(lambda: defaultdict(set)))
-        self.foreign: dict[str, Presence] = defaultdict(lambda: defaultdict(set))
         self.requirements: dict[str, dict[str, str]] = defaultdict(dict)
         self.tested: dict[str, dict[str, str]] = defaultdict(dict)
 
@@ -103,7 +102,7 @@ class Table:
         bound = release.bindings(name)
         self.defined[name] |= module.defined
         if name in release.packages or name.startswith(FACADES):
-            self.defined[name] |= bound
+            self.reexported[name] |= bound
         for one in bound:
             self.names[name][one].add(at)
         self.conditions[name] = {  # those of the newest release that has the module
@@ -120,14 +119,16 @@ class Table:
                 head, _, rest = base.partition(".")
                 origin = module.imported.get(head, f"{name}.{head}" if head in module.classes else head)
                 parts["b"][release.source(origin + (f".{rest}" if rest else ""))].add(at)
-            for kind, found in (("m", cls.members), ("i", cls.attributes - cls.members), ("a", cls.abstract)):
+            for kind, found in (
+                ("m", cls.members),
+                ("i", cls.attributes - cls.members - {f"{one}?" for one in cls.members}),
+                ("a", cls.abstract),
+            ):
                 for one in found:
                     parts[kind][one].add(at)
             for method, taken in cls.methods.items():
                 for parameter in taken:
                     self.methods[key][method][parameter].add(at)
-        for one in module.foreign:
-            self.foreign[one.split(".")[0]][one].add(at)
 
     def _add_built(self, name: str, at: int) -> None:
         parent, _, last = name.rpartition(".")
@@ -143,9 +144,9 @@ class Table:
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
-    def _grouped(self, found: Presence, own: str, order: Iterable[str] | None = None) -> dict[str, str]:
+    def _grouped(self, found: Presence, own: str) -> dict[str, str]:
         groups: dict[str, list[str]] = defaultdict(list)
-        for name in order if order is not None else sorted(found):
+        for name in sorted(found):
             span = life(found[name], len(self.releases) - 1)
             groups["" if span == own else span].append(name)
         return {span: " ".join(names) for span, names in sorted(groups.items())}
@@ -153,8 +154,8 @@ class Table:
     @staticmethod
     def _kept(name: str, kind: str, part: Presence) -> Presence:
         """What of a class is worth its place."""
-        if kind in "ma" and not name.startswith(DRIVEN):
-            return {one: at for one, at in part.items() if not one.startswith("_")}
+        if kind in "ma" and not name.startswith(DRIVEN):  # with __getattr__, a class can have any attribute
+            return {one: at for one, at in part.items() if not one.startswith("_") or one == "__getattr__"}
         if kind == "i" and not name.startswith(DRIVEN):
             inner = name.startswith((*INNER, "vllm.model_executor.layers."))
             return {} if inner else {one: at for one, at in part.items() if not one.startswith("_")}
@@ -166,7 +167,7 @@ class Table:
         for name, taken in sorted(found.items()):
             changed = {one: present for one, present in taken.items() if present != owners.get(name, own)}
             if changed:
-                rows[name] = self._grouped(changed, "-", sorted(changed))
+                rows[name] = self._grouped(changed, "")
         return rows
 
     def rows(self) -> list[Any]:
@@ -175,8 +176,10 @@ class Table:
         found: list[Any] = [{"schema": SCHEMA, "releases": self.releases}]
         for name in sorted(self.modules):
             own = life(self.modules[name], newest)
-            names = {one: at for one, at in self.names[name].items() if one in self.defined[name] and one != "logger"}
-            entry: dict[str, Any] = {"n": self._grouped(names, own)}
+            entry: dict[str, Any] = {}
+            for key, kept in (("n", self.defined[name]), ("r", self.reexported[name] - self.defined[name])):
+                names = self.names[name]
+                entry[key] = self._grouped({one: names[one] for one in names if one in kept and one != "logger"}, own)
             if not name.startswith(INNER):
                 entry["f"] = self._changed(self.functions[name], self.names[name], self.modules[name])
             if conditions := self.conditions.get(name):
@@ -185,7 +188,8 @@ class Table:
         for name in sorted(self.classes):
             own = life(self.classes[name], newest)
             entry = {
-                kind: self._grouped(self._kept(name, kind, part), own) for kind, part in sorted(self.parts[name].items())
+                kind: self._grouped(self._kept(name, kind, part), own)
+                for kind, part in sorted(self.parts[name].items())
             }
             if not name.startswith(INNER):
                 entry["p"] = self._changed(self.methods[name], self.parts[name]["m"], self.classes[name])
@@ -195,7 +199,6 @@ class Table:
             if package in self.tested:
                 entry["t"] = self._changes(self.tested[package])
             found.append([f"={package}", entry])
-        found += [[f"+{package}", self._grouped(names, "")] for package, names in sorted(self.foreign.items())]
         return found
 
     def _changes(self, values: dict[str, str]) -> list[list[str | None]]:
@@ -213,9 +216,7 @@ def main(arguments: list[str] | None = None) -> int:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Make the table of vLLM's names by release.")
     parser.add_argument("sdists", type=Path, metavar="SDISTS_DIR")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=here.parent / "vllm_doctor" / "catalog" / "names.jsonl.xz"
-    )
+    parser.add_argument("-o", "--output", type=Path, default=here.parent / "vllm_doctor" / "catalog" / "names.jsonl.xz")
     options = parser.parse_args(arguments)
     table = Table()
     cache: dict[tuple[str, bytes], ModuleNames] = {}
@@ -230,7 +231,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{release.version}: {len(release.modules)} modules", file=sys.stderr)
     text = "".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in table.rows())
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    packed = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME) if options.output.suffix == ".xz" else text.encode()
+    packed = (
+        lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+        if options.output.suffix == ".xz"
+        else text.encode()
+    )
     options.output.write_bytes(packed)
     return 0
 

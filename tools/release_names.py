@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -50,7 +49,6 @@ class ModuleNames:
     conditions: dict[str, str] = field(default_factory=dict)
     classes: dict[str, ClassNames] = field(default_factory=dict)
     functions: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    foreign: set[str] = field(default_factory=set)
 
 
 def parameters(arguments: ast.arguments, *, bound: bool) -> tuple[str, ...]:
@@ -113,7 +111,6 @@ class ModuleReader:
         self._body(tree.body, "")
         if self.is_lazy:
             self._lazy(tree)
-        self._foreign(tree)
 
     @staticmethod
     def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -232,21 +229,6 @@ class ModuleReader:
                                 value for part in (compare.left, *compare.comparators) for value in strings(part)
                             )
 
-    def _foreign(self, tree: ast.Module) -> None:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                top = node.module.split(".")[0]
-                if top != PROJECT and top not in sys.stdlib_module_names:
-                    self.names.foreign.update(f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*")
-                    self.names.foreign.add(node.module)
-            elif isinstance(node, ast.Import):
-                self.names.foreign.update(
-                    alias.name
-                    for alias in node.names
-                    if alias.name.split(".")[0] != PROJECT
-                    and alias.name.split(".")[0] not in sys.stdlib_module_names
-                )
-
 
 def bound_names(body: list[ast.stmt]) -> set[str]:
     """The names that statements bind, one level deep into `if` and `try`."""
@@ -282,6 +264,7 @@ def read_class(node: ast.ClassDef) -> ClassNames:
     )
     fields: list[str] = []
     _class_body(node.body, found, fields)
+    found.attributes -= {f"{name}?" for name in found.attributes}  # what another method always sets
     if takes_fields and "__init__" not in found.methods:
         found.methods["__init__"] = tuple(fields)
     return found
@@ -296,14 +279,14 @@ def _class_body(body: list[ast.stmt], found: ClassNames, fields: list[str]) -> N
                 if decorators & {"abstractmethod", "abstractproperty"}:
                     found.abstract.add(statement.name)
                 if not decorators & {"property", "cached_property", "setter", "overload"}:
-                    found.methods[statement.name] = parameters(
-                        statement.args, bound="staticmethod" not in decorators
-                    )
+                    found.methods[statement.name] = parameters(statement.args, bound="staticmethod" not in decorators)
                 found.attributes.update(instance_attributes(statement))
             case ast.ClassDef():
                 found.members.add(statement.name)
             case ast.Assign(targets=several):
-                found.members.update(one.id for target in several for one in targets(target) if isinstance(one, ast.Name))
+                found.members.update(
+                    one.id for target in several for one in targets(target) if isinstance(one, ast.Name)
+                )
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
                 (found.attributes if value is None else found.members).add(name)
                 if (dotted(annotation) or "").rpartition(".")[2] != "ClassVar" and not _is_no_init(value):
@@ -320,31 +303,57 @@ def _is_no_init(value: ast.expr | None) -> bool:
     )
 
 
-def instance_attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """The attributes that a method sets on its first parameter."""
+def instance_attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The attributes that a method sets on its first parameter; `name?` for one that it sets in one branch only."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if not arguments:
-        return
-    first = arguments[0].arg
-    for node in ast.walk(function):
-        match node:
-            case ast.Assign(targets=several):
-                places: Iterable[ast.expr] = several
-            case ast.AnnAssign(target=place) | ast.AugAssign(target=place):
-                places = (place,)
-            case ast.Call(
-                func=ast.Name(id="setattr") | ast.Attribute(attr="__setattr__"),
-                args=[ast.Name(id=owner), ast.Constant(value=str(name)), *_],
-            ) if owner == first:
-                yield name
-                continue
+        return set()
+    always, sometimes = _attributes_set(function.body, arguments[0].arg)
+    return always | {f"{name}?" for name in sometimes - always}
+
+
+def _attributes_set(body: list[ast.stmt], owner: str) -> tuple[set[str], set[str]]:
+    """The attributes that statements set always, and in some branch."""
+    always: set[str] = set()
+    sometimes: set[str] = set()
+    for statement in body:
+        match statement:
+            case ast.If(body=first, orelse=second):
+                left, right = _attributes_set(first, owner), _attributes_set(second, owner)
+                always |= left[0] & right[0]
+                sometimes |= left[0] | left[1] | right[0] | right[1]
+            case ast.With(body=inner) | ast.AsyncWith(body=inner) | ast.Try(body=inner) | ast.For(body=inner):
+                found = _attributes_set(inner, owner)
+                always |= found[0]
+                sometimes |= found[1]
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                pass
             case _:
-                continue
-        for target in places:
-            for single in targets(target):
-                match single:
-                    case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner == first:
-                        yield name
+                always.update(_attributes_of(statement, owner))
+    return always, sometimes
+
+
+def _attributes_of(statement: ast.stmt, owner: str) -> Iterator[str]:
+    match statement:
+        case ast.Assign(targets=several):
+            places: Iterable[ast.expr] = several
+        case ast.AnnAssign(target=place) | ast.AugAssign(target=place):
+            places = (place,)
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Name(id="setattr") | ast.Attribute(attr="__setattr__"),
+                args=[ast.Name(id=first), ast.Constant(value=str(name)), *_],
+            )
+        ) if first == owner:
+            yield name
+            return
+        case _:
+            return
+    for target in places:
+        for single in targets(target):
+            match single:
+                case ast.Attribute(value=ast.Name(id=first), attr=name) if first == owner:
+                    yield name
 
 
 class ReleaseNames:
@@ -413,7 +422,9 @@ class ReleaseNames:
                     if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
                         found.add(str(keyword.value.value))
                     elif keyword.arg == "name":
-                        found.update(f"{PROJECT}._C" for part in ast.walk(keyword.value) if part.__class__ is ast.Constant)
+                        found.update(
+                            f"{PROJECT}._C" for part in ast.walk(keyword.value) if part.__class__ is ast.Constant
+                        )
         return {name for name in found if name.startswith(f"{PROJECT}.")}
 
     @cached_property
@@ -427,7 +438,9 @@ class ReleaseNames:
         metadata = self.root / "PKG-INFO"
         if metadata.is_file():
             head = metadata.read_text(encoding="utf-8").partition("\n\n")[0]
-            lines += [row.removeprefix("Requires-Dist: ") for row in head.splitlines() if row.startswith("Requires-Dist:")]
+            lines += [
+                row.removeprefix("Requires-Dist: ") for row in head.splitlines() if row.startswith("Requires-Dist:")
+            ]
         found: dict[str, str] = {}
         for line in lines:
             requirement = parse_requirement(line)
