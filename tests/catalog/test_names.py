@@ -207,6 +207,15 @@ def test_a_parameter_of_a_base_class() -> None:
     assert asked("TypeError", message, "0.5.3").requirements == ("vllm>=0.5.5",)
 
 
+def test_llm_hands_the_arguments_of_its_caller_on() -> None:
+    file = "/opt/venv/lib/python3.12/site-packages/vllm/entrypoints/llm.py"
+    message = "EngineArgs.__init__() got an unexpected keyword argument 'enforce_eager'"
+    found = asked("TypeError", message, "0.2.5", file)
+    assert (found.kind, found.requirements) == ("newer", ("vllm>=0.2.6",))
+    old_python = asked("TypeError", message.removeprefix("EngineArgs."), "0.2.5", file)
+    assert (old_python.kind, old_python.requirements) == ("newer", ("vllm>=0.2.6",))
+
+
 def test_msgspec_names_no_class() -> None:
     found = asked("TypeError", "Unexpected keyword argument 'use_beam_search'", "0.8.0")
     assert (found.kind, found.last, found.requirements) == ("older", "0.6.2", ("vllm<0.6.3",))

@@ -206,6 +206,7 @@ _ABSTRACT = re.compile(
     r"Can't instantiate abstract class (?P<cls>\w+) with(?:out an implementation for)? "
     r"abstract methods? '?(?P<name>\w+)"
 )
+_PASSED_ON = ("EngineArgs", "AsyncEngineArgs")
 _LOADER = ("LLM", "EngineArgs", "AsyncEngineArgs", "SamplingParams", "PoolingParams")
 _V1_SWITCH = "VLLM_USE_V1"  # VLLM_USE_V1=0 chooses the V0 engine in the releases that have both
 
@@ -431,12 +432,12 @@ def _unexpected(
             keys = [
                 key for key in keys if _judge(_accepts(key, function, parameter), question).kind != "incomplete"
             ] or keys
+    if any(key.partition(":")[2] in _PASSED_ON for key in keys):
+        owner = None  # LLM() hands its caller's arguments on
     found = frozenset[int]().union(*(_accepts(key, function, parameter) for key in keys))
-    if found and owner != "vllm":
-        return _judge(found, question)
     if found:
         answer = _judge(found, question)
-        return answer if answer.kind == "incomplete" else None
+        return answer if owner != "vllm" or answer.kind == "incomplete" else None
     if keys:
         known = any((row := row_of(key)) and function in row[2].get("p" if ":" in key else "f", {}) for key in keys)
         return question if known and owner != "vllm" else None
