@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_doctor.rulebase.loader import builtin
-from vllm_doctor.rulebase.model import Literals
+from vllm_doctor.rulebase.model import Literals, read_rule
 from vllm_doctor.rulebase.required_literals import required_literals
 from vllm_doctor.rulebase.yaml_files import builtin_folder
 
@@ -67,7 +68,7 @@ def test_they_tell_the_truth(regex: str, text: str) -> None:
 def _samples() -> list[str]:
     """What the patterns of the rules were written for."""
     base = builtin()
-    texts = [test["log"] for rule in base.rules.values() for test in rule.tests if "log" in test]
+    texts = [test["log"] for rule in base.rules.values() for test in read_rule(Path(rule.path)).tests if "log" in test]
     for name in ("engine", "runtime"):
         with open(f"{builtin_folder()}/facts/{name}.yaml", encoding="utf-8") as file:
             texts += [sample["log"] for entry in yaml.safe_load(file) for sample in entry["samples"]]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -20,12 +21,13 @@ from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.events.reader import EventReader
 from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, forms
-from vllm_doctor.fastpath.line_skipper import Mode, Reader, Skimmer, mode_of, words
+from vllm_doctor.fastpath.line_skipper import Consumer, LineSkipper, Mode, mode_of, words
 from vllm_doctor.fastpath.repeated_messages import Repeats
 from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, Samples
 from vllm_doctor.literal_search import Trie
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.matching.matcher import Matcher
+from vllm_doctor.options import Options
 from vllm_doctor.reports.to_json import render
 from vllm_doctor.rulebase.loader import builtin
 
@@ -38,8 +40,8 @@ TRAFFIC = [ANSWERED, b"(APIServer pid=7) INFO 11-20 11:38:49 [async_llm.py:261] 
            b"(EngineCore pid=8) DEBUG 11-20 11:38:49 [core.py:9] step 12 took 3.5 ms\n"]
 
 
-def report(data: bytes, size: int = 1 << 18) -> str:
-    diagnosis = Diagnosis()
+def report(data: bytes, size: int = 1 << 18, *, shortcuts: bool = True) -> str:
+    diagnosis = Diagnosis(Options(shortcuts=shortcuts))
     for at in range(0, len(data), size):
         diagnosis.feed(data[at:at + size])
     return render(diagnosis.finish())
@@ -58,8 +60,7 @@ def test_no_report_changes(log: Path, read_whole) -> None:
     """
     lines = log.read_bytes().splitlines(keepends=True)
     data = b"".join([*TRAFFIC, TRAFFIC[0] * 300, *(line + TRAFFIC[i % 3] * (i % 7 == 0) for i, line in enumerate(lines)), *TRAFFIC * 40])
-    read_whole(1 << 60)
-    whole = report(data)
+    whole = report(data, shortcuts=False)
     first, size = ((3, 700), (3, 1 << 18), (len(lines) // 2, 1 << 12))[LOGS.index(log) % 3]
     read_whole(first)
     assert report(data, size) == whole
@@ -70,8 +71,7 @@ def test_no_report_changes(log: Path, read_whole) -> None:
 def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], bytes], read_whole) -> None:
     lines = [line for own in log.read_bytes().splitlines(keepends=True) for line in (own, TRAFFIC[0])]
     data = b"".join(map(wrap, [*TRAFFIC, *TRAFFIC[:1] * 50, *lines, *statistics(300, 1), *TRAFFIC * 20]))
-    read_whole(1 << 60)
-    whole = report(data)
+    whole = report(data, shortcuts=False)
     read_whole(40)
     assert report(data, 5000) == whole
 
@@ -112,12 +112,12 @@ def test_a_client_s_words_make_no_finding() -> None:
     assert diagnosis.finish().findings == ()
 
 
-def reader_of(**parts: Callable[..., object]) -> Reader:
+def reader_of(**parts: Callable[..., object]) -> Consumer:
     """A reader that reads nothing, but for these parts."""
-    nothing = {"mode": lambda: None, "number": lambda: 1, "awaits": lambda line, number, shape: True,
-               "sample": lambda lines: None, "short": lambda line, number, shape: False, "traceback": lambda *_: False,
-               "ending": lambda block, at: 0, "alone": lambda line: False, "skip": lambda lines, size: None}
-    return Reader(**{**nothing, **parts})
+    nothing = {"mode": lambda: None, "next_number": lambda: 1, "awaits": lambda line, number, shape: True,
+               "read_short": lambda line, number, shape: False, "read_traceback": lambda *_: False,
+               "read_ending": lambda block, at: 0, "read_alone": lambda line: False, "skip": lambda lines, size: None}
+    return SimpleNamespace(**{**nothing, **parts})
 
 
 TELLING, EVERYTHING = (mode_of(builtin(), awaited=awaited, serving=True) for awaited in (False, True))
@@ -131,11 +131,11 @@ def layout_of(line: bytes) -> Layout:
 
 
 class Passes:
-    """A skimmer that reads nothing by itself, and what it passed over."""
+    """A line skipper that reads nothing by itself, and what it passed over."""
 
     def __init__(self, mode: Mode) -> None:
         self.passed: list[tuple[int, int]] = []
-        self.skimmer = Skimmer(reader_of(mode=lambda: mode, skip=lambda lines, size: self.passed.append((lines, size))))
+        self.skimmer = LineSkipper(reader_of(mode=lambda: mode, skip=lambda lines, size: self.passed.append((lines, size))))
 
 
 def first(mode: Mode, block: bytes, start: int = 1) -> int:
@@ -182,7 +182,7 @@ def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open
     prefixes = [f"({process}) " if process else "" for process in open_processes]
     diagnosis.feed(TRAFFIC[0] * 300 + "".join(f"{prefix}Traceback (most recent call last):\n" for prefix in prefixes).encode())
     block, shape = b"\n" + line, TELLING.scanner.shape(line)
-    assert (first(EVERYTHING, block) == 1 and diagnosis._awaits(line, 9, shape)) is read
+    assert (first(EVERYTHING, block) == 1 and diagnosis._session.shortcuts.awaits(line, 9, shape)) is read
 
 
 @pytest.mark.parametrize("told", [
@@ -279,8 +279,7 @@ def test_older_statistics_lines_kept_back_change_no_report(form: str, read_whole
     lines = statistics_before_0_8_3(form, 700, 4)
     assert all(map(layout_of, lines))
     data = ANSWERED * 9 + b"".join(line + ANSWERED * 3 for line in lines)
-    read_whole(1 << 60)
-    whole = report(data)
+    whole = report(data, shortcuts=False)
     read_whole(5)
     assert report(data) == whole
 
@@ -317,9 +316,9 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
 def test_a_line_that_changes_how_lines_are_read_counts_at_once(read_whole) -> None:
     read_whole(1)
     read: list[bytes] = []
-    reader = reader_of(mode=lambda: None if read else TELLING, alone=lambda line: read.append(line) is None)
+    reader = reader_of(mode=lambda: None if read else TELLING, read_alone=lambda line: read.append(line) is None)
     lines = statistics(3, 3)
-    assert list(Skimmer(reader).pieces(ANSWERED + b"".join(lines))) == [ANSWERED, *lines[1:]]
+    assert list(LineSkipper(reader).pieces(ANSWERED + b"".join(lines))) == [ANSWERED, *lines[1:]]
     assert read == lines[:1]
 
 

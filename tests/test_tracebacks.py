@@ -10,6 +10,7 @@ from wraps import WRAPS
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.fastpath import line_skipper
+from vllm_doctor.fastpath.shortcuts import Shortcuts
 from vllm_doctor.fastpath.tracebacks import traceback_at
 from vllm_doctor.reports.to_json import render
 
@@ -145,8 +146,8 @@ def report(data: bytes, size: int) -> str:
 def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    read = Diagnosis._read_traceback
-    monkeypatch.setattr(Diagnosis, "_read_traceback", lambda *given: taken.append(read(*given)) or taken[-1])
+    read = Shortcuts.read_traceback
+    monkeypatch.setattr(Shortcuts, "read_traceback", lambda *given: taken.append(read(*given)) or taken[-1])
     for seed in range(seeds):
         chance = random.Random(seed)
         data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
