@@ -127,7 +127,9 @@ def test_a_name_of_no_release_is_unknown() -> None:
 def test_vllms_own_file_that_misses_a_name_is_of_another_release() -> None:
     message = "cannot import name 'FlexibleArgumentParser' from 'vllm.utils'"
     assert asked("ImportError", message, "0.12.0", VLLM_FILE).kind == "incomplete"
-    assert asked("ImportError", message, "0.12.0", "/home/u/vllm/my_script.py").kind == "moved"
+    assert asked("ImportError", message, "0.12.0", "/src/vllm-0.12/vllm/config/vllm.py").kind == "incomplete"
+    for other in ("/home/u/vllm/my_script.py", "/venv/site-packages/verl/utils/vllm/utils.py", "/a/b/verl/vllm/utils.py"):
+        assert asked("ImportError", message, "0.12.0", other).kind == "moved"
 
 
 def test_a_compiled_module_is_missing_or_not_built() -> None:

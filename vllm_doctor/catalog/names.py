@@ -172,12 +172,13 @@ def _owner(path: str | None) -> str | None:
     if not path:
         return None
     parts = re.sub(r"\.pyc?$", "", path.replace("\\", "/")).split("/")
-    for at in range(len(parts) - 1, -1, -1):
-        if parts[at] in ("site-packages", "dist-packages"):
-            return parts[at + 1] if at + 1 < len(parts) else ""
-        if parts[at] == "vllm" and not (at == len(parts) - 1 and path.endswith(".py")):  # vllm.py is not the package
+    installed = [at for at, part in enumerate(parts[:-1]) if part in ("site-packages", "dist-packages")]
+    if installed:
+        return parts[installed[-1] + 1]
+    for at in range(len(parts) - 2, -1, -1):  # of a checkout: other software has folders named vllm too
+        if parts[at] == "vllm" and (at <= 2 or parts[at - 1].startswith("vllm")):
             inner = [part for part in parts[at:] if part != "__init__"]
-            if row_of(".".join(inner)) if all(part.isidentifier() for part in inner) else None:
+            if all(part.isidentifier() for part in inner) and row_of(".".join(inner)):
                 return "vllm"
     return parts[0] if len(parts) > 1 and parts[0] and is_required(parts[0]) else ""
 
@@ -315,6 +316,8 @@ def _new_place(module: str, name: str, found: Indices, possible: Indices) -> str
         there = present(row[2].get("n", {}), name, row[1])
         is_reexport = not there
         there |= present(row[2].get("r", {}), name, row[1])
+        if cls := row_of(f"{row[0]}:{name}"):
+            there = indices(cls[1])  # before its definition moved here, the module may have imported it
         if row[0] == module or not possible <= there:
             continue
         # A move leaves no gap; what had been there long before is another thing of the same name.
