@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 OLD = {
     "vllm/__init__.py": "from vllm.engine import Engine\nfrom .utils import *\n",
