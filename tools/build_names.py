@@ -97,7 +97,7 @@ class Table:
             if package in release.tested and not specifier.startswith("["):
                 self.tested[package][release.version] = release.tested[package]
 
-    def _add_module(self, release: ReleaseNames, name: str, module: ModuleNames, at: int) -> None:  # noqa: C901 - one table a loop
+    def _add_module(self, release: ReleaseNames, name: str, module: ModuleNames, at: int) -> None:
         self.modules[name].add(at)
         bound = release.bindings(name)
         self.defined[name] |= module.defined

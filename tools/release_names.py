@@ -129,7 +129,7 @@ class ModuleReader:
         self._bind(name, condition)
         self.names.defined.add(name)
 
-    def _body(self, body: list[ast.stmt], condition: str) -> None:  # noqa: C901 - one case a statement
+    def _body(self, body: list[ast.stmt], condition: str) -> None:
         for statement in body:
             match statement:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
