@@ -18,8 +18,8 @@ class IndexHook(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         sys.path.insert(0, self.root)
-        from vllm_doctor.rule_compiler import make  # noqa: PLC0415 - of the tree being built
-        from vllm_doctor.rule_index import NAME  # noqa: PLC0415
+        from vllm_doctor.rulebase.compiler import make  # noqa: PLC0415 - of the tree being built
+        from vllm_doctor.rulebase.index import NAME  # noqa: PLC0415
 
         folder = tempfile.mkdtemp()
         path = Path(folder) / NAME

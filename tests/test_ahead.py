@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from vllm_doctor import ahead, skim
-from vllm_doctor.ahead import Ahead
-from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.report.to_json import render
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.fastpath import ahead, line_skipper
+from vllm_doctor.fastpath.ahead import Ahead
+from vllm_doctor.reports.to_json import render
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,7 +29,7 @@ WIDE = b"a line longer than any terminal is wide" * 8 + b"\n"
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "LARGE", 0)
     monkeypatch.setattr(ahead, "_CHUNK", 5000)
-    monkeypatch.setattr(skim, "READ_WHOLE", 30)
+    monkeypatch.setattr(line_skipper, "READ_WHOLE", 30)
 
 
 def server_log(seed: int) -> bytes:
@@ -75,11 +75,11 @@ def test_no_report_changes(seed: int, tmp_path: Path) -> None:
 @pytest.fixture(params=["re", "fast"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The search without the extra `fast`, and with it where that is installed."""
-    monkeypatch.setenv(skim.ENGINE, request.param)
-    for cache in (skim.scanner, skim.mode_of):
+    monkeypatch.setenv(line_skipper.ENGINE, request.param)
+    for cache in (line_skipper.scanner, line_skipper.mode_of):
         cache.cache_clear()
     yield
-    for cache in (skim.scanner, skim.mode_of):
+    for cache in (line_skipper.scanner, line_skipper.mode_of):
         cache.cache_clear()
 
 
@@ -90,7 +90,7 @@ def test_a_reader_that_waits_searches_a_part_itself(seed: int, size: int, tmp_pa
     chance = random.Random(seed)
     monkeypatch.setattr(ahead, "_waits", lambda _: chance.random() < 0.7)
     searched = []
-    for scanner in (skim.Scanner, skim.FastScanner):
+    for scanner in (line_skipper.Scanner, line_skipper.FastScanner):
         telling = scanner.telling
         monkeypatch.setattr(scanner, "telling", lambda *given, telling=telling: searched.append(given[2:]) or telling(*given))
     path = tmp_path / "server.log"
@@ -119,8 +119,8 @@ def test_a_traceback_that_the_next_piece_goes_on_with_is_read_in_short(tmp_path:
     path = tmp_path / "server.log"
     path.write_bytes(WIDE * 2 + ready + ACCESS % 7 * 40 + failed * 200)
     whole = []
-    read = skim.Skimmer._traceback
-    monkeypatch.setattr(skim.Skimmer, "_traceback", lambda *given: whole.append(read(*given)) or whole[-1])
+    read = line_skipper.Skimmer._traceback
+    monkeypatch.setattr(line_skipper.Skimmer, "_traceback", lambda *given: whole.append(read(*given)) or whole[-1])
     text = report(path, goes_ahead=True)
     assert sum(map(bool, whole)) > 160  # without it about a half
     monkeypatch.undo()
@@ -134,7 +134,7 @@ def test_another_process_does_search(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for piece, diagnosis in enumerate(fed(path, goes_ahead=True)):
         if piece == 5:
             assert process_of(diagnosis)
-            for scanner in (skim.Scanner, skim.FastScanner):
+            for scanner in (line_skipper.Scanner, line_skipper.FastScanner):
                 monkeypatch.setattr(scanner, "telling", lambda *_: pytest.fail("searched here as well"))
     monkeypatch.undo()
     diagnosis.finish()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor import expressions, filters
-from vllm_doctor.expressions import UNKNOWN, ExpressionError, parse
+from vllm_doctor.templating import evaluator, filters
+from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parse
 
 
 @pytest.mark.parametrize(("source", "facts", "value"), [
@@ -54,10 +54,10 @@ def test_what_is_not_in_the_language(source: str) -> None:
 
 @pytest.mark.parametrize("name", filters.names())
 def test_a_filters_parameters_are_read_as_inspect_reads_them(name: str) -> None:
-    told = inspect.signature(expressions.function(name)).parameters
+    told = inspect.signature(evaluator.function(name)).parameters
     assert {parameter.kind for parameter in told.values()} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
-    assert expressions.parameters(name) == tuple(told)
-    assert expressions._optional(name) == {key for key, parameter in told.items() if parameter.default is None}
+    assert evaluator.parameters(name) == tuple(told)
+    assert evaluator._optional(name) == {key for key, parameter in told.items() if parameter.default is None}
 
 
 @given(st.text(max_size=80))

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_doctor.needles import needles
-from vllm_doctor.rule_index import builtin, rules_folder
-from vllm_doctor.rules import Needles
+from vllm_doctor.rulebase.index import builtin, rules_folder
+from vllm_doctor.rulebase.model import Needles
+from vllm_doctor.rulebase.required_literals import needles
 
 
 @pytest.mark.parametrize(("regex", "groups", "enough"), [

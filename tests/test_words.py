@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,14 @@ import pytest
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from vllm_doctor import diagnose, filters, words
-from vllm_doctor.expressions import ExpressionError
-from vllm_doctor.language import read_words
+from vllm_doctor import diagnose
+from vllm_doctor.templating import filters, renderer
+from vllm_doctor.templating.evaluator import ExpressionError
+from vllm_doctor.templating.parser import read_words
 
 LOGS = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "logs").glob("*.log"))
 JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
-JINJA.filters = {name: filters.find(name) for more in filters._MORE
-                 for name in (*filters._NAMES, *importlib.import_module(f"vllm_doctor.{more}").__all__)}
+JINJA.filters = {name: filters.find(name) for name in filters.names()}
 
 
 def by_jinja(source: str, known: Mapping[str, Any]) -> str | None:
@@ -30,7 +29,7 @@ def by_jinja(source: str, known: Mapping[str, Any]) -> str | None:
 
 def test_every_sentence_of_every_fixture_is_as_jinja_renders_it(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[tuple[str, dict[str, Any], str | None]] = []
-    sentence = words.sentence
+    sentence = renderer.sentence
 
     def remembered(source: str, known: Mapping[str, Any]) -> str | None:
         text = sentence(source, known)
@@ -38,7 +37,7 @@ def test_every_sentence_of_every_fixture_is_as_jinja_renders_it(monkeypatch: pyt
             said.append((source, dict(known), text))
         return text
 
-    monkeypatch.setattr(words, "sentence", remembered)
+    monkeypatch.setattr(renderer, "sentence", remembered)
     for log in LOGS:
         diagnose(log)
     assert {text is None for _, _, text in said} == {True, False}
@@ -58,7 +57,7 @@ def test_every_sentence_of_every_fixture_is_as_jinja_renders_it(monkeypatch: pyt
     ("name{{ a }}", "name2"),
 ])
 def test_sentence(source: str, text: str | None) -> None:
-    assert words.sentence(source, {"a": 2, "b": 1024}) == text == by_jinja(source, {"a": 2, "b": 1024})
+    assert renderer.sentence(source, {"a": 2, "b": 1024}) == text == by_jinja(source, {"a": 2, "b": 1024})
 
 
 @pytest.mark.parametrize("source", [
@@ -68,4 +67,4 @@ def test_sentence(source: str, text: str | None) -> None:
 def test_what_is_not_in_the_language(source: str) -> None:
     with pytest.raises(ExpressionError):
         read_words(source)
-    assert words.sentence(source, {"a": 1}) is None
+    assert renderer.sentence(source, {"a": 1}) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.typed import Any
+from typing import Any
 
 
 class DoctorError(Exception):

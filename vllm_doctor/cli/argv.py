@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from vllm_doctor.cli.option_table import Option
-from vllm_doctor.typed import Any
 
 
 def read(words: Iterable[str], options: Iterable[Option]) -> tuple[tuple[str, ...], dict[str, Any]] | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
+from vllm_doctor.cli.diagnose_logs import diagnose
 from vllm_doctor.cli.option_table import DIAGNOSE
 from vllm_doctor.cli.options import of_table, shared
-from vllm_doctor.cli.reading import diagnose
-from vllm_doctor.typed import Any
 
 
 @click.command("diagnose")

@@ -1,4 +1,4 @@
-"""The formats of a report (`--format`), each with its module of `vllm_doctor.report`, imported when asked for."""
+"""The formats of a report (`--format`), each with its module of `vllm_doctor.reports`, imported when asked for."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ a start. What a kind of value refuses, click tells the user.
 from __future__ import annotations
 
 import os
+from typing import Any, NamedTuple
 
 from vllm_doctor.cli.formats import WRITERS
-from vllm_doctor.typed import Any, NamedTuple
 
 SEVERITIES = ("error", "warning", "info", "never")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -12,7 +13,6 @@ from vllm_doctor.cli import option_table
 from vllm_doctor.cli.option_table import SHARED, Choice, File, Option, Own, Quantity, Text, Whole
 from vllm_doctor.cli.values import fill_in
 from vllm_doctor.errors import DoctorError
-from vllm_doctor.typed import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -44,12 +44,12 @@ class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
         """The ids that begin so: of the built-in rules, of `--rules` and of the settings' folders."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell asks
 
-        from vllm_doctor import settings  # noqa: PLC0415
-        from vllm_doctor.own_rules import load  # noqa: PLC0415
+        from vllm_doctor.cli import project_settings  # noqa: PLC0415
+        from vllm_doctor.rulebase.loader import load  # noqa: PLC0415
 
         del param
         try:
-            found = settings.find()
+            found = project_settings.find()
             rules = load((*(found.rules if found else ()), *(ctx.params.get("rules") or ()))).rules
         except DoctorError:  # a broken file of the user's is told by the command, not while typing
             rules = load(()).rules

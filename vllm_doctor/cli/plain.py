@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
+from vllm_doctor.cli.diagnose_logs import diagnose
+from vllm_doctor.cli.error_output import say, tell
 from vllm_doctor.cli.option_table import DIAGNOSE, SHARED
-from vllm_doctor.cli.problem import say, tell
-from vllm_doctor.cli.reading import diagnose
 from vllm_doctor.cli.values import fill_in
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.typed import Any
 
 
 def run(logs: tuple[str, ...], typed: dict[str, Any]) -> None:

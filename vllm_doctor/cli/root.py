@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import click
 
-import vllm_doctor
-from vllm_doctor.cli.problem import tell
+from vllm_doctor.cli.error_output import tell
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.late import module
-from vllm_doctor.typed import Any
+from vllm_doctor.version import __version__
 
 _COMMANDS = {
     "completion": "vllm_doctor.cli.completion",
@@ -35,7 +36,7 @@ class _Group(click.Group):
         holder = _COMMANDS.get(cmd_name)
         if holder is None:
             return None
-        command: click.Command = module(holder).command
+        command: click.Command = importlib.import_module(holder).command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -47,6 +48,6 @@ class _Group(click.Group):
 
 
 @click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(vllm_doctor.__version__, prog_name="vllm-doctor")
+@click.version_option(__version__, prog_name="vllm-doctor")
 def cli() -> None:
     """Read a vLLM server's log and say why it failed, what to change and by how much."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from vllm_doctor.errors import InputError, RuleError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vllm_doctor.rules import Rule
+    from vllm_doctor.rulebase.model import Rule
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
                         help="A folder of rules of your own; repeatable.")
@@ -29,8 +29,8 @@ def command() -> None:
 @_FOLDERS
 def list_(format_: str, folders: tuple[str, ...]) -> None:
     """All rules, by phase."""
-    from vllm_doctor.own_rules import load  # noqa: PLC0415
     from vllm_doctor.phases import ORDER  # noqa: PLC0415
+    from vllm_doctor.rulebase.loader import load  # noqa: PLC0415
 
     rules = sorted(load(folders).rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     if format_ == "json":
@@ -47,7 +47,7 @@ def list_(format_: str, folders: tuple[str, ...]) -> None:
 def show(rule_id: str, folders: tuple[str, ...]) -> None:
     """The rule's file."""
     from vllm_doctor.errors import did_you_mean  # noqa: PLC0415
-    from vllm_doctor.own_rules import load  # noqa: PLC0415
+    from vllm_doctor.rulebase.loader import load  # noqa: PLC0415
 
     rules = load(folders).rules
     if rule_id not in rules:
@@ -59,8 +59,8 @@ def show(rule_id: str, folders: tuple[str, ...]) -> None:
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def lint(paths: tuple[str, ...]) -> None:
     """Check rule files; without a path, the built-in ones. Every problem with its file and line."""
-    from vllm_doctor.lint import lint as check  # noqa: PLC0415
-    from vllm_doctor.rule_index import builtin  # noqa: PLC0415
+    from vllm_doctor.rulebase.index import builtin  # noqa: PLC0415
+    from vllm_doctor.rulebase.lint import lint as check  # noqa: PLC0415
 
     base = builtin()
     files = _files(paths) if paths else [Path(rule.path) for rule in base.rules.values()]
@@ -79,9 +79,9 @@ def lint(paths: tuple[str, ...]) -> None:
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def test(paths: tuple[str, ...]) -> None:
     """Run the tests inside rule files; without a path, of the built-in ones."""
-    from vllm_doctor.rule_index import builtin  # noqa: PLC0415
-    from vllm_doctor.rule_tests import run_tests  # noqa: PLC0415
-    from vllm_doctor.rules import read_rule  # noqa: PLC0415
+    from vllm_doctor.authoring.rule_tests import run_tests  # noqa: PLC0415
+    from vllm_doctor.rulebase.index import builtin  # noqa: PLC0415
+    from vllm_doctor.rulebase.model import read_rule  # noqa: PLC0415
 
     rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
     if not paths:
@@ -97,7 +97,7 @@ def test(paths: tuple[str, ...]) -> None:
 @command.command()
 def schema() -> None:
     """The JSON Schema of a rule file, for editors."""
-    from vllm_doctor.schema import RULE_SCHEMA  # noqa: PLC0415
+    from vllm_doctor.rulebase.schema import RULE_SCHEMA  # noqa: PLC0415
 
     click.echo(json.dumps(RULE_SCHEMA, indent=2))
 
@@ -106,7 +106,7 @@ def schema() -> None:
 @click.argument("logs", nargs=-1, required=True, metavar="LOG…")
 def bless(logs: tuple[str, ...]) -> None:
     """Write what comes out of whole logs beside them (NAME.yaml), for a person to review."""
-    from vllm_doctor.bless import bless as write  # noqa: PLC0415
+    from vllm_doctor.authoring.record_expectations import bless as write  # noqa: PLC0415
 
     for log in logs:
         click.echo(f"{write(Path(log))}: review it")
@@ -120,7 +120,7 @@ def bless(logs: tuple[str, ...]) -> None:
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
 def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) -> None:
     """Start a rule: a draft with the wording, its numbers and its test taken from a log's line."""
-    from vllm_doctor.drafts import draft  # noqa: PLC0415
+    from vllm_doctor.authoring.rule_scaffold import draft  # noqa: PLC0415
 
     path = Path(into) / f"{rule_id}.yaml"
     if path.exists():
@@ -135,7 +135,7 @@ def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) 
 
 
 def _read(path: Path) -> Rule | RuleError:
-    from vllm_doctor.rules import read_rule  # noqa: PLC0415
+    from vllm_doctor.rulebase.model import read_rule  # noqa: PLC0415
 
     try:
         return read_rule(path)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-from vllm_doctor.typed import Any
+from typing import Any
 
 
 def colored(choice: str, stream: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from vllm_doctor.redact.names import CUES
 from vllm_doctor.redact.patterns import MASK
@@ -10,7 +11,6 @@ from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, mask_private_key
 from vllm_doctor.redact.scan import Scan
 from vllm_doctor.redact.shapes import mask_shapes
 from vllm_doctor.redact.urls import mask_urls
-from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

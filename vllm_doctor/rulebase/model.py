@@ -1,0 +1,282 @@
+"""Rules, facts' wordings, actions and phases: what stands in `rules/`, as small frozen values."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vllm_doctor.facts.store import FactName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Needles(NamedTuple):
+    """The words by which an expression matches: to look for them costs less than to compile it.
+
+    It matches wherever one of the words `enough` stands, capturing nothing; any other match holds a word of each group.
+    """
+
+    groups: Sequence[Sequence[str]] = ()
+    enough: Sequence[str] = ()
+
+    def tell(self, text: str) -> bool | None:
+        """Whether the expression matches somewhere in the text; None where it may."""
+        for word in self.enough:
+            if word in text:
+                return True
+        for words in self.groups:
+            for word in words:
+                if word in text:
+                    break
+            else:
+                return False
+        return None
+
+
+_ANY = Needles()
+
+
+class Pattern(NamedTuple):
+    """One wording. `regex` is searched in a message that holds `anchor`; that of a user's rule (`own`) with a limit."""
+
+    id: str
+    anchor: str
+    regex: str
+    vllm: str = ""
+    frames: str = ""
+    not_frames: str = ""
+    level: Sequence[str] = ()
+    phase: Sequence[str] = ()
+    set: Mapping[str, Any] = _NOTHING
+    own: bool = False
+    weak: bool = False  # a fact's wording that counts only where nothing else told the fact before
+    needles: Needles = _ANY  # of `regex`
+    frames_needles: Needles = _ANY
+    not_frames_needles: Needles = _ANY
+
+
+class FixRule(NamedTuple):
+    """One way out, as the rule file says it: expressions still to be computed."""
+
+    id: str
+    title: str
+    when: tuple[str, ...] = ()
+    vllm: str = ""
+    set: Mapping[str, Any] = _NOTHING
+    unset: tuple[str, ...] = ()
+    env: Mapping[str, Any] = _NOTHING
+    action: str = ""
+    why: str = ""
+    cost: str = ""
+    safety: str = "review"
+    verify: str = ""
+
+
+class Rule(NamedTuple):
+    """One known failure."""
+
+    id: str
+    title: str
+    severity: str
+    phase: str
+    role: str
+    any: tuple[Pattern, ...]
+    also: tuple[Pattern, ...] = ()
+    absent: tuple[Pattern, ...] = ()
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    refines: tuple[str, ...] = ()
+    let: Mapping[str, tuple[Any, ...]] = _NOTHING
+    explain: str = ""
+    fixes: tuple[FixRule, ...] = ()
+    verify: str = ""
+    references: tuple[str, ...] = ()
+    status: str = "stable"
+    fallback: bool = False
+    survives: bool = False
+    tests: tuple[Mapping[str, Any], ...] = ()
+    path: str = ""
+
+
+class Action(NamedTuple):
+    """What is no flag: a title and the steps to take."""
+
+    id: str
+    title: str
+    steps: tuple[str, ...] = ()
+
+
+class Marker(NamedTuple):
+    """A line that tells how far the server has come, or that it ended."""
+
+    pattern: Pattern
+    phase: str = ""
+    status: str = ""
+
+
+class Stall(NamedTuple):
+    """A phase of a start: how long it may stay without a line (seconds), what most often holds it up, its words."""
+
+    phase: str
+    after: float
+    likely: str
+    doing: str
+    then: str
+    percent: str = ""  # an expression; its group says how far the phase is
+    rule: str = ""
+    when: str = ""
+
+
+class Wording(NamedTuple):
+    """A pattern of a rule, in its part `any`, `also` or `absent`."""
+
+    rule: str
+    part: str
+    pattern: Pattern
+
+
+class RuleBase:
+    """Everything that stands in `rules/`. Compared by identity, so that what is made from it can be kept.
+
+    `anchors` are those of the patterns of the markers, the facts and the wordings, in this order.
+    """
+
+    def __init__(
+        self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
+        anchors: Sequence[str], names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
+        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str],
+    ) -> None:
+        self.rules = rules
+        self.wordings = wordings
+        self.facts = facts
+        self.anchors = anchors
+        self.names = names
+        self.actions = actions
+        self.markers = markers
+        self.stalls = stalls
+        self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
+        self.healthy_anchors = healthy_anchors  # each such line holds one of them
+
+    def with_rules(self, own: Mapping[str, Rule], worded: Sequence[Wording] | None = None) -> RuleBase:
+        """These and some more, whose patterns are `worded`; the same id overrides."""
+        if worded is None:
+            worded = [wording for rule in own.values() for wording in wordings(rule)]
+        kept, known = self.wordings, self.anchors
+        if not own.keys().isdisjoint(self.rules):
+            kept = [wording for wording in kept if wording.rule not in own]
+            known = anchors(self.markers, self.facts, kept)
+        return RuleBase(rules=ChainMap(own, self.rules), wordings=_Both(kept, worded), facts=self.facts,  # type: ignore[arg-type] # none is written to
+                        markers=self.markers, anchors=[*known, *anchors((), (), worded)], names=self.names,
+                        actions=self.actions, stalls=self.stalls, healthy=self.healthy,
+                        healthy_anchors=self.healthy_anchors)
+
+
+class _Both(Sequence[Wording]):
+    """Two sequences as one; what is in them is made when it is asked for."""
+
+    def __init__(self, first: Sequence[Wording], second: Sequence[Wording]) -> None:
+        self._first = first
+        self._second = second
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._first[at] if at < len(self._first) else self._second[at - len(self._first)]
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._second)
+
+
+def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:
+    """The anchors of a rule base."""
+    patterns = (*(marker.pattern for marker in markers), *facts, *(wording.pattern for wording in wordings))
+    return [pattern.anchor for pattern in patterns]
+
+
+def wordings(rule: Rule) -> list[Wording]:
+    """All patterns of a rule."""
+    parts = (("any", rule.any), ("also", rule.also), ("absent", rule.absent))
+    return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
+
+
+def read_rule(path: Path) -> Rule:
+    """One rule file. Raises RuleError with file:line:column."""
+    from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml  # noqa: PLC0415 - only for rules of one's own
+
+    text = read_text(path)
+    check_text(text, str(path))
+    return rule_of(read_yaml(path), str(path), own=True)
+
+
+def pattern_of(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:
+    """The pattern of an entry in YAML."""
+    return Pattern(
+        id=entry["id"],
+        anchor=entry["anchor"],
+        regex=entry["pattern"],
+        vllm=str(entry.get("vllm", "")),
+        frames=entry.get("frames", ""),
+        not_frames=entry.get("not_frames", ""),
+        level=tuple(entry.get("level", ())),
+        phase=_phases(entry.get("phase")),
+        set=entry.get("set", {}),
+        own=own,
+        weak=entry.get("weak", False),
+    )
+
+
+def _phases(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def _fix(entry: Mapping[str, Any]) -> FixRule:
+    return FixRule(
+        id=entry["id"],
+        title=entry["title"],
+        when=_texts(entry.get("when")),
+        vllm=str(entry.get("vllm", "")),
+        set=entry.get("set", {}),
+        unset=_texts(entry.get("unset")),
+        env=entry.get("env", {}),
+        action=entry.get("action", ""),
+        why=entry.get("why", ""),
+        cost=entry.get("cost", ""),
+        safety=entry.get("safety", "manual" if entry.get("action") else "review"),
+        verify=entry.get("verify", ""),
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if value else ()
+
+
+def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False) -> Rule:
+    """The rule of a YAML file."""
+    match = entry["match"]
+    return Rule(
+        id=entry["id"],
+        title=entry["title"],
+        severity=entry["severity"],
+        phase=entry["phase"],
+        role=entry["role"],
+        any=tuple(pattern_of(item, own=own) for item in match["any"]),
+        also=tuple(pattern_of(item, own=own) for item in match.get("also", ())),
+        absent=tuple(pattern_of(item, own=own) for item in match.get("absent", ())),
+        when=_texts(match.get("when")),
+        unless=_texts(match.get("unless")),
+        refines=_texts(entry.get("refines")),
+        let={name: tuple(value) if isinstance(value, list) else (value,)
+             for name, value in (entry.get("let") or {}).items()},
+        explain=entry["explain"],
+        fixes=tuple(_fix(item) for item in entry.get("fixes", ())),
+        verify=entry.get("verify", ""),
+        references=_texts(entry.get("references")),
+        status=entry.get("status", "stable"),
+        fallback=entry.get("fallback", False),
+        survives=entry.get("survives", False),
+        tests=tuple(entry.get("tests", ())),
+        path=path,
+    )
