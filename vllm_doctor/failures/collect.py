@@ -6,15 +6,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from vllm_doctor.events import CHAIN, Event
+from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
-from vllm_doctor.joined import TRACEBACK
+from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 
-WORDS = ("Fatal Python error", "Caught signal", "egfault encountered", "Segmentation fault", "Bus error", "Killed",
-         "core dumped", "HTTP/1.1\" 5", "Failed: C", "ERROR ", "CRITICAL ", "terminate called", "exited with")
-"""Literals that make a line worth reading for what it tells of a failure, beside those of tracebacks."""
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80
