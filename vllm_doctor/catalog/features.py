@@ -47,7 +47,7 @@ def features() -> tuple[Feature, ...]:
     """Return the features, in the order in which their words are asked."""
     path = os.path.join(os.path.dirname(__file__), "features.yaml")
     with open(path, "rb") as file:
-        loaded = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        loaded = yaml.safe_load(file)
     return tuple(_feature(entry) for entry in loaded)
 
 

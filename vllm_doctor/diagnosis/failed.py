@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,9 @@ def failed(case: Case, status: str) -> Failed | None:
     errors = [item for item in causes if item.rule.severity == "error"]
     start = failures.Start(status, run.phase, run.advances, run.serving_line, run.stopped_line, run.last_line)
     proofs = [failures.Proof(hit.line, hit.text) for item in errors[:1] for hit in item.hits.first]
-    candidate = failures.find(run.failures, start, proofs)
+    passing = [hit.line for item in causes if item.rule.survives and item.rule.severity != "error"
+               for hit in (*item.hits.first, *item.hits.last)]
+    candidate = failures.find(run.failures, start, proofs, passing)
     if candidate is None:
         return None
     given, source = _given(case)
@@ -67,6 +69,4 @@ def _given(case: Case) -> tuple[Mapping[str, Any] | None, str]:
 
 def _lies_in(item: Fired, candidate: failures.Candidate) -> bool:
     """Whether a rule fired on the lines of the failure."""
-    first = candidate.line - len(candidate.frames) * 3 - 3
-    hits: Sequence[Any] = item.hits.first
-    return any(first <= hit.line <= candidate.last_line for hit in hits)
+    return any(candidate.begin <= hit.line <= candidate.last_line for hit in item.hits.first)

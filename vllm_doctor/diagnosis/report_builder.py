@@ -17,6 +17,7 @@ from vllm_doctor.templating import renderer
 
 if TYPE_CHECKING:
     from vllm_doctor.diagnosis.ranking import Fired
+    from vllm_doctor.diagnosis.run import Run
     from vllm_doctor.diagnosis.run_analysis import Case
     from vllm_doctor.matching.matcher import Hits
 
@@ -37,6 +38,8 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
     status = _status(case)
     explained = any(item.severity == "error" for item in causes)
     found = failed(case, status)
+    if found is None and status == "failed" and not run.status and not explained:
+        status = run.state(survived=True)  # what was raised while the process tidied up
     failure = None if found is None else _failure(found, case, clean)
     if failure is not None and failure.counts and status in {"unknown", "starting"} and not _passing(found):
         status = "failed"
@@ -177,6 +180,7 @@ def _failure(found: Failed, case: Case, clean: Callable[[Any], Any]) -> Failure:
         text=_excerpt(found, clean),
         counts=not is_request or failure.is_alone,
         explained_by=by.rule.id if by else "",
+        is_consequence=failure.is_consequence,
     )
 
 
@@ -193,7 +197,7 @@ def _excerpt(found: Failed, clean: Callable[[Any], Any]) -> str:
     shown = [frame for frame in calls[:-_CALLS] if own and origin_of(frame) == own]
     lines = []
     for frame in (*shown, *calls[-_CALLS:]):
-        place = f', line {frame.line}' if frame.line else ""
+        place = f", line {frame.line}" if frame.line else ""
         lines.append(f'  File "{frame.path}"{place}' + (f", in {frame.function}" if frame.function else ""))
         if frame.code:
             lines.append(f"    {frame.code}")

@@ -16,6 +16,7 @@ from vllm_doctor.failures.settings import settings_of
 from vllm_doctor.failures.signature import signature
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
+_AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _WEAK = {"cut", "record", "http", "sentence"}
 
 
@@ -40,14 +41,22 @@ class Start:
     last_line: int
 
 
-def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof]) -> Candidate | None:
-    """Return what failed; None where nothing did."""
-    told = [one for one in collected.candidates() if _counts(one, start, collected)]
+def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
+         passing: Sequence[int] = ()) -> Candidate | None:
+    """Return what failed; None where nothing did.
+
+    `proofs` are lines of the rule that explains the failure, `passing` of rules for what a server outlives.
+    """
+    told = [one for one in collected.candidates() if _counts(one, start)]
+    lasting = [one for one in told if not any(one.begin <= line <= one.last_line for line in passing)]
+    if start.status == "failed" and any(one.shape not in _WEAK and not is_teardown(one) for one in lasting):
+        told = lasting
     chosen = choose(told, advances=start.advances, evidence=[proof.line for proof in proofs])
     if proofs and not (chosen and any(chosen.line <= proof.line <= chosen.last_line for proof in proofs)):
         chosen = _better(chosen, _of_proof(proofs[0]))
-    if chosen is None and start.status in {"unknown", "failed"} and not start.phase and not collected.records:
-        chosen = next(iter(collected.sentences()), None)
+    is_bare = chosen is None or (chosen.shape == "cut" and chosen.exception is None)
+    if is_bare and start.status in {"unknown", "failed"} and not start.phase and not collected.records:
+        chosen = next(iter(collected.sentences()), chosen)
     if chosen is None and start.status == "failed":
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
     if chosen is not None and start.status in {"serving", "stopped"} and is_cascade(chosen):
@@ -64,7 +73,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     own = frames.own_frame(calls)
     in_service = bool(start.serving_line and candidate.line > start.serving_line) or start.phase == "runtime"
     kind = kind_of(candidate, origin, vllm, own, in_service=in_service)
-    feature = feature_of(candidate, kind=kind, has_settings=bool(start.phase))
+    feature = feature_of(candidate, kind=kind, has_settings=bool(start.phase) or collected.records > _AT_IMPORT)
     if feature == "other-software" and kind in {"environment", "unknown", "bug"}:
         kind = "other-software"
     if kind == "request" and feature is None:
@@ -79,13 +88,14 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         settings=settings_of(feature, text, given or {}, source),
         signature=signature(candidate.exception, candidate.message, origin),
         source_line=calls[-1].code if calls else "",
+        is_consequence=is_cascade(candidate),
         is_alone=not start.phase and not collected.records,
     )
 
 
-def _counts(candidate: Candidate, start: Start, collected: FailureCollector) -> bool:
+def _counts(candidate: Candidate, start: Start) -> bool:
     """Whether a candidate can be the failure of a start that stands so."""
-    if start.status == "failed" or start.status == "unknown":
+    if start.status in {"failed", "unknown"}:
         return True
     if candidate.shape == "http" or is_bad_request(candidate):
         return start.status != "starting" and not (is_request(candidate) and start.status in {"serving", "stopped"})

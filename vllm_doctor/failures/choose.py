@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Candidate
@@ -19,19 +20,24 @@ _CASCADE_CLASSES = frozenset({
 })  # fmt: skip
 _CASCADE_MESSAGES = re.compile(
     r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
-    r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored|is stopped)"
+    r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
+    r"|is stopped)"
     r"|WorkerProc (?:initialization )?failed|Worker failed with error|EngineCore encountered (?:a fatal|an issue)"
-    r"|Engine background task failed|AsyncLLM output_handler failed|terminating server process|Task finished unexpectedly"
-    r"|Failed core proc|Exception in worker|Exception in ASGI application|Error in (?:chat )?completion stream|Executor failed"
+    r"|Engine background task failed|AsyncLLM output_handler failed|terminating server process"
+    r"|Task finished unexpectedly"
+    r"|Failed core proc|Exception in worker|Exception in ASGI application|Error in (?:chat )?completion stream"
+    r"|Executor failed"
     r"|hit an exception|Failed to execute_method|Error executing method|Invoke of RPC method|cancelled by cancel scope"
     r"|Task was destroyed|See (?:root cause|stack trace) above|shutting down (?:engine|executor)|shutdown triggered"
     r"|exception in PluginManager|process was terminated|Dumping (?:input data|scheduler output)"
     r"|Traceback \(most recent|Application startup failed|Future exception was never retrieved|Task exception was never"
-    r"|Error in (?:inspecting|creating) model|leaked (?:semaphore|shared_memory)|destroy_process_group|Unhandled exception"
+    r"|Error in (?:inspecting|creating) model|leaked (?:semaphore|shared_memory)|destroy_process_group"
+    r"|Unhandled exception"
     r"|ApplicationException|terminate called (?:without|after throwing an instance of 'c10::)"
     r"|Failed to start engine|failed to start the engine|Fatal error in|An error occurred|failed \(exitcode: \d+\)"
     r"|(?:container|job|command|process|service)\b.{0,60} exited with (?:code|status)|exited with code [1-9]\d*$"
-    r"|remote process exited or there was a network error|NCCL communicator was aborted|Connection closed by (?:remote )?peer"
+    r"|remote process exited or there was a network error|NCCL communicator was aborted"
+    r"|Connection closed by (?:remote )?peer"
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
 _WRAPPERS = re.compile(
     r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
@@ -106,7 +112,7 @@ def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
     if len(chain) < 2:
         return candidate
     best = chain[0]
-    for link, outer in zip(chain, chain[1:]):
+    for link, outer in pairwise(chain):
         if _replaces(outer, best, link.chain):
             best = outer
     return best

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from vllm_doctor.events.reader import CHAIN, Event
+from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
-from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -18,7 +18,8 @@ _MOST_FRAMES = 80
 _MOST_SHAPES = 1024
 _STALE = 200  # lines behind which an open traceback is given up
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
-_TAIL = 8  # sentences
+_TAIL = 40  # lines that may be the words of an error
+_SENTENCE_LINES = 6  # such words at most
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class _Open:
     candidate: Candidate | None = None  # whose message may go on
     is_long: bool = False
     lines: int = 0
+    last_text: str = ""  # its last line, as the event had it
     group: int = 0
     chained: bool = False
     ignored: bool = False
@@ -46,7 +48,7 @@ class FailureCollector:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._shapes: set[tuple[str, ...]] = set()
         self._groups = 0
-        self._sentences: deque[Candidate] = deque(maxlen=_TAIL)
+        self._plain: deque[tuple[Candidate, str]] = deque(maxlen=_TAIL)  # the last lines that are nothing else
         self.exit_status: int | None = None  # of the command, where `run` knows it
         self.lines = 0
         self.records = 0  # lines that vLLM's logger wrote
@@ -90,7 +92,18 @@ class FailureCollector:
 
     def sentences(self) -> list[Candidate]:
         """Return the last lines that read as an error's words, for a log that shows nothing else."""
-        return list(self._sentences)
+        lines = list(self._plain)
+        found = []
+        for place, (made, text) in enumerate(lines):
+            if not messages.is_error_sentence(text):
+                continue
+            message, last = text.strip(), made.line
+            for other, more in lines[place + 1:place + 1 + _SENTENCE_LINES]:
+                if other.line != last + 1 or messages.ends_message(more):
+                    break
+                message, last = f"{message}\n{more}", other.line
+            found.append(replace(made, message=message[:MAX_MESSAGE], last_line=last))
+        return found
 
     def _stream(self, process: str) -> _Open:
         stream = self._open.get(process)
@@ -160,14 +173,15 @@ class FailureCollector:
         if raised is None:
             raised = exceptions.bare(text)
             shape = "traceback" if raised and calls and not raised.said else "exception"
-        if raised is None and "rror(" in text or "xception(" in text:
+        if (raised is None and "rror(" in text) or "xception(" in text:
             raised = raised or exceptions.quoted(text)
         if raised is not None:
             handled = (stream.level if shape == "traceback" else level) in _QUIET
             if handled and not raised.quoted:
                 stream.frames, stream.ignored = [], False
                 return
-            shape = "quoted" if raised.quoted else shape
+            if raised.quoted:
+                shape = "exception" if raised.said.endswith("exception=") else "quoted"
             self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
                         "WARNING" if handled else level)
             return
@@ -188,17 +202,19 @@ class FailureCollector:
             self._begin(stream, event, "fatal", None, told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
             self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
-        elif not level and messages.is_error_sentence(text):
-            self._sentences.append(self._made(event, "sentence", None, text.strip(), state))
+        elif not level:
+            self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
 
     def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,
                state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "") -> None:
         self._close(stream)
-        if shape in {"traceback"} and not stream.group:
+        if shape == "traceback" and not stream.group:
             self._groups += 1
             stream.group = self._groups
         made = replace(self._made(event, shape, exception, message, state), frames=calls, said=said,
-                       level=level or event.level, group=stream.group if calls else 0, ignored=stream.ignored)
+                       level=level or event.level, group=stream.group if calls else 0, ignored=stream.ignored,
+                       begin=stream.begin if calls and stream.begin else event.line)
+        stream.last_text = event.text
         stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
             exception is not None and not message)
         stream.frames, stream.begin, stream.ignored = [], 0, False
@@ -218,6 +234,11 @@ class FailureCollector:
             return False
         text = event.text
         gap = event.line - made.last_line
+        if gap == 1 and stream.last_text and text.startswith(f"{stream.last_text} "):  # a row that was rejoined
+            rest = text[len(stream.last_text) + 1:]
+            stream.lines, stream.last_text = stream.lines + 1, text
+            stream.candidate = replace(made, message=f"{made.message} {rest}"[:MAX_MESSAGE], last_line=event.line)
+            return True
         most = messages.MOST_LONG_LINES if stream.is_long else messages.MOST_LINES
         is_part = (
             made.shape not in {"http", "fatal", "quoted"}
@@ -236,7 +257,7 @@ class FailureCollector:
         if not is_part:
             self._close(stream)
             return False
-        stream.lines += 1
+        stream.lines, stream.last_text = stream.lines + 1, text
         joined = f"{made.message}\n{text}" if made.message else text
         stream.candidate = replace(made, message=joined[:MAX_MESSAGE], last_line=event.line)
         return True

@@ -21,7 +21,7 @@ _BARE = re.compile(
     rf"(?P<before>.{{0,200}}?)(?<![\w.'\"`(=/<$-])(?P<name>{_NAME})(?:\((?P<inner>[A-Z]\w*)\))?: ?(?P<message>.*)$",
     re.DOTALL)
 _ALONE = re.compile(
-    rf"(?P<before>(?:\W|\[[^\]]*\]|\([^)]*\)|E )*)(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
+    r"(?P<before>(?:\W|\[[^\]]*\]|\([^)]*\)|E )*)(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
 _QUOTED = re.compile(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
 _SENTENCE = re.compile(r"[A-Za-z]{2,}(?:,? [a-z']{2,}){2}")

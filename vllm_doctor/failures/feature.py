@@ -26,7 +26,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool) -> str | 
     """
     text = f"{candidate.said} {candidate.exception or ''}: {candidate.message[:_FIRST_LINES]}"
     by_calls = _by_calls(candidate.frames)
-    if _MEMORY.search(text) and not text.startswith("ray"):
+    if _MEMORY.search(text) and "due to the node" not in text:
         return by_calls if by_calls in _OPTIONAL else None
     if "Free memory on device" in text:
         return None

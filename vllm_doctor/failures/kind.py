@@ -11,14 +11,18 @@ _RESOURCE = re.compile(
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
 _ENVIRONMENT = re.compile(
-    r"undefined symbol|cannot open shared object|DLL load failed|No module named|cannot import name|GLIBC|nvcc|CUDA_HOME"
-    r"|not found in \$?PATH|command not found|Permission denied|driver|no kernel image|libcuda|CUDA (?:version|capability)"
+    r"undefined symbol|cannot open shared object|DLL load failed|No module named|cannot import name|GLIBC|nvcc"
+    r"|CUDA_HOME"
+    r"|not found in \$?PATH|command not found|Permission denied|driver|no kernel image|libcuda|CUDA (?:version"
+    r"|capability)"
     r"|Failed to infer device|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
     r"|No supported CUDA architectures|executable file not found|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
+_SIGNATURES = re.compile(r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
+"""What a caller is told that was written for another release of what it calls."""
 _BUGS = frozenset({
     "AttributeError", "TypeError", "KeyError", "IndexError", "AssertionError", "UnboundLocalError", "NameError",
     "ZeroDivisionError", "RecursionError", "StopIteration", "NotImplementedError", "InductorError",
@@ -53,6 +57,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "refusal" if name in _REFUSALS else "bug"
     if package:
         return "library" if vllm_frame is not None else "other-software"
+    if _SIGNATURES.search(message):
+        return "other-software"
     if name in _REFUSALS:
         return "refusal"
     if name in _BUGS:

@@ -46,7 +46,7 @@ _FATAL = re.compile(
 _USAGE = re.compile(r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
 _SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
 _CLIENT_ERROR = re.compile(r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
-_LEVEL = re.compile(r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL|error|critical|fatal)(?=[\s|:\]-])")
+_LEVEL = re.compile(r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]|\blevel\W{1,3}(?:error|critical|fatal)\b")
 _QUIET_LEVEL = re.compile(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
 _MESSAGE_OF_OTHERS = re.compile(
     r"^.{0,60}?\|\s*(?:ERROR|CRITICAL)\s*\|\s*(?P<text>.*)$", re.DOTALL)

@@ -69,6 +69,7 @@ class Candidate:
     chain: str = ""
     said: str = ""  # what the record says before the exception: `Error in applying chat template from request`
     ignored: bool = False  # Python printed that it ignores it
+    begin: int = 0  # the line with which its traceback begins; its own line where it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class Failure:
     settings: tuple[Setting, ...]
     signature: str
     source_line: str = ""  # the code at the origin, where the log shows it
+    is_consequence: bool = False  # of another failure, which the log does not show
     is_alone: bool = field(default=False)  # nothing of a server stands in the log beside it
 
     @property

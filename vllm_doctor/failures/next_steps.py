@@ -14,6 +14,8 @@ from vllm_doctor.rulebase.model import FixRule
 _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-caching", "sampling", "model-class",
                         "metrics", "scheduler", "moe"})
 """Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
+_OPT_IN = frozenset({"lora", "speculative-decoding", "kv-transfer", "offload", "tool-calling", "reasoning"})
+"""Parts that a failure in their code proves to be on: they are off unless a flag turns them on."""
 _DRIVER = re.compile(r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")
 _BUILD = re.compile(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
 _MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
@@ -61,7 +63,7 @@ def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
     for number, switch in enumerate(known.without):
         if (switch.device and switch.device != device) or (switch.paths and not re.search(switch.paths, text)):
             continue
-        drop = _on(switch.unset, given, sure=not failure.is_alone)
+        drop = _on(switch.unset, given, is_implied=known.id in _OPT_IN)
         if switch.unset and not drop:
             continue
         if switch.set and _is_set(switch.set, given, facts):
@@ -78,11 +80,11 @@ def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixR
         why="If the failure is gone, it is in this part; the server then runs without it.")
 
 
-def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, sure: bool) -> list[str]:
-    """Those of the flags that the user set; the first where the log does not tell what was set but the failure does."""
+def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:
+    """Those of the flags that the user set; the first where the log tells no settings but the failure implies it."""
     names = list(names)
     if given is None:
-        return names[:1] if sure or names else []
+        return names[:1] if is_implied else []
     return [name for name in names if _given((name,), given)]
 
 
@@ -91,7 +93,7 @@ def _given(names: Iterable[str], given: Mapping[str, Any] | None) -> bool:
         return False
     for name in names:
         flag = flags.lookup(name)
-        keyword = flag.keyword if flag else name.lstrip("-").replace("-", "_")
+        keyword = (flag.keyword if flag else None) or name.lstrip("-").replace("-", "_")
         if given.get(keyword) not in (None, False, ""):
             return True
     return False
@@ -126,7 +128,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
             yield _action("reinstall-vllm-clean-env", "To test: a clean environment with the libraries vLLM asks for")
             yield _action("report-bug", "Report it with the command, the release and the traceback")
     elif kind == "refusal":
-        if failure.feature == "model-class" or failure.feature == "config":
+        if failure.feature in {"model-class", "config"}:
             yield _action("correct-model-config", "Compare the model's config.json with what the message asks for")
         else:
             yield _action("follow-the-refusal", "Do what the message asks for")

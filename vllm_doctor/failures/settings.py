@@ -25,10 +25,10 @@ def settings_of(name: str | None, message: str, given: Mapping[str, Any], source
     wanted = dict.fromkeys(known.flags if known else ())
     wanted.update(dict.fromkeys(_FLAG.findall(message)))
     wanted.update({"--" + word.replace("_", "-"): None for word in _KEYWORD.findall(message)})
-    found = []
+    found: list[Setting] = []
     for spelling in wanted:
         flag = flags.lookup(spelling)
-        keyword = flag.keyword if flag else spelling.lstrip("-").replace("-", "_")
+        keyword = (flag.keyword if flag else None) or spelling.lstrip("-").replace("-", "_")
         if keyword in given and keyword not in {one.flag for one in found}:
             value = given[keyword]
             text = "" if value is True else str(value)[:_LONGEST]

@@ -50,13 +50,12 @@ def headline(report: Report) -> str:
 
 
 def advice(report: Report) -> str:
-    """What to do when no cause is known; empty when one is, or when nothing failed."""
-    if report.cause is not None or report.status != "failed":
+    """What to do when the log shows only the consequences of a failure; empty otherwise."""
+    failure = report.unexplained
+    if report.cause is not None or report.status != "failed" or (failure is not None and not failure.is_consequence):
         return ""
-    if report.unexplained is not None:
-        return ""
-    return ("These lines are consequences. Take the log from the start of the server up to the first traceback; with "
-            "several GPUs or nodes, the log of each worker.")
+    return ("These lines are consequences of another failure. Paste the log from the start of the server up to the "
+            "first traceback; with several GPUs or nodes, the log of each worker.")
 
 
 def failure_title(failure: Failure) -> str:

@@ -56,7 +56,8 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
     if report.cause is None and (report.status == "failed" or report.unexplained):
         unexplained = report.unexplained
         told = [shared_text.failure_status(report), shared_text.failure_place(unexplained),
-                *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1))] if unexplained else []
+                *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),
+                ] if unexplained else []
         message = _joined([*told, shared_text.advice(report)])
         yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
                           where + shared_text.headline(report), message, path,

@@ -37,7 +37,7 @@ def _suite(report: Report) -> ET.Element:
         told = report.unexplained
         text = shared_text.advice(report) if told is None else "\n\n".join([
             shared_text.failure_status(report), f"line {told.line}: {told.text}", shared_text.failure_place(told),
-            *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
+            shared_text.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
         cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", shared_text.headline(report), text))
     if not cases:  # a file without a test is an error to Jenkins
         cases.append(_test("diagnose", report.phase or "unknown", "system-out", "", shared_text.headline(report)))

@@ -136,7 +136,7 @@ def _unexplained(report: Report, uri: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": UNEXPLAINED,
         "level": "error" if told else "warning",
-        "message": {"text": _message("\n\n".join([_stop(shared_text.headline(report)), *(word for word in words if word)]))},
+        "message": {"text": _message("\n\n".join(filter(None, [_stop(shared_text.headline(report)), *words])))},
     }
     result |= _places(evidence, uri)
     result |= _fingerprints(unexplained_fingerprint(report) or "0" * 32)

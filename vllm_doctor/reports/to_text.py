@@ -176,6 +176,7 @@ def _unexplained(report: Report, failure: Failure, paint: _Paint) -> list[str]:
         + paint.wrap(failure_status(report), 2),
         "\n".join([number, *shown]),
         paint.wrap(failure_place(failure)),
+        paint.wrap(advice(report)),
     ]
     if failure.settings:
         told = ", ".join(f"{one.flag} {one.value}".strip() for one in failure.settings)
