@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.facts.store import FactStore, convert, read_settings
-from vllm_doctor.rulebase.index import builtin
+from vllm_doctor.rulebase.loader import builtin
 
 
 @pytest.mark.parametrize(("kind", "text", "value"), [

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from test_schema import GOOD
 
-from vllm_doctor.rulebase.index import builtin
 from vllm_doctor.rulebase.lint import lint
+from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import read_rule
 
 

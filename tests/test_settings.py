@@ -12,7 +12,7 @@ from test_schema import GOOD
 
 from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.formats import WRITERS
-from vllm_doctor.cli.option_table import SEVERITIES
+from vllm_doctor.cli.options import FAIL_ON
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 
@@ -60,7 +60,7 @@ def test_every_key(project: Path) -> None:
 
 def test_they_are_the_commands_choices() -> None:
     assert tuple(WRITERS) == project_settings.FORMATS
-    assert project_settings.SEVERITIES == SEVERITIES
+    assert project_settings.SEVERITIES == FAIL_ON
 
 
 def test_the_nearest_file_counts_and_a_project_without_our_table_does_not(project: Path) -> None:

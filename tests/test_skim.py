@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 import random
 import re
 import zlib
@@ -29,7 +27,7 @@ from vllm_doctor.literal_search import Trie
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.reports.to_json import render
-from vllm_doctor.rulebase.index import builtin
+from vllm_doctor.rulebase.loader import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -211,7 +209,6 @@ def test_the_engines_find_the_same_lines(serving: bool, monkeypatch: pytest.Monk
     """Over all logs, with a server's traffic and noise between the lines. Of lines without a literal `re` gives a few."""
     pytest.importorskip("hyperscan", reason="the extra `fast` is not installed")
     chance = random.Random(5)
-    monkeypatch.setattr(line_skipper.Prospects, "may_tell", lambda *_: True)  # it is asked after so many shapes with a piece of a literal
     monkeypatch.delenv(line_skipper.ENGINE, raising=False)
     fast = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
     monkeypatch.setenv(line_skipper.ENGINE, "re")
@@ -350,26 +347,6 @@ def messages() -> list[str]:
 
 
 MESSAGES = messages()
-
-
-def test_whatever_a_pattern_matches_may_tell() -> None:
-    """As its line stands, in JSON as Python and Go write it, and in HTML."""
-    matcher, prospects, scanner = Matcher(builtin()), line_skipper.prospects(builtin()), line_skipper.scanner(builtin(), serving=False)
-    chance, told = random.Random(3), 0
-    for text in MESSAGES:
-        for line in (text, re.sub(r"\d", lambda _: str(chance.randrange(10)), text)):
-            if matcher.matches(EventReader().alone(Line(1, line))):
-                told += 1
-                quoted = json.dumps({"log": f"{line}\n"})
-                for form in (line, quoted, re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", quoted), html.escape(line)):
-                    assert prospects.may_tell(scanner.shape(f"{form} {chance.getrandbits(99):032x}\n".encode()).text), form
-    assert told > 2000
-
-
-def test_most_lines_with_no_more_than_an_anchor_tell_nothing() -> None:
-    prospects = line_skipper.prospects(builtin())
-    lines = {f"WARNING 00-00 00:00:00 [a.py:0] {anchor}, and nothing\n".encode() for anchor in builtin().anchors}
-    assert sum(map(prospects.may_tell, lines)) < len(lines) / 2
 
 
 def test_of_many_shapes_each_is_asked_at_last_whether_it_may_tell() -> None:

@@ -18,7 +18,7 @@ from vllm_doctor.authoring import explain
 from vllm_doctor.catalog import flags
 from vllm_doctor.phases import ORDER
 from vllm_doctor.reports import to_text
-from vllm_doctor.rulebase.index import builtin
+from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.schema import RULE_SCHEMA
 
 ROOT = Path(__file__).resolve().parent.parent

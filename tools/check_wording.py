@@ -31,7 +31,7 @@ from packaging.version import Version
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from vllm_doctor.facts.store import FactName, FactStore
-from vllm_doctor.rulebase.index import builtin
+from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import RuleBase
 
 FILLINGS = 3

@@ -18,8 +18,7 @@ from vllm_doctor.facts.store import FactStore, convert, read_settings
 from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_json, to_text
-from vllm_doctor.rulebase.index import builtin
-from vllm_doctor.rulebase.loader import load
+from vllm_doctor.rulebase.loader import builtin, load
 from vllm_doctor.rulebase.model import read_rule
 from vllm_doctor.templating import renderer
 from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parameters, parse

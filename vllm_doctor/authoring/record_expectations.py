@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.outputs import write_text
@@ -49,7 +51,5 @@ def _offer(fix: Fix) -> dict[str, Any]:
 
 
 def _yaml(value: dict[str, Any]) -> str:
-    import yaml  # noqa: PLC0415 - only rule authors need it
-
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
     return text

@@ -11,6 +11,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from packaging.version import InvalidVersion, Version
+
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.patterns import lazy
 
@@ -241,7 +243,6 @@ def position(version: str | None) -> int:
         return newest
     if version in _positions():
         return _positions()[version]
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only for other versions
 
     if _UNTAGGED.match(version.strip()):
         return newest

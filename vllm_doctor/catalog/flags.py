@@ -6,6 +6,7 @@ distribution are not in it; they behave as the release before them (see `resolve
 
 from __future__ import annotations
 
+import difflib
 import re
 from functools import lru_cache
 
@@ -91,8 +92,6 @@ def canonical(name: str) -> str:
 @lru_cache(maxsize=256)
 def nearest(name: str, version: str | None = None, n: int = 3) -> tuple[str, ...]:
     """Up to n names of flags of that release that look like `name`, the likest first."""
-    import difflib  # noqa: PLC0415 - only when something is misspelt
-
     return tuple(difflib.get_close_matches(canonical(name).lower(), flags_of(version), n, cutoff=0.6))
 
 

@@ -10,6 +10,8 @@ import operator
 from functools import lru_cache
 from typing import NamedTuple
 
+from packaging.specifiers import SpecifierSet
+
 from vllm_doctor.catalog import flags
 from vllm_doctor.patterns import lazy
 
@@ -67,7 +69,6 @@ def admitted(specifier: str) -> frozenset[str]:
     plain = _admitted_plainly(specifier)
     if plain is not None:
         return plain
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - see _PLAIN
 
     return frozenset(SpecifierSet(specifier).filter(flags.releases(), prereleases=True))
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import io
 import os
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from vllm_doctor.authoring.rule_tests import explain_silence
 from vllm_doctor.cli.error_output import tell
 from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.terminal import colored, columns
@@ -16,15 +15,13 @@ from vllm_doctor.cli.values import check_ids, exit_status, gather
 from vllm_doctor.diagnosis.engine import KEEP_RUNS, Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.logs.inputs import chunks, is_large, is_plain, open_log
+from vllm_doctor.fastpath.earlier_starts import Past
+from vllm_doctor.logs.inputs import chunks, is_plain, open_log
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
+from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
-
-if TYPE_CHECKING:
-    from vllm_doctor.fastpath.ahead import Ahead
-    from vllm_doctor.fastpath.earlier_starts import Past
 
 _CHUNK = 1 << 18
 _WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
@@ -99,7 +96,7 @@ def _fed(log: str, options: Options) -> Diagnosis:
 
 def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = False) -> Diagnosis:
     """The diagnosis; `whole`: every start in the log is read as if the report were about it."""
-    diagnosis = Diagnosis(options, log, ahead=_ahead(file) if is_large(file) else None)
+    diagnosis = Diagnosis(options, log)
     past = None if whole or options.run is not None else _past(file)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
         diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.run_count))
@@ -113,22 +110,12 @@ def _past(file: IO[bytes]) -> Past | None:
     """What tells which part of a file holds starts that the report is not about; the first piece never does."""
     if not is_plain(file) or os.fstat(file.fileno()).st_size <= _CHUNK:
         return None
-    from vllm_doctor.fastpath.earlier_starts import Past  # noqa: PLC0415 - most logs are short
 
     return Past(file, KEEP_RUNS)
 
 
-def _ahead(file: io.BufferedReader) -> Ahead | None:
-    """What goes ahead in a large file, where another core can."""
-    from vllm_doctor.fastpath.ahead import Ahead, is_possible  # noqa: PLC0415 - most logs are short
-
-    return Ahead(file) if is_possible() else None
-
-
 def _why(log: str, options: Options, rule_id: str) -> str:
     """Why a rule fired on a log or did not, in one line."""
-    from vllm_doctor.authoring.rule_tests import explain_silence  # noqa: PLC0415 - only when asked
-
     diagnosis = _fed(log, options)
     report = diagnosis.finish()
     finding = next((item for item in report.findings if item.id == rule_id), None)
@@ -141,7 +128,7 @@ def _why(log: str, options: Options, rule_id: str) -> str:
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     """The reports in a format. Nothing in it is a command to the build runner that may read this output."""
-    writer = importlib.import_module(f"vllm_doctor.reports.{WRITERS[format_]}")
+    writer = WRITERS[format_]
     if format_ == "text":
         return inert_text(_texts(reports, values, writer.render))
     if format_ == "jsonl":
@@ -156,8 +143,6 @@ def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., 
     color = colored(values["color"], sys.stdout)
     made = []
     if len(reports) > 1:
-        from vllm_doctor.reports import summary  # noqa: PLC0415 - one log needs none
-
         made.append(summary.render(reports, columns(values["width"])))
     for report in reports:
         text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 
 from vllm_doctor.errors import DoctorError
+from vllm_doctor.reports.escape import inert_text, one_line
 
 
 def tell(problem: DoctorError) -> None:
     """One line on stderr, whatever a file's name holds."""
-    from vllm_doctor.reports.escape import inert_text, one_line  # noqa: PLC0415 - most runs have none
-
     say(f"vllm-doctor: {inert_text(one_line(str(problem)))}")
 
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import exit_status
+from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
+from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
-from vllm_doctor.pipe import Gap
+from vllm_doctor.pipe import Gap, Reader
+from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusWords
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from vllm_doctor.diagnosis.engine import Diagnosis
-    from vllm_doctor.options import Options
-    from vllm_doctor.pipe import Reader
-    from vllm_doctor.reports.model import Report
+from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.reports.model import Report
 
 _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
 _SHARE = 20  # the rules are weighed anew for at most one part in so many of the time
@@ -54,8 +52,6 @@ class Voice:
 
     def listen(self, reader: Reader) -> int:
         """Analyse what comes until it ends; returns the exit status."""
-        from vllm_doctor.diagnosis.engine import Diagnosis  # noqa: PLC0415 - after the fork, so the pump stays light
-
         diagnosis = Diagnosis(self._options, "standard input", live=True)
         self._status = reader.status
         missed = 0
@@ -80,8 +76,6 @@ class Voice:
 
     def _pieces(self, reader: Reader, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
         """What comes, b"" while nothing does; a start that stands still is told, once a phase."""
-        from vllm_doctor.pipe.start_progress import StartProgress  # noqa: PLC0415 - see `listen`
-
         source = iter(reader)
         last, told = time.monotonic(), ""
         progress = StartProgress(diagnosis.base.stalls, last)
@@ -150,8 +144,6 @@ class Voice:
             self._speak(diagnosis.snapshot(), whole=False)
 
     def _speak(self, report: Report, *, whole: bool) -> None:
-        from vllm_doctor.reports import to_json, to_text  # noqa: PLC0415 - see `listen`
-
         if self._format == "json":
             self._echo(to_json.render_line(report))
             return
@@ -168,8 +160,6 @@ class Voice:
         click.echo(text, nl=False, err=True)
 
     def _save(self, report: Report) -> None:
-        from vllm_doctor.reports import to_json, to_text  # noqa: PLC0415 - see `listen`
-
         text = to_json.render(report) if self._format == "json" else to_text.render(report)
         try:
             write_text(str(self._output), text)

@@ -10,13 +10,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from vllm_doctor.cli.settings_location import PROJECT, TABLE, places
 from vllm_doctor.errors import InputError, did_you_mean
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["FORMATS", "SEVERITIES", "Ignore", "Settings", "find", "read", "today"]
 
@@ -85,8 +83,6 @@ def read(path: str | os.PathLike[str]) -> Settings:
 
 
 def _as_path(path: str | os.PathLike[str]) -> Path:
-    from pathlib import Path  # noqa: PLC0415 - most runs have no settings file
-
     return Path(path)
 
 

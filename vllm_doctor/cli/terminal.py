@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -20,6 +21,5 @@ def columns(width: int | None) -> int:
         return width
     if not (sys.stdout.isatty() or sys.stderr.isatty()):
         return 100
-    import shutil  # noqa: PLC0415 - it loads the archive modules
 
     return min(120, shutil.get_terminal_size((100, 24)).columns)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vllm_doctor.facts.server_load import ROOMY_PERCENT, SATURATED_PERCENT
-
-if TYPE_CHECKING:
-    from vllm_doctor.memory import Memory
+from vllm_doctor.memory import Memory
 
 _GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)

@@ -10,15 +10,16 @@ import os
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.command import Command, CommandFinder
+from vllm_doctor.command import Command, CommandFinder, parse
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.diagnosis.log_notes import Reading, is_omission, notes, recognised
 from vllm_doctor.diagnosis.report_builder import build
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
 from vllm_doctor.events import code_paths
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
@@ -34,6 +35,7 @@ from vllm_doctor.fastpath.statistics_lines import Sample, Samples
 from vllm_doctor.fastpath.tracebacks import Traceback
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.encoding import printable
+from vllm_doctor.logs.inputs import chunks, is_path
 from vllm_doctor.logs.lines import Line, LineReader
 from vllm_doctor.logs.wrappers.byte_patterns import Front
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, Waiting, compiled
@@ -42,9 +44,6 @@ from vllm_doctor.patterns import lazy
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load as load_rules
 from vllm_doctor.rulebase.model import RuleBase
-
-if TYPE_CHECKING:
-    from vllm_doctor.fastpath.ahead import Ahead
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 KEEP_RUNS = 16
@@ -60,21 +59,18 @@ class Diagnosis:
     """Reads a log piece by piece. Memory does not grow with the log.
 
     `live` says that the bytes come from a running server: then no line waits to be joined to the next one, as the
-    lines of a log that a terminal wrapped are. `ahead` goes ahead in the file whose bytes will be fed.
+    lines of a log that a terminal wrapped are.
     """
 
-    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False,
-                 ahead: Ahead | None = None) -> None:
+    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False) -> None:
         self.options = options or Options()
         self.path = path
         self.base: RuleBase = load_rules(self.options.rules)
-        if ahead:
-            ahead.begin(scanner(self.base, serving=True), line_skipper.READ_WHOLE)
         self._matcher = Matcher(self.base)
         self._lines = LineReader(join_wrapped=not live)
         self._skimmer = line_skipper.Skimmer(Reader(
             self._mode, self._next_number, self._awaits, self._sample, self._read_short, self._read_traceback,
-            self._read_ending, self._read_alone, self._lines.skip), ahead)
+            self._read_ending, self._read_alone, self._lines.skip))
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
@@ -512,8 +508,6 @@ class Diagnosis:
 
         `after` is the user's bound in place of the phase's own. A server that serves may be idle.
         """
-        from vllm_doctor.diagnosis.stalls import stalled  # noqa: PLC0415 - only `watch` needs it
-
         run = self.runs[-1]
         stall = self.base.stalls.get(run.phase or "args")
         if stall is None or run.status or seconds < (stall.after if after is None else after):
@@ -555,8 +549,6 @@ def _is_message(shape: bytes, front: int) -> bool:
 
 def given_command(options: Options) -> Command | None:
     """The command the user told with `--command` or `--config`. Raises InputError when it is none."""
-    from vllm_doctor.command import parse  # noqa: PLC0415 - only when asked
-
     text = options.command or options.config
     if not text:
         return None
@@ -573,8 +565,6 @@ def diagnose(source: str | bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes
     `source` is the log's bytes, a path (also `.gz`, `.xz`, `.bz2`, `.zst`), a binary file, or an iterable of bytes.
     Raises InputError when it cannot be read.
     """
-    from vllm_doctor.logs.inputs import chunks, is_path  # noqa: PLC0415 - not needed by `watch`
-
     name = path or (os.fspath(source) if is_path(source) else "-")
     diagnosis = Diagnosis(options, str(name))
     for chunk in chunks(source, _CHUNK):

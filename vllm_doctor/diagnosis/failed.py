@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vllm_doctor import failures
 from vllm_doctor.diagnosis import fixes
+from vllm_doctor.diagnosis.ranking import Fired
+from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.failures import next_steps
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Rule
-
-if TYPE_CHECKING:
-    from vllm_doctor.diagnosis.ranking import Fired
-    from vllm_doctor.diagnosis.run_analysis import Case
 
 _MOST_STEPS = 4
 _NO_RULE = Rule("failure", "", "error", "args", "cause", ())

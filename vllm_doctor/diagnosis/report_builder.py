@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vllm_doctor import memory
-from vllm_doctor.diagnosis import fixes
+from vllm_doctor.diagnosis import capacity, fixes
 from vllm_doctor.diagnosis.failed import Failed, failed, steps
+from vllm_doctor.diagnosis.ranking import Fired
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.failures import Origin
 from vllm_doctor.failures.frames import origin as origin_of
+from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import redact, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 from vllm_doctor.templating import renderer
-
-if TYPE_CHECKING:
-    from vllm_doctor.diagnosis.ranking import Fired
-    from vllm_doctor.diagnosis.run import Run
-    from vllm_doctor.diagnosis.run_analysis import Case
-    from vllm_doctor.matching.matcher import Hits
 
 _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
@@ -65,8 +63,6 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
 
 
 def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
-    from vllm_doctor.diagnosis import capacity  # noqa: PLC0415 - only of a server that came up
-
     return capacity.sentences({**case.facts, **case.run.load.summary()}, derived, ledger)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from vllm_doctor import phases
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
+from vllm_doctor.command.arguments import from_arguments
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
@@ -54,8 +55,6 @@ class Case:
     def command(self) -> Command | None:
         """What the user ran; put together from the arguments the log prints, where it is not shown itself."""
         if self.typed is None and self.run.settings:
-            from vllm_doctor.command.arguments import from_arguments  # noqa: PLC0415 - most logs show the command
-
             return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
                                   non_default_only=self.run.settings_kind == "non-default")
         return self.typed

@@ -11,19 +11,16 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import shortened
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns, ends, name_of, stage_of
-from vllm_doctor.events.single_line_tracebacks import TRACEBACK, joined_traceback
+from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, joined_traceback
 from vllm_doctor.logs.line_prefix import BARE
+from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
 from vllm_doctor.patterns import lazy, portable
-
-if TYPE_CHECKING:
-    from vllm_doctor.events.single_line_tracebacks import JoinedTraceback
-    from vllm_doctor.logs.lines import Line
 
 _PROCESS = lazy(
     r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d+))?"

@@ -1,18 +1,23 @@
-"""The last few of a series that comes nearly in the order of its lines."""
+"""The last few items of a series that arrives nearly in the order of its lines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from vllm_doctor.facts.store import Fact
-    from vllm_doctor.matching.matcher import Hit
 
-    T = TypeVar("T", Fact, Hit)
+class HasLine(Protocol):
+    """Anything with the number of a log line."""
+
+    @property
+    def line(self) -> int:
+        """The line's number, from 1."""
+
+
+T = TypeVar("T", bound=HasLine)
 
 
 def add_last(last: list[T], item: T, most: int) -> None:
-    """Add one to the last few, which stay in the order of their lines and at most so many."""
+    """Append an item to the last few, at most `most`, kept in the order of their lines."""
     last.append(item)
     if len(last) > 1 and item.line < last[-2].line:
         last.sort(key=lambda kept: kept.line)

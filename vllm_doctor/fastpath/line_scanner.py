@@ -7,8 +7,10 @@ them by; elsewhere all lines of a piece are looked up at once.
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import threading
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -269,8 +271,6 @@ class _Engine:
     """Finds words in bytes, all at once, with the extra `fast`. Several threads may use it."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
-        import threading  # noqa: PLC0415 - only for long logs
-
         import hyperscan  # noqa: PLC0415
 
         self._words = words
@@ -375,8 +375,6 @@ def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
 
 def forms(literals: Iterable[str]) -> set[str]:
     """What lines hold that hold a literal, be it in a JSON string or an HTML page, or odd ones; as Latin-1."""
-    import html  # noqa: PLC0415 - its table of all entities costs 1 ms, and only long logs come here
-
     found = set(_ODD)
     for literal in literals:
         quoted = json.dumps(literal)[1:-1]

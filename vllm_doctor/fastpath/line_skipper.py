@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events.reader import START_WORDS, may_concern_starts
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.fastpath.line_scanner import FastScanner, Row, Scanner, Shape
-from vllm_doctor.fastpath.prospects import Prospects
 from vllm_doctor.fastpath.statistics_lines import Layouts, Sample
 from vllm_doctor.fastpath.tracebacks import Traceback, traceback_at
 from vllm_doctor.literal_search import any_of
@@ -26,9 +24,6 @@ from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAP
 from vllm_doctor.logs.wrappers.timestamps import PART_WORDS
 from vllm_doctor.matching.matcher import waiting_at
 from vllm_doctor.rulebase.model import Pattern, RuleBase
-
-if TYPE_CHECKING:
-    from vllm_doctor.fastpath.ahead import Ahead
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` does without the extra `fast` where it is installed."""
@@ -39,7 +34,6 @@ _FAILURES = (  # what a process that is ended prints, and records of errors that
     "CRITICAL ", "terminate called",
 )
 _AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
-_HELD = 1 << 13  # bytes of a traceback that may go on in the next block
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
 
@@ -76,17 +70,15 @@ class Reader(NamedTuple):
 class Skimmer:
     """Cuts a stream into what a reader must read in order, which is given out, and the rest."""
 
-    def __init__(self, reader: Reader, ahead: Ahead | None = None) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._ahead = ahead
         self._lines = 0  # complete ones so far
-        self._bytes = 0  # so far
         self._tail = b""  # of the line that has no end yet
         self._mid_line = False  # the beginning of that line was given out already
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """What to read in order of some more bytes."""
-        start, self._bytes = 0, self._bytes + len(data)
+        start = 0
         if self._lines < READ_WHOLE or self._mid_line:
             start = self._head(data)
             yield data[:start]
@@ -117,14 +109,10 @@ class Skimmer:
         """The lines worth a look."""
         if mode.awaited:
             return mode.scanner.unhealthy(block, at, index, end)
-        if self._ahead:
-            return self._ahead.telling(mode.scanner, block, at, index, end)
         return mode.scanner.telling(block, at, index, end)
 
     def rest(self) -> bytes:
         """At the end: the line that has no end."""
-        if self._ahead:
-            self._ahead.close()
         tail, self._tail = self._tail, b""
         return tail
 
@@ -146,8 +134,6 @@ class Skimmer:
     def _block(self, block: bytes, end: int) -> Iterator[bytes]:
         """What to give out of `block[1:end]`. `at` and `index` are the first line that is not dealt with."""
         reader, at, index = self._reader, 1, 0
-        if self._ahead:
-            self._ahead.enter(self._bytes - len(block) + 1, self._lines, reader)
         mode = reader.mode()
         while at < end:
             if (mode is None or mode.awaited) and (size := reader.ending(block, at)):
@@ -161,18 +147,13 @@ class Skimmer:
             now: Mode | None = mode
             first = reader.number() - index
             for place, begin, line, shape in self._rows(mode, block, at, index, _reach(mode, block, at, end)):
-                if shape and shape.opens:
-                    if read := self._traceback(mode, block, begin, end, first + place):
-                        reader.skip(place + read[1] - index, read[0] - at)
-                        at, index = read[0], place + read[1]
-                        if size := reader.ending(block, at):
-                            at, index = at + size, index + 1
-                        now = reader.mode()
-                        break
-                    if self._ahead and begin > 1 and end - begin < _HELD:  # the next block may hold the rest of it
-                        reader.skip(place - index, begin - at)
-                        self._tail, self._lines = block[begin:], self._lines + place
-                        return
+                if shape and shape.opens and (read := self._traceback(mode, block, begin, end, first + place)):
+                    reader.skip(place + read[1] - index, read[0] - at)
+                    at, index = read[0], place + read[1]
+                    if size := reader.ending(block, at):
+                        at, index = at + size, index + 1
+                    now = reader.mode()
+                    break
                 number, stop = first + place, begin + len(line)
                 awaited = mode.awaited and shape and reader.awaits(line, number, shape)
                 said = shape and not awaited and (
@@ -209,7 +190,7 @@ def mode_of(base: RuleBase, *, awaited: bool, serving: bool, past: bool = False)
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
-    return _type()(words(base, serving=serving), healthy, layout, prospects(base).may_tell)
+    return _type()(words(base, serving=serving), healthy, layout)
 
 
 def _type() -> type[Scanner]:
@@ -232,13 +213,6 @@ def start_scanner() -> Scanner:
         return literals.search(text) and may_concern_starts(text)
 
     return _type()(START_WORDS, may_tell=may_tell, patience=0)
-
-
-@lru_cache(maxsize=2)
-def prospects(base: RuleBase) -> Prospects:
-    """What tells which of the lines with a literal may match."""
-    markers = (marker.pattern for marker in base.markers)
-    return Prospects(chain(markers, base.facts, (wording.pattern for wording in base.wordings)), _STRUCTURE)
 
 
 def words(base: RuleBase, *, serving: bool) -> list[str]:

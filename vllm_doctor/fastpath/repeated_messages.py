@@ -13,7 +13,6 @@ from typing import NamedTuple
 from vllm_doctor.events.reader import Event
 from vllm_doctor.facts.store import FactName, FactStore
 from vllm_doctor.fastpath.line_scanner import Shape
-from vllm_doctor.fastpath.prospects import pieces
 from vllm_doctor.fastpath.retained_lines import FIRST, Kept, Series
 from vllm_doctor.fastpath.tracebacks import Traceback
 from vllm_doctor.logs.encoding import one_digit
@@ -190,8 +189,6 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
         pattern = waiting.pattern
         if pattern.own:  # it is searched within a time limit
             return None
-        if pieces(pattern.needles).tell(event.text) is False:  # nor does it match others
-            continue
         search = compiled(pattern.regex).search
         match = search(event.text)
         if match and (waiting.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):

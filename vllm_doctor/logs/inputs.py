@@ -19,7 +19,6 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"BZh", "bz2"),
     (b"\x28\xb5\x2f\xfd", "zst"),
 )
-LARGE = 1 << 26  # bytes
 _DAMAGED = {"error", "LZMAError", "ZstdError"}  # of zlib, lzma and zstandard, which are loaded when needed
 
 
@@ -49,11 +48,6 @@ def chunks(source: Any, size: int, name: str = "standard input") -> Iterator[byt
 def is_plain(file: IO[bytes]) -> TypeGuard[io.BufferedReader]:
     """Whether a file's bytes are the log's, so that any part of it can be read at once."""
     return isinstance(file, io.BufferedReader) and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-
-
-def is_large(file: IO[bytes]) -> TypeGuard[io.BufferedReader]:
-    """Whether a plain file is so long that a part of it can be read while another one is."""
-    return is_plain(file) and os.fstat(file.fileno()).st_size >= LARGE
 
 
 def open_log(path: str) -> IO[bytes]:

@@ -11,10 +11,12 @@ from collections.abc import Container, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import regex
+
 from vllm_doctor.events.reader import Event
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.matching.anchors import Anchors
-from vllm_doctor.rulebase.model import Marker, Needles, Pattern, Rule, RuleBase
+from vllm_doctor.rulebase.model import Literals, Marker, Pattern, Rule, RuleBase
 from vllm_doctor.templating import evaluator
 
 _WINDOW = 16_384  # of a very long message only the part around the anchor is searched
@@ -190,7 +192,7 @@ def _has_frames(pattern: Pattern, frames: str) -> bool:
     return not (refused and _stands_in(refused, pattern.not_frames_needles, frames, own=pattern.own))
 
 
-def _stands_in(source: str, needles: Needles, frames: str, *, own: bool) -> bool:
+def _stands_in(source: str, needles: Literals, frames: str, *, own: bool) -> bool:
     told = needles.tell(frames)
     return _found(source, frames, own=own) is not None if told is None else told
 
@@ -199,7 +201,6 @@ def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:
     """Our own patterns are linted and tested; a user's runs in an engine that can be stopped. Raises TimeoutError."""
     if not own:
         return compiled(source).search(text)
-    import regex  # noqa: PLC0415 - only for rules of one's own
 
     found: Any = regex.compile(source).search(text, timeout=TIME_LIMIT)
     match: re.Match[str] | None = found

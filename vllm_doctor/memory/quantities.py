@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vllm_doctor.catalog.gpus import total_for_gpu
 from vllm_doctor.memory.era import era_of, release
 from vllm_doctor.memory.ledger_model import Origin
+from vllm_doctor.memory.solver.device_total import total_from_graph_message
 from vllm_doctor.memory.solver.kv_cache import bytes_per_token, bytes_per_token_from_cpu_blocks, kv_gib
 from vllm_doctor.memory.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, roundest
 
@@ -72,8 +74,6 @@ class Book:
             return requested / share
         estimate = self.number("cuda_graph_estimate_gib")
         if estimate is not None:
-            from vllm_doctor.memory.solver.device_total import total_from_graph_message  # noqa: PLC0415 - few logs tell it
-
             total = total_from_graph_message(
                 estimate,
                 self.number("suggested_gpu_memory_utilization"),
@@ -87,7 +87,6 @@ class Book:
         name = self.facts.get("gpu_name")
         if not isinstance(name, str):
             return None
-        from vllm_doctor.catalog.gpus import total_for_gpu  # noqa: PLC0415 - few logs name the GPU and not its memory
 
         total = total_for_gpu(name)
         if total is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from vllm_doctor.redact.names import CUES
 from vllm_doctor.redact.patterns import MASK
@@ -12,8 +12,6 @@ from vllm_doctor.redact.scan import Scan
 from vllm_doctor.redact.shapes import mask_shapes
 from vllm_doctor.redact.urls import mask_urls
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 def _masked(text: str, found: dict[str, None]) -> str:
     text = mask_urls(mask_private_keys(text, found), found)

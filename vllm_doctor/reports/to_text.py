@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 
+from vllm_doctor.memory import Memory
 from vllm_doctor.patterns import lazy
 from vllm_doctor.reports.escape import inert_text
 from vllm_doctor.reports.model import Failure, Finding, Fix, Report
@@ -18,9 +18,6 @@ from vllm_doctor.reports.shared_text import (
     said,
     shown_causes,
 )
-
-if TYPE_CHECKING:
-    from vllm_doctor.memory import Memory
 
 _STYLES = {
     "title": "1",

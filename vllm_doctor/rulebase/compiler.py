@@ -1,138 +1,121 @@
-"""Makes the index of the rules (`rule_index`) from their YAML files.
+"""YAML files -> one document of plain values -> the rule base.
 
-The wheel carries the index (`hatch_build.py`); a checkout has it in the user's cache (`rule_cache`), as has everyone
-that of rules of their own.
+Reading 300 YAML files takes a second, so the document is written as JSON: into the wheel when it is built
+(`hatch_build.py`), and into the user's cache in a checkout (`cache`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts.store import FactName
+from vllm_doctor.patterns import portable
 from vllm_doctor.rulebase.model import (
     Action,
+    Literals,
     Marker,
-    Pattern,
     Rule,
     RuleBase,
     Stall,
-    Wording,
-    anchors,
     pattern_of,
     rule_of,
     wordings,
 )
-from vllm_doctor.rulebase.required_literals import needles
+from vllm_doctor.rulebase.required_literals import required_literals
 from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
-from vllm_doctor.templating import evaluator, renderer
 
-
-def make(folder: Path) -> bytes:
-    """The index, from the YAML files themselves. Raises RuleError."""
-    entries: dict[str, dict[str, Any]] = {}
-    rules: dict[str, Rule] = {}
-    for path in _files(folder):
-        if path.parent.name in {"facts", folder.name}:
-            continue
-        entry = {**read_yaml(path), "path": str(path.relative_to(folder))}
-        try:
-            rule = rule_of(entry, str(path))
-        except (KeyError, TypeError, AttributeError) as error:
-            check_text(read_text(path), str(path))
-            raise RuleError(f"{path}:1:1: {error}") from error
-        if rule.id in rules:
-            raise RuleError(f"{path}:1:1: the id `{rule.id}` is also in {rules[rule.id].path}")
-        rules[rule.id], entries[rule.id] = rule, entry
-    actions = [Action(name, entry["title"], tuple(entry.get("steps", ())))
-               for name, entry in read_yaml(folder / "actions.yaml").items()]
-    stalls = [Stall(phase, **entry) for phase, entry in read_yaml(folder / "stalls.yaml").items()]
-    healthy = read_yaml(folder / "healthy.yaml")
-    markers = [Marker(pattern_of(entry), entry.get("phase", ""), entry.get("status", ""))
-               for entry in read_yaml(folder / "phases.yaml")]
-    facts = [pattern_of(entry) for path in sorted((folder / "facts").glob("*.yaml"))
-             if path.name != "names.yaml" for entry in read_yaml(path) or ()]
-    worded = [wording for rule in rules.values() for wording in wordings(rule)]
-    patterns = [_line((_told(pattern), phase, status)) for pattern, phase, status in markers]
-    patterns += [_line(_told(pattern)) for pattern in facts]
-    patterns += _worded(worded)
-    return _index(patterns, rules, entries, {
-        "patterns": (len(markers), len(facts), sum(map(len, patterns))),
-        "anchors": anchors(markers, facts, worded),
-        "names": [_fact(name, entry) for name, entry in read_yaml(folder / "facts" / "names.yaml").items()],
-        "actions": actions,
-        "stalls": stalls,
-        "trees": _trees((stall.when for stall in stalls), (step for action in actions for step in action.steps)),
-        "healthy": _whole(healthy),
-        "healthy_anchors": [entry["anchor"] for entry in healthy],
-    })
-
-
-def make_own(folder: Path, base: RuleBase) -> bytes:
-    """The index of a user's rules, all of which could be used. Raises RuleError with file:line:column."""
-    from vllm_doctor.rulebase.lint import unusable  # noqa: PLC0415 - the wheel is built without what it needs
-
-    entries: dict[str, dict[str, Any]] = {}
-    rules: dict[str, Rule] = {}
-    for path in _files(folder):
-        check_text(read_text(path), str(path))
-        entry = {**read_yaml(path), "path": str(path.relative_to(folder))}
-        rule = rule_of(entry, str(path), own=True)
-        rules[rule.id], entries[rule.id] = rule, entry
-    whole = base.with_rules(rules)
-    for rule in rules.values():
-        for problem in unusable(rule, whole):
-            raise RuleError(str(problem))
-    patterns = _worded(wording for rule in rules.values() for wording in wordings(rule))
-    return _index(patterns, rules, entries, {"patterns": (0, 0, sum(map(len, patterns)))})
-
-
-def _index(patterns: Iterable[bytes], rules: Mapping[str, Rule], entries: Mapping[str, Any],
-           head: Mapping[str, Any]) -> bytes:
-    lines = [_line({"rule": entries[name], "trees": _trees_of(rule)}) for name, rule in rules.items()]
-    ends = list(accumulate(map(len, lines)))
-    spans = {name: (end - len(line), len(line)) for name, line, end in zip(rules, lines, ends, strict=True)}
-    return b"".join([_line({"rules": spans, **head}), *patterns, *lines])
-
+Document = dict[str, Any]
+"""Everything in a folder of rules as JSON knows it, but for the tests of the rules, which are read from their files."""
 
 # Prefix of vLLM's logger: `INFO 10-08 20:33:48 llm_engine.py:72] `, later `INFO 11-20 11:38:49 [async_llm.py:261] `.
 _RECORD = r"INFO (?:[0-9]{4}-)?+[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] [^ ]++ "
 
 
-def _line(value: Any) -> bytes:
-    return json.dumps(value, default=_plain).encode() + b"\n"
+def compile_rules(folder: Path) -> Document:
+    """Return the document of a folder of rules. Raises RuleError with file:line:column."""
+    document: Document = {
+        "rules": _rule_entries(folder),
+        "actions": read_yaml(folder / "actions.yaml"),
+        "stalls": read_yaml(folder / "stalls.yaml"),
+        "healthy": [{key: entry[key] for key in ("pattern", "anchor", "record") if key in entry}
+                    for entry in read_yaml(folder / "healthy.yaml")],
+        "markers": read_yaml(folder / "phases.yaml"),
+        "facts": [entry for path in sorted((folder / "facts").glob("*.yaml")) if path.name != "names.yaml"
+                  for entry in read_yaml(path) or ()],
+        "names": read_yaml(folder / "facts" / "names.yaml"),
+    }
+    document["literals"] = {regex: required_literals(regex) for regex in _expressions(document)}
+    return document
 
 
-def _whole(entries: Iterable[Mapping[str, Any]]) -> str:
-    """One expression for whole lines, behind the prefixes of a vLLM process and of its logger."""
+def rule_base(document: Document, folder: str) -> RuleBase:
+    """Return the rule base of a document that `compile_rules` made of the folder."""
+    literals = {regex: Literals(*found) for regex, found in document["literals"].items()}
+    rules = {entry["id"]: rule_of(entry, str(Path(folder, path)), literals=literals)
+             for path, entry in document["rules"].items()}
+    return RuleBase(
+        rules=rules,
+        wordings=[wording for rule in rules.values() for wording in wordings(rule)],
+        facts=[pattern_of(entry, literals=literals) for entry in document["facts"]],
+        markers=[Marker(pattern_of(entry, literals=literals), entry.get("phase", ""), entry.get("status", ""))
+                 for entry in document["markers"]],
+        names={name: _fact(name, entry) for name, entry in document["names"].items()},
+        actions={name: Action(name, entry["title"], tuple(entry.get("steps", ())))
+                 for name, entry in document["actions"].items()},
+        stalls={phase: Stall(phase, **entry) for phase, entry in document["stalls"].items()},
+        healthy=portable(_healthy_line(document["healthy"])),
+        healthy_anchors=[entry["anchor"] for entry in document["healthy"]],
+    )
+
+
+def read_own_rules(folder: Path) -> dict[str, Rule]:
+    """Return the rules of a user's folder by id. Raises RuleError with file:line:column."""
+    rules: dict[str, Rule] = {}
+    for path in sorted(folder.rglob("*.yaml")):
+        check_text(read_text(path), str(path))
+        rule = rule_of(read_yaml(path), str(path), own=True)
+        rules[rule.id] = rule
+    return rules
+
+
+def _rule_entries(folder: Path) -> dict[str, Any]:
+    """Return the entries of the built-in rules by their path below the folder."""
+    entries: dict[str, Any] = {}
+    seen: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*.yaml")):
+        if path.parent in {folder, folder / "facts"}:
+            continue
+        entry = read_yaml(path)
+        try:
+            rule_id = rule_of(entry, str(path)).id
+        except (KeyError, TypeError, AttributeError) as error:
+            check_text(read_text(path), str(path))
+            raise RuleError(f"{path}:1:1: {error}") from error
+        if rule_id in seen:
+            raise RuleError(f"{path}:1:1: the id `{rule_id}` is also in {seen[rule_id]}")
+        seen[rule_id] = path
+        entries[path.relative_to(folder).as_posix()] = {key: value for key, value in entry.items() if key != "tests"}
+    return entries
+
+
+def _expressions(document: Document) -> set[str]:
+    """Return every regular expression of the rules, the facts and the markers."""
+    matches = [entry["match"] for entry in document["rules"].values()]
+    entries: Iterable[Mapping[str, Any]] = [
+        *document["facts"], *document["markers"],
+        *(pattern for match in matches for part in ("any", "also", "absent") for pattern in match.get(part, ())),
+    ]
+    return {entry[key] for entry in entries for key in ("pattern", "frames", "not_frames") if key in entry}
+
+
+def _healthy_line(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Return one expression for whole lines, behind the prefixes of a vLLM process and of its logger."""
     plain, logged = ("|".join(entry["pattern"] for entry in entries if bool(entry.get("record")) is record)
                      for record in (False, True))
     return rf"(?:\([^ ]++ pid=[^ ]++ )?+(?:{plain}|{_RECORD}(?:{logged}))"
-
-
-def _worded(worded: Iterable[Wording]) -> list[bytes]:
-    return [_line((rule_id, part, _told(pattern))) for rule_id, part, pattern in worded]
-
-
-def _told(pattern: Pattern) -> tuple[Any, ...]:
-    """A pattern's first fields, up to the last one that is not as it always is, and the needles of its expressions.
-
-    A shorter index is read sooner.
-    """
-    given = [field for field, value in zip(Pattern._fields, pattern, strict=True)
-             if value != Pattern._field_defaults.get(field, ...)]
-    told = pattern[:Pattern._fields.index(given[-1]) + 1]
-    return told, *(_needles(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames))
-
-
-def _needles(regex: str) -> tuple[Any, ...]:
-    found = needles(regex)
-    return found if found.enough else (found.groups,) if found.groups else ()
 
 
 def _fact(name: str, entry: Mapping[str, Any]) -> FactName:
@@ -141,28 +124,3 @@ def _fact(name: str, entry: Mapping[str, Any]) -> FactName:
                     entry.get("config", ""), entry.get("flag", ""), ignored, entry.get("args_unit", ""))
 
 
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-def _trees_of(rule: Rule) -> dict[str, evaluator.Tree]:
-    sources: list[Any] = [*rule.when, *rule.unless]
-    sources += [source for alternatives in rule.let.values() for source in alternatives]
-    said = [rule.title, rule.verify, *renderer.split(rule.explain)]
-    for fix in rule.fixes:
-        sources += [*fix.when, *fix.set.values(), *fix.env.values()]
-        said += [fix.title, fix.why, fix.cost, fix.verify]
-    return _trees((source for source in sources if isinstance(source, str)), said)
-
-
-def _trees(sources: Iterable[str], said: Iterable[str]) -> dict[str, evaluator.Tree]:
-    """The trees of expressions and of words. What is neither is told by the lint, and where it is used."""
-    made: dict[str, evaluator.Tree] = {}
-    with contextlib.suppress(evaluator.ExpressionError):
-        made.update({source: evaluator.parse(source).tree for source in sources if source})
-        made.update({text: renderer.parse(text) for text in said if "{" in text})
-    return made
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.yaml"))

@@ -21,12 +21,12 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import Load
-from vllm_doctor.rulebase.index import rules_folder
 from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
-from vllm_doctor.rulebase.yaml_files import read_yaml
+from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
 from vllm_doctor.templating import renderer
-from vllm_doctor.templating.evaluator import ExpressionError, Tree, compared_with, parse
+from vllm_doctor.templating.evaluator import compared_with, parse
 from vllm_doctor.templating.evaluator import names as names_read
+from vllm_doctor.templating.parser import ExpressionError, Tree, read_text
 
 DERIVED = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
@@ -83,7 +83,7 @@ def _line_of(text: str, word: str) -> int:
 @lru_cache(maxsize=1)
 def _healthy_lines() -> tuple[str, ...]:
     """What a busy server prints most: a pattern that is tried on each of these lines makes a long log slow."""
-    return tuple(sample for entry in read_yaml(Path(rules_folder()) / "healthy.yaml") if entry["id"] != _PROMPTS
+    return tuple(sample for entry in read_yaml(builtin_folder() / "healthy.yaml") if entry["id"] != _PROMPTS
                  for sample in entry["samples"])
 
 
@@ -206,13 +206,14 @@ def _trees(rule: Rule) -> Iterator[Tree]:
             if isinstance(source, str):
                 yield parse(source).tree
         for text in _texts(rule):
-            yield from map(renderer.parse, renderer.split(text))
+            for paragraph in renderer.split(text):
+                yield from read_text(paragraph)
 
 
 def _words(text: str, names: set[str]) -> Complaints:
     for paragraph in renderer.split(text):
         try:
-            read = set(names_read(renderer.parse(paragraph)))
+            read = {name for tree in read_text(paragraph) for name in names_read(tree)}
         except ExpressionError as error:
             yield f"not a template: {error}", text[:30]
             return

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from vllm_doctor.facts.store import FactName
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Needles(NamedTuple):
+class Literals(NamedTuple):
     """The words by which an expression matches: to look for them costs less than to compile it.
 
     It matches wherever one of the words `enough` stands, capturing nothing; any other match holds a word of each group.
@@ -38,7 +36,7 @@ class Needles(NamedTuple):
         return None
 
 
-_ANY = Needles()
+_ANY = Literals()
 
 
 class Pattern(NamedTuple):
@@ -55,9 +53,9 @@ class Pattern(NamedTuple):
     set: Mapping[str, Any] = _NOTHING
     own: bool = False
     weak: bool = False  # a fact's wording that counts only where nothing else told the fact before
-    needles: Needles = _ANY  # of `regex`
-    frames_needles: Needles = _ANY
-    not_frames_needles: Needles = _ANY
+    needles: Literals = _ANY  # of `regex`
+    frames_needles: Literals = _ANY
+    not_frames_needles: Literals = _ANY
 
 
 class FixRule(NamedTuple):
@@ -141,53 +139,35 @@ class Wording(NamedTuple):
 
 
 class RuleBase:
-    """Everything that stands in `rules/`. Compared by identity, so that what is made from it can be kept.
+    """Everything in `rules/`. Compared by identity, so that what is derived from it can be kept.
 
-    `anchors` are those of the patterns of the markers, the facts and the wordings, in this order.
+    `anchors` are those of the patterns of the markers, the facts and the wordings, in this order. `healthy` is an
+    expression for whole lines that only show that the server is serving; each of them holds a healthy anchor.
     """
 
     def __init__(
         self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
-        anchors: Sequence[str], names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
+        names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
         stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str],
     ) -> None:
         self.rules = rules
         self.wordings = wordings
         self.facts = facts
-        self.anchors = anchors
         self.names = names
         self.actions = actions
         self.markers = markers
         self.stalls = stalls
-        self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
-        self.healthy_anchors = healthy_anchors  # each such line holds one of them
+        self.healthy = healthy
+        self.healthy_anchors = healthy_anchors
+        self.anchors = anchors(markers, facts, wordings)
 
-    def with_rules(self, own: Mapping[str, Rule], worded: Sequence[Wording] | None = None) -> RuleBase:
-        """These and some more, whose patterns are `worded`; the same id overrides."""
-        if worded is None:
-            worded = [wording for rule in own.values() for wording in wordings(rule)]
-        kept, known = self.wordings, self.anchors
-        if not own.keys().isdisjoint(self.rules):
-            kept = [wording for wording in kept if wording.rule not in own]
-            known = anchors(self.markers, self.facts, kept)
-        return RuleBase(rules=ChainMap(own, self.rules), wordings=_Both(kept, worded), facts=self.facts,  # type: ignore[arg-type] # none is written to
-                        markers=self.markers, anchors=[*known, *anchors((), (), worded)], names=self.names,
-                        actions=self.actions, stalls=self.stalls, healthy=self.healthy,
+    def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
+        """Return a rule base with these rules too; the same id overrides."""
+        kept = [wording for wording in self.wordings if wording.rule not in own]
+        added = [wording for rule in own.values() for wording in wordings(rule)]
+        return RuleBase(rules={**self.rules, **own}, wordings=[*kept, *added], facts=self.facts, names=self.names,
+                        actions=self.actions, markers=self.markers, stalls=self.stalls, healthy=self.healthy,
                         healthy_anchors=self.healthy_anchors)
-
-
-class _Both(Sequence[Wording]):
-    """Two sequences as one; what is in them is made when it is asked for."""
-
-    def __init__(self, first: Sequence[Wording], second: Sequence[Wording]) -> None:
-        self._first = first
-        self._second = second
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._first[at] if at < len(self._first) else self._second[at - len(self._first)]
-
-    def __len__(self) -> int:
-        return len(self._first) + len(self._second)
 
 
 def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:
@@ -204,15 +184,13 @@ def wordings(rule: Rule) -> list[Wording]:
 
 def read_rule(path: Path) -> Rule:
     """One rule file. Raises RuleError with file:line:column."""
-    from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml  # noqa: PLC0415 - only for rules of one's own
-
     text = read_text(path)
     check_text(text, str(path))
     return rule_of(read_yaml(path), str(path), own=True)
 
 
-def pattern_of(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:
-    """The pattern of an entry in YAML."""
+def pattern_of(entry: Mapping[str, Any], *, own: bool = False, literals: Mapping[str, Literals] = _NOTHING) -> Pattern:
+    """Return the pattern of an entry in YAML, given the literals that its expressions require."""
     return Pattern(
         id=entry["id"],
         anchor=entry["anchor"],
@@ -225,6 +203,9 @@ def pattern_of(entry: Mapping[str, Any], *, own: bool = False) -> Pattern:
         set=entry.get("set", {}),
         own=own,
         weak=entry.get("weak", False),
+        needles=literals.get(entry["pattern"], _ANY),
+        frames_needles=literals.get(entry.get("frames", ""), _ANY),
+        not_frames_needles=literals.get(entry.get("not_frames", ""), _ANY),
     )
 
 
@@ -253,18 +234,23 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if value else ()
 
 
-def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False) -> Rule:
-    """The rule of a YAML file."""
+def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
+            literals: Mapping[str, Literals] = _NOTHING) -> Rule:
+    """Return the rule of a YAML file, given the literals that its expressions require."""
     match = entry["match"]
+
+    def patterns(part: str) -> tuple[Pattern, ...]:
+        return tuple(pattern_of(item, own=own, literals=literals) for item in match.get(part, ()))
+
     return Rule(
         id=entry["id"],
         title=entry["title"],
         severity=entry["severity"],
         phase=entry["phase"],
         role=entry["role"],
-        any=tuple(pattern_of(item, own=own) for item in match["any"]),
-        also=tuple(pattern_of(item, own=own) for item in match.get("also", ())),
-        absent=tuple(pattern_of(item, own=own) for item in match.get("absent", ())),
+        any=patterns("any"),
+        also=patterns("also"),
+        absent=patterns("absent"),
         when=_texts(match.get("when")),
         unless=_texts(match.get("unless")),
         refines=_texts(entry.get("refines")),

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
-from vllm_doctor.rulebase.model import Needles
+from vllm_doctor.rulebase.model import Literals
 
 if sys.version_info >= (3, 11):
     from re import _parser as sre_parse  # type: ignore[attr-defined]  # the parser is not public
@@ -23,20 +23,20 @@ _MOST = 64  # texts that a part of an expression may stand for, to be told one b
 _LEAST = 3  # characters of a word that is worth looking for
 
 
-def needles(regex: str) -> Needles:
+def required_literals(regex: str) -> Literals:
     """The words that an expression needs. Raises re.error."""
     tree = _parsed(regex)
     if tree.state.flags & re.IGNORECASE:
-        return Needles()
+        return Literals()
     each = [(_texts(way), way) for way in _ways(tree)]
     enough = _once(text for texts, _ in each if texts is not None for text in texts)
     if not all(enough):  # it matches an empty text
-        return Needles()
+        return Literals()
     if tree.state.groups > 1:  # what is captured needs the match
         enough = []
     others = [way for texts, way in each if texts is None or not enough]
     groups = list(_groups(others[0])) if len(others) == 1 else [_one_of_each(others)]
-    return Needles([words for words in groups if not others or (words and min(map(len, words)) >= _LEAST)], enough)
+    return Literals([words for words in groups if not others or (words and min(map(len, words)) >= _LEAST)], enough)
 
 
 def _ways(tree: Any) -> list[Any]:

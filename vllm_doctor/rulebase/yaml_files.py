@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from vllm_doctor.errors import RuleError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from vllm_doctor.rulebase import schema
+from vllm_doctor.rulebase.schema import said
 
 
 def check_text(text: str, path: str) -> None:
     """Raise RuleError when `text` has not the shape of a rule."""
-    from vllm_doctor.rulebase import schema  # noqa: PLC0415 - see `read_yaml`
-
     schema.check(text, path)
 
 
@@ -30,12 +30,9 @@ def read_text(path: Path) -> str:
 
 def read_yaml(path: Path) -> Any:
     """What stands in a YAML file. Raises RuleError with file:line:column when it is none."""
-    import yaml  # noqa: PLC0415 - a start from the index does without it
-
     try:
         return yaml.load(read_text(path), Loader=_loader())  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or date that is none
-        from vllm_doctor.rulebase.schema import said  # noqa: PLC0415 - see above
 
         raise RuleError(f"{path}{said(error)}") from error
 
@@ -43,8 +40,6 @@ def read_yaml(path: Path) -> Any:
 @lru_cache(maxsize=1)
 def _loader() -> Any:
     """The safe loader, but for a key that stands twice in one mapping: of its values PyYAML would take the last."""
-    import yaml  # noqa: PLC0415 - see above
-
     safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(safe):  # type: ignore[misc] # which of the two is known only when it runs
@@ -60,3 +55,12 @@ def _loader() -> Any:
             return made
 
     return Loader
+
+
+def builtin_folder() -> Path:
+    """Return the folder of the built-in rules: inside the installed package (`_rules`), or in the checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_rules", package.parent / "rules"):
+        if folder.is_dir():
+            return folder
+    raise RuleError("the built-in rules are missing from this installation")

@@ -1,7 +1,7 @@
 """The small arithmetic of rules.
 
-An expression is written in Jinja's expression syntax (`max_model_len * 0.5 | floor_to(16)`), read once by Jinja's own
-parser into a tree (`language`, when the index of the rules is made) and computed here, over a closed list of kinds:
+An expression is written in Jinja's expression syntax (`max_model_len * 0.5 | floor_to(16)`), read by Jinja's own parser
+into a tree (`parser`) and computed here, over a closed list of kinds:
 names, numbers, whole strings, `+ - * / //`, comparisons, `in`, `and/or/not`, `is defined` and our own filters. Nothing
 else can be written, so nothing else can run.
 
@@ -12,15 +12,12 @@ three-valued logic. Division by zero and a filter that answers None are UNKNOWN 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from types import FunctionType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from vllm_doctor.templating.filters import REFUSALS, find
-
-Tree = list[Any]
-"""A kind and its parts, of values JSON knows: `["mul", ["name", "max_model_len"], ["const", 0.5]]`."""
+from vllm_doctor.templating.filters import REFUSALS, find, numeric_parameters, optional_parameters, parameters
+from vllm_doctor.templating.parser import MAX_NUMBER, ExpressionError, Tree, read_expression
 
 
 class _Unknown:
@@ -36,11 +33,6 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 
-class ExpressionError(ValueError):
-    """An expression that is not in the language, with the reason in one line."""
-
-
-MAX_NUMBER = 1e18  # no quantity of a log is larger; bounds what multiplication can build
 ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -81,19 +73,10 @@ class Expression(NamedTuple):
         return result is not UNKNOWN and bool(result)
 
 
-known_trees: dict[str, Tree] = {}
-"""What was read when the index of the rules was made: the source of an expression or of words -> its tree."""
-
-
 @lru_cache(maxsize=4096)
 def parse(source: str) -> Expression:
     """Read one expression. Raises ExpressionError with the reason."""
-    tree = known_trees.get(source)
-    if tree is None:
-        from vllm_doctor.templating.parser import read_expression  # noqa: PLC0415 - Jinja costs 40 ms; built-in rules are read
-
-        tree = read_expression(source)
-    return Expression(source, tree)
+    return Expression(source, read_expression(source))
 
 
 def names(tree: Tree) -> Iterator[str]:
@@ -185,56 +168,31 @@ def _compare(first: Tree, operands: Tree, facts: Mapping[str, Any]) -> Any:
     return True
 
 
-@lru_cache(maxsize=256)
-def parameters(name: str) -> tuple[str, ...]:
-    """The names of a filter's parameters, the value before the bar first. To `import inspect` costs a start 5 ms."""
-    code = _plain(name).__code__
-    return code.co_varnames[:code.co_argcount]
-
-
-@lru_cache(maxsize=256)
-def _optional(name: str) -> frozenset[str]:
-    """The parameters of a filter whose default is None."""
-    defaults = zip(reversed(parameters(name)), reversed(_plain(name).__defaults__ or ()), strict=False)
-    return frozenset(key for key, default in defaults if default is None)
-
-
-def _plain(name: str) -> FunctionType:
-    return cast("FunctionType", function(name))
-
-
-def function(name: str) -> Callable[..., Any]:
-    """What a filter calls. Raises ExpressionError when there is none of that name."""
-    found = find(name)
-    if found is None:
-        raise ExpressionError(f"unknown filter `{name}`")
-    return found
-
-
-# Some modules keep their annotations as texts, others as values.
-_NUMBERS = {"int", "float", "int | None", "float | None", int, float, int | None, float | None}
-
-
-@lru_cache(maxsize=256)
-def _numbers(name: str) -> frozenset[str]:
-    """The parameters of a filter that are numbers."""
-    annotations = _plain(name).__annotations__
-    return frozenset(key for key in parameters(name) if annotations.get(key) in _NUMBERS)
-
-
 def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapping[str, Any]) -> Any:
-    """Call a filter. An UNKNOWN argument is None where its parameter's default is None, else spreads."""
-    named = dict(zip(parameters(name), (evaluate(tree, facts) for tree in arguments), strict=False))
-    named.update({key: evaluate(tree, facts) for key, tree in keywords.items()})
+    values = [evaluate(tree, facts) for tree in arguments]
+    return apply_filter(name, values, {key: evaluate(tree, facts) for key, tree in keywords.items()})
+
+
+def apply_filter(name: str, values: Iterable[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a filter. An UNKNOWN argument is None where its parameter's default is None, else the result is UNKNOWN."""
+    filter_ = find(name)
+    if filter_ is None:
+        raise ExpressionError(f"unknown filter `{name}`")
+    named = {**dict(zip(parameters(name), values, strict=False)), **keywords}
     for key, value in named.items():
         if value is UNKNOWN:
-            if key not in _optional(name):
+            if key not in optional_parameters(name):
                 return UNKNOWN
             named[key] = None
-        elif key in _numbers(name) and not isinstance(value, (int, float)):
+        elif key in numeric_parameters(name) and not isinstance(value, (int, float)):
             return UNKNOWN  # a text times a number would be a very long text
     try:
-        result = function(name)(**named)
+        result = filter_(**named)
     except REFUSALS:
         return UNKNOWN
     return UNKNOWN if result is None else result
+
+
+def arithmetic(operator_name: str, left: Any, right: Any) -> Any:
+    """Compute one of ARITHMETIC. UNKNOWN for what is no number, cannot be computed or is beyond MAX_NUMBER."""
+    return UNKNOWN if left is UNKNOWN or right is UNKNOWN else _arithmetic(ARITHMETIC[operator_name], left, right)

@@ -7,8 +7,9 @@ means "cannot be computed".
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -212,3 +213,30 @@ def find(name: str) -> Callable[..., Any] | None:
             found: Callable[..., Any] = getattr(module, name)
             return found
     return None
+
+
+@lru_cache(maxsize=256)
+def parameters(name: str) -> tuple[str, ...]:
+    """Return the names of a filter's parameters, the value before the bar first; empty for an unknown filter."""
+    return tuple(_signature(name))
+
+
+@lru_cache(maxsize=256)
+def optional_parameters(name: str) -> frozenset[str]:
+    """Return the parameters of a filter whose default is None."""
+    return frozenset(key for key, parameter in _signature(name).items() if parameter.default is None)
+
+
+@lru_cache(maxsize=256)
+def numeric_parameters(name: str) -> frozenset[str]:
+    """Return the parameters of a filter that are numbers."""
+    return frozenset(key for key, parameter in _signature(name).items() if parameter.annotation in _NUMBERS)
+
+
+# As `from __future__ import annotations` keeps them, and as values.
+_NUMBERS = ("int", "float", "int | None", "float | None", int, float, int | None, float | None)
+
+
+def _signature(name: str) -> Mapping[str, inspect.Parameter]:
+    found = find(name)
+    return inspect.signature(found).parameters if found else {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -152,8 +153,6 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     spelling = flags.canonical(name)
     meant = _OTHER_NAMES.get(spelling)
     if meant is None:
-        from difflib import SequenceMatcher  # noqa: PLC0415 - only when something is misspelt
-
         like = flags.nearest(name, release, 1)
         close = like and SequenceMatcher(None, spelling, like[0]).ratio() >= _TYPO
         meant = like[0] if close and like[0] != spelling else None

@@ -1,23 +1,31 @@
-"""Reads the expressions and the words of rules with Jinja's parser, into the trees that `expressions` and `words` use.
+"""Read the expressions of rules with Jinja's parser into small trees, and check the texts that hold them.
 
-Only what can be computed is read; anything else of Jinja's language is refused. The trees of the built-in rules are
-made once, with their index, so that a start does without Jinja.
+Only what can be computed is read; anything else of Jinja's language is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
-from vllm_doctor.templating.evaluator import ARITHMETIC, MAX_NUMBER, ExpressionError, Tree, parameters
+from vllm_doctor.templating.filters import parameters
 
+Tree = list[Any]
+"""A kind and its parts, of values JSON knows: `["mul", ["name", "max_model_len"], ["const", 0.5]]`."""
+MAX_NUMBER = 1e18  # no quantity of a log is larger; bounds what multiplication can build
 _MAX_LENGTH = 500
 _MAX_DEPTH = 100  # lists within lists of a tree
-_ARITHMETIC: dict[type[nodes.Node], str] = {getattr(nodes, kind): name for kind, name in zip(
-    ("Add", "Sub", "Mul", "Div", "FloorDiv"), ARITHMETIC, strict=True)}
+_MAX_BRANCHES = 20  # conditions within conditions of a text
+_ARITHMETIC: dict[type[nodes.Node], str] = {
+    nodes.Add: "add", nodes.Sub: "sub", nodes.Mul: "mul", nodes.Div: "div", nodes.FloorDiv: "floordiv"}
+
+
+class ExpressionError(ValueError):
+    """An expression that is not in the language, with the reason in one line."""
 
 
 @lru_cache(maxsize=1)
@@ -52,7 +60,7 @@ def _bounded(tree: Tree) -> Tree:
 
 
 def read_expression(source: str) -> Tree:
-    """The tree of one expression. Raises ExpressionError with the reason."""
+    """Return the tree of one expression. Raises ExpressionError with the reason."""
     if len(source) > _MAX_LENGTH:
         raise ExpressionError(f"longer than {_MAX_LENGTH} characters")
     body = _parse("{{ " + source + " }}")
@@ -64,28 +72,22 @@ def read_expression(source: str) -> Tree:
     return _bounded(_tree(node))
 
 
-def read_words(source: str) -> Tree:
-    """The tree of words. Raises ExpressionError.
-
-    `["words", part …]`; a part is `["text", …]`, `["if", test, words, other words]` or an expression.
-    """
-    return _bounded(_words(_parse(source)))
+def read_text(source: str) -> list[Tree]:
+    """Return the trees of the expressions in a text, those of its conditions among them. Raises ExpressionError."""
+    return [_bounded(tree) for tree in _expressions(_parse(source))]
 
 
-def _words(body: list[nodes.Node]) -> Tree:
-    made: Tree = ["words"]
+def _expressions(body: list[nodes.Node], depth: int = 0) -> Iterator[Tree]:
+    if depth > _MAX_BRANCHES:
+        raise ExpressionError("nested too deeply")
     for node in body:
         if isinstance(node, nodes.Output):
-            made += [["text", item.data] if isinstance(item, nodes.TemplateData) else _tree(item)
-                     for item in node.nodes]
+            yield from (_tree(item) for item in node.nodes if not isinstance(item, nodes.TemplateData))
         elif isinstance(node, nodes.If):
-            other = _words(node.else_)
-            for branch in reversed(node.elif_):
-                other = ["words", ["if", _tree(branch.test), _words(branch.body), other]]
-            made.append(["if", _tree(node.test), _words(node.body), other])
+            yield _tree(node.test)
+            yield from _expressions([*node.body, *node.elif_, *node.else_], depth + 1)
         else:
             raise _refused(node)
-    return made
 
 
 def _refused(node: nodes.Node) -> ExpressionError:
@@ -124,6 +126,8 @@ def _filter(node: nodes.Filter) -> Tree:
     if node.node is None or node.dyn_args is not None or node.dyn_kwargs is not None:
         raise ExpressionError(f"`{node.name}` is not applied to a value")
     known = parameters(node.name)
+    if not known:
+        raise ExpressionError(f"unknown filter `{node.name}`")
     if 1 + len(node.args) > len(known):
         raise ExpressionError(f"`{node.name}` takes at most {len(known) - 1} arguments")
     for pair in node.kwargs:

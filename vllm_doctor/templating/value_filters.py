@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from typing import Any
 
 from vllm_doctor.catalog import flags
@@ -102,7 +103,6 @@ def nearest_choice(value: Any, choices: str) -> str | None:
     for other in _DTYPES.get(text.lower(), ()):
         if other in listed:
             return other
-    from difflib import SequenceMatcher  # noqa: PLC0415 - only for a refused value
 
     scored = [(SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
               for place, item in enumerate(listed)]

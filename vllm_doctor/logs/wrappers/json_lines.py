@@ -6,6 +6,7 @@ object that vLLM or a client printed (a request, a configuration) is a message i
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
@@ -81,8 +82,6 @@ def _source_of(record: dict[str, Any]) -> str:
 
 def json_line(text: str) -> Peeled | None:
     """Docker's json-file and other JSON lines. A JSON object that vLLM or a client printed is none."""
-    import json  # noqa: PLC0415 - few logs need it, and it costs every start 2 ms
-
     bare = text.rstrip(" ,")
     if not bare.endswith("}"):
         m = _CUT_JSON.match(bare)  # the end of the file or of the line is missing
