@@ -20,7 +20,7 @@ class CurrentStart(Protocol):
     repeats: Repeats
     phase: str
     told: int
-    block: list[tuple[int, str]]
+    block: bool
     block_open: bool
 
     @property

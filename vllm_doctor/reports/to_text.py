@@ -7,8 +7,17 @@ import textwrap
 from vllm_doctor.memory import Memory
 from vllm_doctor.patterns import lazy
 from vllm_doctor.reports.escape import inert_text
-from vllm_doctor.reports.model import Finding, Fix, Report
-from vllm_doctor.reports.shared_text import memory_shown, memory_title, said, shown_causes
+from vllm_doctor.reports.model import Failure, Finding, Fix, Report
+from vllm_doctor.reports.shared_text import (
+    advice,
+    failure_place,
+    failure_status,
+    failure_title,
+    memory_shown,
+    memory_title,
+    said,
+    shown_causes,
+)
 
 _STYLES = {
     "title": "1",
@@ -142,24 +151,37 @@ def _change(fix: Fix) -> list[str]:
 def _failure(report: Report, paint: _Paint) -> list[str]:
     """Where no rule tells the cause: the first error, or how the server stands."""
     if report.unexplained:
-        first = report.unexplained
-        title = paint.style("The server failed, and no rule knows the cause.", "title")
-        lines = [paint.style(f"line {first.line}:", "dim")]
-        lines += [f"  {paint.clip(line, 4)}" for line in first.text.split("\n")[-7:]]
-        return [f"{title} The first error of this run:", "\n".join(f"  {line}" for line in lines),
-                paint.wrap("If this is not the beginning of the log, paste the part from the start of the server up to "
-                           "the first traceback: the cause stands above the last lines. A log that no rule knows is "
-                           "worth an issue, with its vLLM release and command.")]
+        return _unexplained(report, report.unexplained, paint)
     if report.status == "failed":
-        return [paint.style("The server failed, and the cause is not in this log.", "title"),
-                paint.wrap("What is here is the aftermath. Paste the log from the start of the server up to the first "
-                           "traceback; with several GPUs or nodes, the log of each worker.")]
+        return [paint.style("The server failed; the error itself is missing from this log.", "title"),
+                paint.wrap(advice(report))]
     if report.status == "stalled":
         return []
     if report.status == "unknown":
         return [paint.style("Nothing of vLLM was recognised in this log.", "title")]
     phase = f" (phase {report.phase})" if report.phase and report.status == "starting" else ""
     return [f"{paint.style('No failure found', 'title')}: the server is {report.status}{phase}."]
+
+
+def _unexplained(report: Report, failure: Failure, paint: _Paint) -> list[str]:
+    """A failure that no rule explains: what, where, and what to try."""
+    title = paint.wrap(f"✗ {failure_title(failure)}", 0, 2)
+    shown = [f"  {paint.clip(line, 4)}" for line in failure.text.split("\n")[-7:]]
+    number = paint.style(f"  line {failure.line}:", "dim")
+    blocks = [
+        "\n".join(paint.style(line, "title") for line in title.split("\n")) + "\n"
+        + paint.wrap(failure_status(report), 2),
+        "\n".join([number, *shown]),
+        paint.wrap(failure_place(failure)),
+        paint.wrap(advice(report)),
+    ]
+    if failure.settings:
+        told = ", ".join(f"{one.flag} {one.value}".strip() for one in failure.settings)
+        blocks.append(paint.wrap(f"Your settings for this part: {told}"))
+    if failure.fixes:
+        steps = [_fix(fix, number, paint, verbose=False) for number, fix in enumerate(failure.fixes, 1)]
+        blocks += [f"What to try next\n{steps[0]}", *steps[1:]]
+    return blocks
 
 
 def _memory(report: Report, paint: _Paint) -> str:
