@@ -50,8 +50,6 @@ def notes(case: Case, reading: Reading) -> tuple[str, ...]:
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
         said.append(f"Lines were left out of the log (at line {lines}).")
-    if not case.releases_told.known and run.last_line:
-        said.append(f"The log does not name the vLLM release; its wording fits {case.releases_told.words()}.")
     if reading.long_lines:
         said.append(f"{reading.long_lines} very long lines were cut.")
     if reading.slow:

@@ -59,6 +59,9 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         notes=notes,
         capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),
         recognised=recognised,
+        release=case.releases_told.words() if run.last_line else "",
+        release_is_known=case.releases_told.known,
+        command=clean(case.command.render()) if case.command is not None else None,
     )
 
 

@@ -9,11 +9,6 @@ from vllm_doctor.memory import Memory
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
-__all__ = ["advice", "change", "evidence_rows", "evidence_text", "fact_rows", "failure_place",
-           "failure_status", "failure_title",
-           "headline", "log_name", "memory_shown", "memory_title", "numbered", "others",
-           "part_label", "ranked", "said", "shown_causes", "value_text"]
-
 _TITLE = 240  # characters of a message in a headline
 _KINDS = {
     "refusal": "vLLM refused the settings or the model",
@@ -42,11 +37,61 @@ def headline(report: Report) -> str:
     if report.unexplained is not None:
         return failure_title(report.unexplained)
     if report.status == "failed":
-        return "The server failed; the error itself is missing from this log"
+        return "The server failed, and the log does not show the error"
     if report.status == "unknown":
-        return "Nothing of vLLM was recognised in this log"
-    phase = f" (phase {report.phase})" if report.phase and report.status == "starting" else ""
-    return f"No failure found: the server is {report.status}{phase}"
+        return "No output of a vLLM server in this log"
+    if report.status == "serving":
+        return _serving(report)
+    if report.status == "stopped":
+        return "Stopped: no failure in this log"
+    if report.status == "stalled":
+        return "The start is stalled"
+    phase = f" (phase {report.phase})" if report.phase else ""
+    return f"Starting{phase}: no failure so far"
+
+
+def _serving(report: Report) -> str:
+    facts = report.facts
+    troubled = any(finding.severity == "warning" for finding in report.findings)
+    text = "Serving" if troubled else "Healthy: serving"
+    if facts.get("port"):
+        text += f" on port {facts['port']}"
+    if facts.get("kv_cache_tokens"):
+        text += f". KV cache {facts['kv_cache_tokens']:,} tokens"
+        if facts.get("max_model_len") and facts.get("max_concurrency"):
+            text += f", {facts['max_concurrency']:,.0f} requests of {facts['max_model_len']:,}"
+    return text
+
+
+def grade(report: Report) -> str:
+    """Return how the report stands: a severity, or `healthy`."""
+    worst = report.worst()
+    if worst in {"error", "warning"}:
+        return worst
+    if report.status == "failed":
+        return "error"
+    if report.status == "stalled":
+        return "warning"
+    return "healthy" if report.status in {"serving", "stopped"} else "info"
+
+
+def file_name(report: Report) -> str:
+    """Return the log's file name without its folders."""
+    return "stdin" if report.source.path == "-" else report.source.path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def release(report: Report) -> str:
+    """Return the vLLM release, and whether only the wording of the log shows it; empty where nothing does."""
+    if not report.release:
+        return ""
+    return f"vLLM {report.release}" + ("" if report.release_is_known else " (from wording)")
+
+
+def release_notes(report: Report) -> list[str]:
+    """Return the note on an unknown release."""
+    if not report.release or report.release_is_known:
+        return []
+    return [f"The log does not name the vLLM release; its wording fits {report.release}."]
 
 
 def advice(report: Report) -> str:
@@ -135,10 +180,16 @@ def shown_causes(report: Report) -> list[Finding]:
     return [finding for finding in report.findings if finding.role == "cause" and not finding.recovered]
 
 
+def reported(report: Report) -> list[Finding]:
+    """Return the findings that stand for themselves: consequences of a failure that is named are not among them."""
+    is_named = report.cause is not None or report.unexplained is not None
+    return [finding for finding in report.findings if not (is_named and finding.role == "cascade")]
+
+
 def others(report: Report) -> list[Finding]:
     """The findings told in short."""
-    told = shown_causes(report)
-    return [finding for finding in report.findings if finding not in told]
+    causes = shown_causes(report)
+    return [finding for finding in reported(report) if finding not in causes]
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:

@@ -62,7 +62,7 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
         yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
                           where + shared_text.headline(report), message, path,
                           unexplained.line if unexplained else None)
-    for finding in report.findings:
+    for finding in shared_text.reported(report):
         if finding.severity == "info" and finding.role == "cascade":
             continue
         rank = 0 if finding.id == report.primary else 1 if finding.role == "cause" and not finding.recovered else 2

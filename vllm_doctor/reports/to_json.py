@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.version import __version__
 
@@ -35,7 +36,7 @@ def document(report: Report) -> dict[str, Any]:
         "primary": report.primary,
         "failure": None if report.failure is None else _failure(report.failure),
         "findings": [_finding(finding) for finding in report.findings],
-        "notes": list(report.notes),
+        "notes": [*report.notes, *shared_text.release_notes(report)],
     }
 
 

@@ -32,7 +32,7 @@ def render_many(reports: list[Report]) -> str:
 
 
 def _suite(report: Report) -> ET.Element:
-    cases = [_case(finding) for finding in report.findings]
+    cases = [_case(finding) for finding in shared_text.reported(report)]
     if report.cause is None and (report.status == "failed" or report.unexplained):
         told = report.unexplained
         text = shared_text.advice(report) if told is None else "\n\n".join([

@@ -40,7 +40,7 @@ def render_many(reports: list[Report]) -> str:
         if report.cause is None and (report.status == "failed" or report.unexplained):
             rules.setdefault(UNEXPLAINED, _unexplained_rule())
             results.append(_unexplained(report, uri))
-        for finding in report.findings:
+        for finding in shared_text.reported(report):
             rules.setdefault(finding.id, _rule(finding))
             results.append(_result(finding, report, uri))
     index = {rule_id: number for number, rule_id in enumerate(rules)}
