@@ -44,7 +44,7 @@ def test_the_summary_comes_first_then_each(folder: Path) -> None:
     assert out.startswith("""\
 3 logs: 2 failed, 1 serving
 
-  2 x The CPU backend's KV cache is too small for one request of 131,072 tokens
+  2 x CPU KV cache too small for --max-model-len 131072
       cpu-kv-cache-space-too-small
       a.log, b.log
   1 x No failure found: the server is serving
