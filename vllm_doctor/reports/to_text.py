@@ -127,10 +127,10 @@ class _Page:
             return
         rows = command_diff.rows(self._report.command, fix.command, self._width - 12)
         broken = len(rows) > 1 and "\n" not in fix.command
-        last = max((number for number, row in enumerate(rows) if row.mark != "-"), default=0)
+        kept = [number for number, row in enumerate(rows) if row.mark != "-"] or [0]
         for number, row in enumerate(rows):
-            end = " \\" if broken and row.mark != "-" and number != last else ""
-            indent = "  " if number and broken else ""
+            end = " \\" if broken and row.mark != "-" and number != kept[-1] else ""
+            indent = "  " if number > kept[0] and broken else ""
             line = f"       {row.mark} {indent}{row.text}{end}"
             yield self.paint(line, row.mark) if row.mark != " " else line
 
