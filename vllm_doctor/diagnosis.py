@@ -20,6 +20,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.events import WORDS as EVENT_WORDS
 from vllm_doctor.events import Event, EventReader, StartNote, is_record
 from vllm_doctor.facts import Fact, FactStore, read_settings
+from vllm_doctor.foreign import ForeignText
 from vllm_doctor.lines import Line, LineReader
 from vllm_doctor.match import Hit, Hits, Matcher, Waiting, compiled
 from vllm_doctor.notes import Reading, is_omission, notes, recognised
@@ -74,7 +75,8 @@ class Diagnosis:
         self._skimmer = skim.Skimmer(Reader(
             self._mode, self._next_number, self._awaits, self._sample, self._read_short, self._read_traceback,
             self._read_ending, self._read_alone, self._lines.skip), ahead)
-        self._events = EventReader()
+        self._events = EventReader(self.base.foreign.is_request)
+        self._foreign = ForeignText(self.base.foreign)
         self._finder = CommandFinder()
         self._given = given_command(self.options)
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
@@ -139,7 +141,7 @@ class Diagnosis:
         """How the next lines are read. Lines that say nothing may be passed over where no line is awaited."""
         if self._quiet is not None:
             return self._quiet
-        if not self._lines.at_rest:
+        if not (self._lines.at_rest and self._foreign.at_rest):
             return None
         if self._past:
             self._quiet = mode_of(self.base, awaited=False, serving=False, past=True)
@@ -212,7 +214,7 @@ class Diagnosis:
         front = shape.front
         key = data[front.source], data[front.process].partition(b" ")[0], shape.text
         note = self._start_notes.get(key)
-        if note is None and (line := self._lines.alone(data)):
+        if note is None and (line := self._alone(data)):
             if len(self._start_notes) >= _MOST_NOTES:
                 self._start_notes.clear()
             note = self._start_notes[key] = self._events.start_note(line)
@@ -277,6 +279,9 @@ class Diagnosis:
         line = self._lines.alone(data)
         if line is None or any_of(_STRUCTURE).search(line.text) or (not serves and self._is_healthy(line.text)):
             return False
+        line = self._foreign.alone(line)
+        if line is None:
+            return False
         self._read_each(run.samples.first())
         self._event(run, self._events.alone(line._replace(number=self._next_number())), line.text)
         self._lines.skip(1, len(data))
@@ -286,7 +291,7 @@ class Diagnosis:
 
     def _plan(self, data: bytes, front: Front, traceback: Traceback | None) -> Plan | None:
         """How lines like this one, which stands alone or ends a traceback, are read in short."""
-        line = self._lines.alone(data)
+        line = self._alone(data)
         if line is None or line.source != data[front.source].decode():
             return None
         if traceback:
@@ -300,7 +305,7 @@ class Diagnosis:
                     (lambda number, message: self._open(number, key, message)) if key else None)
 
     def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
-        lines = [self._lines.alone(line) for line in traceback.lines.splitlines(keepends=True)]
+        lines = [self._alone(line) for line in traceback.lines.splitlines(keepends=True)]
         said = [line for line in lines if line and line.source == last.source]
         if len(said) < len(lines):
             return None
@@ -320,6 +325,11 @@ class Diagnosis:
 
         return plan(printed(data, front), event, self._matcher, self.base.names, then)
 
+    def _alone(self, data: bytes) -> Line | None:
+        """What one whole line is as the next one, without foreign text; None where it must be fed."""
+        line = self._lines.alone(data)
+        return line and self._foreign.alone(line)
+
     def _open(self, number: int, key: str, message: str) -> None:
         self._events.open_message(number, key, message)
         self._quiet = None
@@ -330,6 +340,7 @@ class Diagnosis:
         if self._is_healthy(line.text):
             self._serves_on(line.number, self._events.key(line) if self._events.is_open(line.number) else "")
             return
+        line = self._foreign.read(line)
         self._read_each(self.runs[-1].samples.first())
         self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:

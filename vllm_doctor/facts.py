@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from vllm_doctor.ends import add_last
+from vllm_doctor.foreign import HIDDEN
 from vllm_doctor.literals import Repr, read_pairs, read_value
 from vllm_doctor.patterns import lazy
 from vllm_doctor.typed import Any, NamedTuple
@@ -141,6 +142,8 @@ class FactStore:
             return None
         value = convert(definition.type, _plain(raw))
         if value is None or (definition.ignore and str(value) in definition.ignore):
+            return None
+        if isinstance(value, str) and HIDDEN in value:
             return None
         fact = Fact(name, value, line, rank)
         seen = self._seen.get(name)

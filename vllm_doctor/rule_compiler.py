@@ -70,6 +70,7 @@ def make(folder: Path) -> bytes:
         "trees": _trees((stall.when for stall in stalls), (step for action in actions for step in action.steps)),
         "healthy": _whole(healthy),
         "healthy_anchors": [entry["anchor"] for entry in healthy],
+        "foreign": read_yaml(folder / "foreign_text.yaml"),
     })
 
 

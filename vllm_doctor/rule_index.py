@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from vllm_doctor import expressions
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts import FactName
+from vllm_doctor.foreign import ForeignTable
 from vllm_doctor.patterns import portable
 from vllm_doctor.rules import Action, Marker, Needles, Pattern, Rule, RuleBase, Stall, Wording, rule_of
 from vllm_doctor.typed import IO, Any, TypeVar
@@ -90,6 +91,7 @@ def builtin() -> RuleBase:
         stalls={entry[0]: Stall(*entry) for entry in known["stalls"]},
         healthy=portable(known["healthy"]),
         healthy_anchors=known["healthy_anchors"],
+        foreign=ForeignTable(known["foreign"]),
     )
 
 

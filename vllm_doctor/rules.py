@@ -10,6 +10,7 @@ from vllm_doctor.facts import FactName
 from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from vllm_doctor.foreign import ForeignTable
     from pathlib import Path
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -149,7 +150,7 @@ class RuleBase:
     def __init__(
         self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
         anchors: Sequence[str], names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
-        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str],
+        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str], foreign: ForeignTable,
     ) -> None:
         self.rules = rules
         self.wordings = wordings
@@ -161,6 +162,7 @@ class RuleBase:
         self.stalls = stalls
         self.healthy = healthy  # an expression for whole lines that say no more than that the server serves
         self.healthy_anchors = healthy_anchors  # each such line holds one of them
+        self.foreign = foreign  # where text of clients and of the model stands
 
     def with_rules(self, own: Mapping[str, Rule], worded: Sequence[Wording] | None = None) -> RuleBase:
         """These and some more, whose patterns are `worded`; the same id overrides."""
@@ -173,7 +175,7 @@ class RuleBase:
         return RuleBase(rules=ChainMap(own, self.rules), wordings=_Both(kept, worded), facts=self.facts,  # type: ignore[arg-type] # none is written to
                         markers=self.markers, anchors=[*known, *anchors((), (), worded)], names=self.names,
                         actions=self.actions, stalls=self.stalls, healthy=self.healthy,
-                        healthy_anchors=self.healthy_anchors)
+                        healthy_anchors=self.healthy_anchors, foreign=self.foreign)
 
 
 class _Both(Sequence[Wording]):
