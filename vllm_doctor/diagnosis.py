@@ -50,6 +50,7 @@ _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 KEEP_RUNS = 16
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
+_SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 _SHORT = 512  # bytes of a line about which it is remembered what it is
 _CHUNK = 1 << 18
 _MOST_NOTES = 1 << 12
@@ -342,7 +343,10 @@ class Diagnosis:
             return
         line = self._foreign.read(line)
         self._read_each(self.runs[-1].samples.first())
-        self._finder.feed(line.number, line.text)
+        if line.refusal or (self._events.is_awaiting(line.number) and self._events.quotes_client(line)):
+            self._finder.pass_output()
+        else:
+            self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:
             self._finder.start_run()
             self._run_begins = False
@@ -358,6 +362,7 @@ class Diagnosis:
         """What a healthy line of a process tells: that the server serves, and that a message before it is over."""
         self.runs[-1].advance("runtime", "", number)
         self._events.end_message(number, key)
+        self._finder.pass_output()
 
     def _is_healthy(self, text: str) -> bool:
         """Whether a line says no more than that the server serves."""
@@ -399,7 +404,7 @@ class Diagnosis:
             return
         if not event.level and is_omission(event.text):
             run.omit(event.line)
-        if "args: " in event.text or "with config: " in event.text:
+        if event.text.startswith(_SETTINGS) and not (event.refusal or event.frames):
             self._settings(run, event)
         if event.frames:
             self._sources(run, event.frames, event.line)

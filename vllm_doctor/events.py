@@ -236,8 +236,10 @@ class EventReader:
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
         is_clients = line.refusal or self._quotes_client(stream, event.level)
+        placed = self._placed(stream, event, logged=logged)
+        is_clients = is_clients or bool(placed.frames and self._is_request(placed.frames))
         run = self._runs.run if is_clients else self._see(event)
-        event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
+        event = placed._replace(run=run) if run != placed.run else placed
         self._note(key, stream, line.number)
         return event
 

@@ -148,7 +148,8 @@ class Matcher:
     def _is_of_requests(self, waiting: Waiting) -> bool:
         """Whether a pattern is of a fault of single requests: what their exceptions say may be a client's words."""
         return bool(waiting.rule) and (
-            waiting.rule in self._base.foreign.rules or self._base.rules[waiting.rule].survives)
+            waiting.rule in self._base.foreign.rules
+            or (self._base.rules[waiting.rule].survives and self._base.rules[waiting.rule].phase == "api"))
 
     def possible(self, event: Event) -> list[Waiting]:
         """The patterns that may match a message which differs from the event's in numbers and long ids alone."""
