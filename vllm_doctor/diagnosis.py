@@ -519,7 +519,7 @@ class Diagnosis:
                 self._sources(self.runs[-1], frames, line)
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._finder.command if run is self.runs[-1] else None)
-        return Case(run, self.base, self.options, typed)
+        return Case(run, self.base, self.options, typed, is_given=self._given is not None)
 
     def stall(self, seconds: float, after: float | None = None) -> Report | None:
         """The report when no line came for `seconds`, if that is a stall in the phase reached; None when it is not.
