@@ -141,6 +141,9 @@ class Case:
             if fires(rule, hits, self.known(rule, hits)):
                 passing = rule.survives and self.run.status == "failed"
                 found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
+        if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
+            found = [item._replace(passing=True) if item.rule.survives and item.rule.phase == "api" else item
+                     for item in found]
         return ranking.rank(found)
 
     @cached_property
@@ -156,6 +159,13 @@ class Case:
         if rule.severity != "error" or rule.survives or not self.run.serving_line:
             return False
         return phases.ORDER[rule.phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
+
+
+def _ends_server(item: ranking.Fired) -> bool:
+    """Whether it is a fault that no server outlives."""
+    rule = item.rule
+    return (rule.role == "cause" and rule.severity == "error" and not (rule.survives or rule.fallback or item.recovered)
+            and rule.phase != "api")
 
 
 def _agree(typed: Any, printed: Any) -> bool:

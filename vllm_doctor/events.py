@@ -138,6 +138,7 @@ class _Stream:
         self.frames: list[str] = []
         self.depth = 2  # how far the last call's line is indented
         self.inside = False  # between "Traceback" and the exception's line
+        self.is_clients = False  # it began in the message of a request's exception, or of a refusal
         self.indent = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
         self.detail = 0  # how many more lines may belong to the exception's message
         self.shown = ""  # the frames of the exception just printed
@@ -237,7 +238,11 @@ class EventReader:
             stream.inside, stream.detail = False, 0
         is_clients = line.refusal or self._quotes_client(stream, event.level)
         placed = self._placed(stream, event, logged=logged)
-        is_clients = is_clients or bool(placed.frames and self._is_request(placed.frames))
+        if stream.inside and TRACEBACK in event.text:
+            stream.is_clients = is_clients
+        elif stream.is_clients and placed.frames:
+            placed = placed._replace(refusal=True)
+        is_clients = is_clients or placed.refusal or bool(placed.frames and self._is_request(placed.frames))
         run = self._runs.run if is_clients else self._see(event)
         event = placed._replace(run=run) if run != placed.run else placed
         self._note(key, stream, line.number)

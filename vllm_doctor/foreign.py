@@ -117,7 +117,7 @@ class ForeignTable:
             return self._kept(text[begin:end], record.keep), end, ""
         if record.text == "request":
             rest = text[begin:]
-            return rest[:0], begin, _open_quote(rest) if record.open else ""
+            return "", begin, record.open
         if record.text == "quoted":
             shown, left = self._without_quoted(text[begin:])
             return shown, len(text), left if record.open else ""
@@ -195,8 +195,11 @@ class ForeignText:
         marked = any_of(self._table.markers).search(text)
         if opened is not None and opened.goes_on(text, marked=bool(marked)):
             begin = len(opened.prefix)
+            if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # the record's own, or what seems so
+                self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
+                return line._replace(refusal=True)
             end = len(text) if opened.quote == "lines" else _closing(text, opened.quote, begin)
-            if end == len(text) and opened.left:
+            if end == len(text):
                 self._open[line.source] = opened._replace(left=opened.left - 1)
             return line._replace(text=text[:begin] + HIDDEN + text[end:])
         if not marked:
@@ -223,10 +226,10 @@ class _Open(NamedTuple):
 
     def goes_on(self, text: str, *, marked: bool) -> bool:
         """Whether a line is more of the same message."""
-        if not text.startswith(self.prefix):
+        if not (self.left and text.startswith(self.prefix)):
             return False
-        if "]" in self.prefix or ": " in self.prefix:  # of a record, which has its prefix on each of its lines
-            return not marked and not text.startswith(_TRACEBACK, len(self.prefix))
+        if "] " in self.prefix:  # of a record, which has its prefix on each of its lines
+            return not marked or self.quote == "request"
         return not _RECORD.match(text)
 
 
