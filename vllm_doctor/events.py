@@ -237,7 +237,11 @@ class EventReader:
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
         is_clients = line.refusal or self._quotes_client(stream, event.level)
+        if stream.inside and "Traceback (" in event.text and not is_clients:  # quoted by a request's exception
+            is_clients = not event.text.lstrip(" |+").startswith(TRACEBACK) and self._is_request("\n".join(stream.frames))
         placed = self._placed(stream, event, logged=logged)
+        if is_clients and placed.frames:
+            placed = placed._replace(refusal=True)
         if stream.inside and TRACEBACK in event.text:
             stream.is_clients = is_clients
         elif stream.is_clients and placed.frames:

@@ -192,8 +192,10 @@ class ForeignText:
         """A line without foreign text."""
         text = line.text
         opened = self._open.pop(line.source, None) if self._open else None
-        marked = any_of(self._table.markers).search(text)
-        if opened is not None and opened.goes_on(text, marked=bool(marked)):
+        marked = bool(any_of(self._table.markers).search(text))  # it may be
+        if opened is not None:
+            marked = marked and any(marker in text for marker in self._table.markers)
+        if opened is not None and opened.goes_on(text, marked=marked):
             begin = len(opened.prefix)
             if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # the record's own, or what seems so
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
