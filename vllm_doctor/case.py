@@ -82,7 +82,8 @@ class Case:
             command = self._printed
         elif command is not None and self.differing:
             printed = self._printed
-            wanted = {f"--{name.replace('_', '-')}": printed.value(f"--{name.replace('_', '-')}") for name in self.differing}
+            named = ("--" + name.replace("_", "-") for name in self.differing)
+            wanted = {flag: printed.value(flag) for flag in named}
             command = command.with_changes({name: value for name, value in wanted.items() if value is not None},
                                            [name for name, value in wanted.items() if value is None])
         return None if command is None else rebuilt(command)
@@ -174,7 +175,8 @@ def _agree(typed: Any, printed: Any) -> bool:
         return float(typed) == float(printed)
     if isinstance(typed, str) and isinstance(printed, str):
         return typed.strip("/") == printed.strip("/") or not typed
-    return not (isinstance(typed, (str, int, float)) and isinstance(printed, (str, int, float))) or str(typed) == str(printed)
+    plain = isinstance(typed, (str, int, float)) and isinstance(printed, (str, int, float))
+    return not plain or str(typed) == str(printed)
 
 
 def _with_traceback(hits: list[Hit]) -> Hit:

@@ -98,7 +98,8 @@ class Event(NamedTuple):
     `line` is its 1-based line number; `rank` the worker it comes from, where the prefix says so; `run` counts the
     starts of the server from 1. For the last lines of a traceback `frames` holds its calls, outermost first, as
     `path/file.py:function` joined by newlines, and `context` the lines of the exception's message before this one.
-    `is_code` marks a traceback's source line, which is no message. `refusal` marks what vLLM says of a request it refused. `releases` says which ones print such a prefix.
+    `is_code` marks a traceback's source line, which is no message.
+    `refusal` marks what vLLM says of a request it refused. `releases` says which ones print such a prefix.
     """
 
     line: int
@@ -238,7 +239,8 @@ class EventReader:
             stream.inside, stream.detail = False, 0
         is_clients = line.refusal or self._quotes_client(stream, event.level)
         if stream.inside and "Traceback (" in event.text and not is_clients:  # quoted by a request's exception
-            is_clients = not event.text.lstrip(" |+").startswith(TRACEBACK) and self._is_request("\n".join(stream.frames))
+            is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
+            is_clients = is_quoted and self._is_request("\n".join(stream.frames))
         placed = self._placed(stream, event, logged=logged)
         if is_clients and placed.frames:
             placed = placed._replace(refusal=True)

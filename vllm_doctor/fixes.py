@@ -19,7 +19,6 @@ from vllm_doctor.report.model import Fix
 from vllm_doctor.rules import Action, FixRule, Rule
 from vllm_doctor.typed import Any, NamedTuple
 
-
 _NEGATIVE = lazy(r"-\d[\d.]*")
 _LOADS_CODE = frozenset({
     "--middleware", "--tool-parser-plugin", "--reasoning-parser-plugin", "--worker-cls", "--worker-extension-cls",
@@ -73,7 +72,9 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         return None
     wanted = _named(entry.set, known)
     env = _named(entry.env, known)
-    if wanted is None or env is None or not (_may_offer(entry.set, wanted, known) and _may_offer(entry.env, env, known)):
+    if wanted is None or env is None:
+        return None
+    if not (_may_offer(entry.set, wanted, known) and _may_offer(entry.env, env, known)):
         return None
     wanted = {name: value for name, value in wanted.items() if not _has(name, value, situation)}
     drop = tuple(name for name in _flag_names(entry.unset, known) if _may_drop(name, situation))
@@ -144,7 +145,8 @@ def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mappi
         is_read = isinstance(source, str) and bool(expressions.parse(source).names)
         for flag in _flag_names((name,), known)[:1]:
             value = made.get(flag, "")
-            if is_read and (HIDDEN in value or "\n" in value or (value.startswith("-") and not _NEGATIVE.fullmatch(value))):
+            is_option = value.startswith("-") and not _NEGATIVE.fullmatch(value)
+            if is_read and (is_option or HIDDEN in value or "\n" in value):
                 return False
             if (is_read and flag in _LOADS_CODE) or (flag != name and not _may_name(flag)):
                 return False

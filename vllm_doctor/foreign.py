@@ -15,7 +15,7 @@ from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 from vllm_doctor.windows import any_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from vllm_doctor.lines import Line
 
@@ -78,9 +78,7 @@ class ForeignTable:
     """What stands in `rules/foreign_text.yaml`."""
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
-        self.records = tuple(
-            Record(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
-            for entry in entries["records"])
+        self.records = tuple(_record(entry) for entry in entries["records"])
         self.templates = tuple(Template(**entry) for entry in entries["templates"])
         self._within = tuple(entries["requests"]["within"])
         self.rules = frozenset(entries["requests"]["rules"])
@@ -242,6 +240,11 @@ def _number_of(name: str) -> re.Pattern[str]:
 
 def _numbers(text: str, name: str) -> Iterator[str]:
     return (match[1] for match in _number_of(name).finditer(text)) if name in text else iter(())
+
+
+def _record(entry: Mapping[str, Any]) -> Record:
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    return Record(**fields)
 
 
 def _first_words(ending: str) -> str:

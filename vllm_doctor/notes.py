@@ -57,7 +57,8 @@ def notes(case: Case, reading: Reading) -> tuple[str, ...]:
             said.append(f"Left out of your command: {', '.join(case.left_out)}.")
         if case.differing:
             flags = ", ".join("--" + name.replace("_", "-") for name in case.differing)
-            said.append(f"The command in the log and the arguments vLLM printed differ ({flags}); the printed ones count.")
+            said.append("The command in the log and the arguments vLLM printed differ "
+                        f"({flags}); the printed ones count.")
     if reading.long_lines:
         said.append(f"{reading.long_lines} very long lines were cut.")
     if reading.slow:

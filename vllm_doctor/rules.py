@@ -10,8 +10,9 @@ from vllm_doctor.facts import FactName
 from vllm_doctor.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from vllm_doctor.foreign import ForeignTable
     from pathlib import Path
+
+    from vllm_doctor.foreign import ForeignTable
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

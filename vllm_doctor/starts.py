@@ -100,6 +100,6 @@ class RunCounter:
             return self._ended or self._seen.get("arguments") == name
         if stage == "prompt":  # a line of a log may look like one
             over = self._ended or self._crashed
-            return bool(self._seen) and (over or self._seen.keys() <= {"prompt", "usage"} and stage in self._seen)
+            return bool(self._seen) and (over or (self._seen.keys() <= {"prompt", "usage"} and stage in self._seen))
         at = self._ORDER.index(stage)
         return self._ended or self._crashed or any(self._ORDER.index(seen) >= at for seen in self._seen)

@@ -11,6 +11,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planted_logs import BANNER, COMMANDS, HARMLESS, KV, MARK, PLACES, PRINTED, SERVES, SPOOFS, TYPED, WRAPPERS
+from planted_shapes import SHAPES
 
 from vllm_doctor.command import CommandFinder, parse
 from vllm_doctor.command.rebuild import rebuilt
@@ -19,9 +21,6 @@ from vllm_doctor.foreign import HIDDEN, ForeignTable, ForeignText
 from vllm_doctor.lines import Line
 from vllm_doctor.options import Options
 from vllm_doctor.report.model import Report
-
-from planted_logs import BANNER, COMMANDS, HARMLESS, KV, MARK, PLACES, PRINTED, SERVES, SPOOFS, TYPED, WRAPPERS
-from planted_shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parents[2]
 BASH = shutil.which("bash")

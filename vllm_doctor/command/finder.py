@@ -41,7 +41,10 @@ _OUTPUT = lazy(  # what a server, or a program around it, prints; nobody types i
     r"|[\d.a-f:]{7,39} - - \[|\[[\d-]{10}T[\d:.Z]{8,16}\] \"|\{\")"
 )
 # What Python says of a program that failed, as the program logs it that launched vLLM.
-_LAUNCHED = lazy(r"[\w.:+,() -]{1,200}: Command '\[.{1,16000}\]' (?:returned non-zero exit status|died with) .{1,40}$", cues=("Command '[",))
+_LAUNCHED = lazy(
+    r"[\w.:+,() -]{1,200}: Command '\[.{1,16000}\]' (?:returned non-zero exit status|died with) .{1,40}$",
+    cues=("Command '[",),
+)
 _FAULT = lazy(r"(?:\([^()]{0,80}\) {0,4}){0,3}(?:ERROR|CRITICAL)\b")
 _OF_START = ("usage: ", "Automatically detected platform", "No platform detected")
 _START = (
@@ -80,7 +83,7 @@ class CommandFinder:
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup
         self._current: tuple[int, Command] | None = None
-        self._next: tuple[int, Command] | None = None  # typed behind a server's output: the next start's, if one follows
+        self._next: tuple[int, Command] | None = None  # typed behind a server's output, for a start that follows
         self._follows = False  # what a start prints came right behind that
         self._due = False  # a start began behind that
         self._printed = False  # a server has printed something

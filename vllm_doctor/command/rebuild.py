@@ -1,7 +1,7 @@
 """Rebuild a command from the parts that are known: what is offered is never a shell line as it stood in a log.
 
-What stays: variables of vLLM and its libraries, launchers with their options, vLLM's program and its arguments, every word
-quoted anew. Other commands of the line, pipes, redirections and substitutions are left out, and it is said that they were.
+What stays: variables of vLLM and its libraries, launchers with their options, vLLM's program and its arguments, every
+word quoted anew. Other commands of the line, pipes, redirections and substitutions are left out, which is said.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from vllm_doctor.command.line import Command, Option, Word
 from vllm_doctor.patterns import lazy
 
 _VARIABLES = (
-    "VLLM_", "CUDA_", "HF_", "HUGGING", "NCCL_", "TORCH", "PYTORCH_", "RAY_", "OMP_", "MKL_", "ROCR_", "HIP_", "HSA_", "GLOO_",
-    "UCX_", "NVIDIA_", "TRANSFORMERS_", "TOKENIZERS_", "TRITON_", "FLASHINFER_", "SAFETENSORS_", "MODELSCOPE_", "ASCEND_",
-    "ONEAPI_", "ZE_", "CCL_", "TPU_", "PJRT_", "XLA_", "MASTER_", "KMP_", "AITER_", "LMCACHE_", "NIXL_", "MC_", "GPU_",
-    "AMD_", "MIOPEN_", "HABANA_", "PT_HPU", "INDUCTOR_", "CUBLAS_",
+    "VLLM_", "CUDA_", "HF_", "HUGGING", "NCCL_", "TORCH", "PYTORCH_", "RAY_", "OMP_", "MKL_", "ROCR_", "HIP_",
+    "HSA_", "GLOO_", "UCX_", "NVIDIA_", "TRANSFORMERS_", "TOKENIZERS_", "TRITON_", "FLASHINFER_",
+    "SAFETENSORS_", "MODELSCOPE_", "ASCEND_", "ONEAPI_", "ZE_", "CCL_", "TPU_", "PJRT_", "XLA_", "MASTER_",
+    "KMP_", "AITER_", "LMCACHE_", "NIXL_", "MC_", "GPU_", "AMD_", "MIOPEN_", "HABANA_", "PT_HPU", "INDUCTOR_",
+    "CUBLAS_",
 )  # fmt: skip
 _MORE_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "HOST_IP", "HOME", "LANG", "LC_ALL", "TZ", "NO_PROXY", "no_proxy", "HTTP_PROXY",
@@ -25,9 +26,10 @@ _MORE_VARIABLES = frozenset({
 _LOADS_CODE = lazy(r"\w*(?:PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH)\w*")
 _ASSIGNED = lazy(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
 _LAUNCHERS = frozenset({
-    "docker", "podman", "nerdctl", "srun", "torchrun", "mpirun", "mpiexec", "numactl", "nohup", "time", "env", "exec", "uv",
-    "uvx", "poetry", "pdm", "conda", "mamba", "micromamba", "pipenv", "pixi", "taskset", "nice", "ionice", "stdbuf", "unbuffer",
-    "timeout", "setsid", "chrt", "singularity", "apptainer", "enroot", "accelerate", "ray", "nsys", "ncu", "py-spy", "command",
+    "docker", "podman", "nerdctl", "srun", "torchrun", "mpirun", "mpiexec", "numactl", "nohup", "time", "env",
+    "exec", "uv", "uvx", "poetry", "pdm", "conda", "mamba", "micromamba", "pipenv", "pixi", "taskset", "nice",
+    "ionice", "stdbuf", "unbuffer", "timeout", "setsid", "chrt", "singularity", "apptainer", "enroot",
+    "accelerate", "ray", "nsys", "ncu", "py-spy", "command",
 })  # fmt: skip
 _PRIVILEGED = frozenset({"sudo", "doas", "su", "runuser"})
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
@@ -37,17 +39,19 @@ _RUNS_CODE = lazy(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|spl
 _EXPANDED = lazy(r"[\w./:=@,+%~-]*(?:\$(?:\w+|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./-]*", re.ASCII)
 _EMBRACED = lazy(r"<[\w .-]{1,40}>|\.\.\.")
 _CONTAINER_OPTIONS = frozenset({
-    "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cpus", "--cpuset-cpus", "--cpuset-mems", "--detach", "--device",
-    "--entrypoint", "--env", "--env-file", "--gpus", "--group-add", "--hostname", "--init", "--interactive", "--ipc", "--label",
-    "--log-driver", "--log-opt", "--memory", "--memory-swap", "--mount", "--name", "--net", "--network", "--oom-score-adj", "--pid",
-    "--pids-limit", "--platform", "--privileged", "--publish", "--publish-all", "--pull", "--quiet", "--read-only", "--replace",
-    "--restart", "--rm", "--runtime", "--security-opt", "--shm-size", "--sig-proxy", "--stop-timeout", "--tmpfs", "--tty",
-    "--ulimit", "--user", "--userns", "--volume", "--volumes-from", "--workdir", "--device-cgroup-rule", "--cgroupns", "--uts",
-    "--health-cmd", "--no-healthcheck", "--oom-kill-disable", "--tls-verify", "--rmi", "--hooks-dir",
-}) - {"--health-cmd", "--hooks-dir"}  # fmt: skip
+    "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cpus", "--cpuset-cpus", "--cpuset-mems",
+    "--detach", "--device", "--entrypoint", "--env", "--env-file", "--gpus", "--group-add", "--hostname",
+    "--init", "--interactive", "--ipc", "--label", "--log-driver", "--log-opt", "--memory", "--memory-swap",
+    "--mount", "--name", "--net", "--network", "--oom-score-adj", "--pid", "--pids-limit", "--platform",
+    "--privileged", "--publish", "--publish-all", "--pull", "--quiet", "--read-only", "--replace", "--restart",
+    "--rm", "--runtime", "--security-opt", "--shm-size", "--sig-proxy", "--stop-timeout", "--tmpfs", "--tty",
+    "--ulimit", "--user", "--userns", "--volume", "--volumes-from", "--workdir", "--device-cgroup-rule",
+    "--cgroupns", "--uts", "--no-healthcheck", "--oom-kill-disable", "--tls-verify", "--rmi",
+})  # fmt: skip
 _CONTAINER_SHORT = lazy(r"-[a-zA-Z]{1,4}")
 _LEFT_OUT = {
-    "|": "a pipe", "|&": "a pipe", ";": "other commands", ";;": "other commands", "&&": "other commands", "||": "other commands",
+    "|": "a pipe", "|&": "a pipe", ";": "other commands", ";;": "other commands",
+    "&&": "other commands", "||": "other commands",
     "&": "running in the background", "\n": "", "(": "a subshell", ")": "a subshell", "#": "",
 }  # fmt: skip
 
@@ -165,7 +169,7 @@ def _container_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Wor
                 made += [Word("-e", "-e"), _requoted(given)]
             else:
                 left["variables that are not vLLM's or could load code"] = None
-        elif (name in _CONTAINER_OPTIONS or (_CONTAINER_SHORT.match(name) and not name.startswith("--"))) and _is_safe(word):
+        elif _is_safe(word) and (name in _CONTAINER_OPTIONS or (name[1:2] != "-" and _CONTAINER_SHORT.match(name))):
             made.append(_requoted(word))
         else:
             left["options of the container that are not known"] = None
