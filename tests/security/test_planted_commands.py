@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted_logs import BANNER, COMMANDS, HARMLESS, KV, MARK, PLACES, PRINTED, SERVES, SPOOFS, TYPED, WRAPPERS
 from planted_shapes import SHAPES
+from vllm_doctor.lines import Line
 
 from vllm_doctor.command import CommandFinder, parse
 from vllm_doctor.command.rebuild import rebuilt
-from vllm_doctor.diagnosis import diagnose
-from vllm_doctor.foreign import HIDDEN, ForeignTable, ForeignText
-from vllm_doctor.lines import Line
+from vllm_doctor.diagnosis.engine import diagnose
+from vllm_doctor.logs.foreign_text import HIDDEN, ForeignTable, ForeignText
 from vllm_doctor.options import Options
-from vllm_doctor.report.model import Report
+from vllm_doctor.reports.model import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 BASH = shutil.which("bash")

@@ -1,0 +1,71 @@
+"""Putting a command together from the arguments vLLM prints."""
+
+from __future__ import annotations
+
+import pytest
+from command_table import lookup
+
+from vllm_doctor.command.arguments import from_arguments
+from vllm_doctor.facts.python_literals import Repr, read_value
+
+
+def rendered(text: str, version: str | None, *, non_default_only: bool) -> str:
+    value = read_value(text).value
+    arguments = value.as_dict() if isinstance(value, Repr) else value
+    assert isinstance(arguments, dict)
+    return from_arguments(arguments, version, non_default_only=non_default_only, lookup=lookup).render()
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "command"),
+    [
+        ("{'model_tag': 'org/m', 'model': 'org/m', 'max_model_len': 8192}", "0.11.0", "vllm serve org/m --max-model-len 8192"),
+        ("{'model': 'org/m', 'port': 1, 'brand_new_flag': 'x'}", "0.33.0", "vllm serve org/m --port 1 --brand-new-flag x"),
+        ("{'model': 'm', 'enforce_eager': True, 'enable_prefix_caching': False}", "0.9.0", "vllm serve m --enforce-eager --no-enable-prefix-caching"),
+        ("{'model': 'm', 'enable_prefix_caching': False}", "0.7.0", "vllm serve m --no-enable-prefix-caching"),
+        ("{'model': 'm', 'enable_chunked_prefill': False}", "0.7.0", "vllm serve m --enable-chunked-prefill=False"),
+        ("{'model': 'm', 'use_v2_block_manager': False}", "0.7.0", "vllm serve m"),
+        ("{'model': 'm', 'limit_mm_per_prompt': {'video': 0}}", "0.11.0", "vllm serve m --limit-mm-per-prompt '{\"video\":0}'"),
+        ("{'model': 'm', 'allowed_origins': ['a', 'b c']}", "0.11.0", "vllm serve m --allowed-origins '[\"a\",\"b c\"]'"),
+        ("{'model': 'm', 'served_model_name': ['a', 'b c']}", "0.11.0", "vllm serve m --served-model-name a 'b c'"),
+        ("{'model': 'm', 'served_model_name': ['m']}", "0.11.0", "vllm serve m"),
+        ("{'model': 'm', 'lora_modules': [LoRAModulePath(name='s', path='/p', base_model_name=None)]}", "0.11.0", "vllm serve m --lora-modules s=/p"),
+        ("{'model': 'm', 'compilation_config': CompilationConfig(mode=<CompilationMode.NONE: 0>, ops=[], cache_dir=None)}", "0.12.0", "vllm serve m --compilation-config '{\"mode\":0}'"),
+        ("{'model': 'm', 'gpu_memory_utilization': 1.0, 'max_model_len': -1}", "0.16.0", "vllm serve m --gpu-memory-utilization 1 --max-model-len -1"),
+        ("{'model': 'm m'}", "0.1.dev1+g00", "vllm serve 'm m'"),
+        ("{'port': 1}", "0.11.0", "vllm serve --port 1"),
+        ("{'model': 'm', 'port': 1}", "0.5.3", "python -m vllm.entrypoints.openai.api_server --model m --port 1"),
+    ],
+)  # fmt: skip
+def test_from_non_default_arguments(text: str, version: str, command: str) -> None:
+    assert rendered(text, version, non_default_only=True) == command
+
+
+NAMESPACE = (
+    "Namespace(subparser='serve', model_tag='org/m', config='', host=None, port=8000, allowed_origins=['*'], "
+    "api_key=None, model='org/m', dtype='auto', config_format=<ConfigFormat.AUTO: 'auto'>, max_model_len=4096, "
+    "tensor_parallel_size=2, swap_space=4.0, max_num_seqs=256, gpu_memory_utilization=0.9, enforce_eager=False, "
+    "trust_remote_code=True, use_v2_block_manager=True, enable_prefix_caching=None, served_model_name=None, "
+    "unknown_to_the_table='x', dispatch_function=<function serve at 0x7f00>)"
+)
+
+
+def test_from_a_namespace_the_defaults_are_left_out() -> None:
+    expected = "vllm serve org/m --max-model-len 4096 --tensor-parallel-size 2 --trust-remote-code"
+    assert rendered(NAMESPACE, "0.6.3", non_default_only=False) == expected
+    assert rendered(NAMESPACE, None, non_default_only=False) == expected
+
+
+def test_the_module_form_where_serve_may_not_be_there() -> None:
+    text = "Namespace(host=None, port=1, model='m', enforce_eager=True)"
+    module = "python -m vllm.entrypoints.openai.api_server --model m --port 1 --enforce-eager"
+    assert rendered(text, "0.4.2", non_default_only=False) == module
+    assert rendered(text, None, non_default_only=False) == module
+    assert rendered(text, "0.5.3.post1", non_default_only=False) == "vllm serve m --port 1 --enforce-eager"
+
+
+def test_it_says_that_nobody_typed_it() -> None:
+    found = from_arguments({"model": "m"}, "0.9.0", non_default_only=True, lookup=lookup)
+    assert found.reconstructed
+    assert found.model == "m"
+    assert found.with_changes({"--port": "1"}).render() == "vllm serve m --port 1"

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.command import parse
+from vllm_doctor.diagnosis.fixes import Situation, fixes, typed
+from vllm_doctor.rulebase.model import Action, FixRule, Rule
+
+ACTIONS = {"free-gpu": Action("free-gpu", "Free the GPU", ("nvidia-smi", "GPU {{ oom_gpu_index }}"))}
+
+
+def made(fix: dict[str, Any], *, version: str = "0.8.5", command: str = "", known: dict | None = None,
+         releases: Releases | None = None, settings: dict | None = None) -> Any:
+    rule = Rule("r", "r", "error", "config", "cause", (), fixes=(FixRule(**{"id": "f", "title": "Do it", **fix}),))
+    situation = Situation(known or {}, releases or Releases.of(version), ACTIONS,
+                          parse(command) if command else None, settings or {})
+    found = fixes(rule, situation, 5)
+    return found[0] if found else None
+
+
+def test_the_users_command_is_corrected_and_all_else_kept() -> None:
+    fix = made({"set": {"--max-model-len": "fit"}}, known={"fit": 4096},
+               command="CUDA_VISIBLE_DEVICES=1 vllm serve m --max_model_len 9999 --seed 3 2>&1 | tee log")
+    assert fix.command == "CUDA_VISIBLE_DEVICES=1 vllm serve m --max_model_len 4096 --seed 3 2>&1 | tee log"
+    assert fix.flags == {"--max-model-len": "4096"}
+    assert fix.proof == {"fit": 4096}
+
+
+@pytest.mark.parametrize(("flag", "value", "version", "offered"), [
+    ("--swap-space", 1, "0.17.0", True),
+    ("--swap-space", 1, "0.18.0", False),
+    ("--max-model-len", "'auto'", "0.13.0", False),
+    ("--max-model-len", "'auto'", "0.14.0", True),
+    ("--kv-cache-dtype", "'fp8'", "0.2.7", False),
+    ("--kv-cache-dtype", "'fp8'", "0.8.5", True),
+    ("--cuda-graph-sizes", 128, "0.20.0", False),
+    ("--language-model-only", True, "0.16.0", False),
+    ("--language-model-only", True, "0.17.0", True),
+])
+def test_a_flag_or_value_that_the_release_lacks_is_never_offered(flag: str, value: Any, version: str, offered: bool) -> None:
+    assert (made({"set": {flag: value}}, version=version) is not None) is offered
+
+
+def test_where_the_release_is_open_the_fix_says_what_it_needs() -> None:
+    fix = made({"set": {"--kv-cache-memory-bytes": "'4G'"}}, releases=Releases.every())
+    assert fix.title == "Do it (needs vLLM >=0.10.2)"
+    some = Releases.every().narrow(">=0.18")
+    assert made({"set": {"--swap-space": 1}}, releases=some) is None
+    assert made({"set": {"--max-num-seqs": 64}}, releases=some).title == "Do it"
+
+
+def test_a_fix_whose_number_is_unknown_drops_out() -> None:
+    assert made({"set": {"--max-model-len": "fit"}}) is None
+    assert made({"set": {"--max-num-seqs": 64}, "when": ["max_num_seqs > 64"]}) is None
+    assert made({"set": {"--max-num-seqs": 64}, "when": ["max_num_seqs > 64"]}, known={"max_num_seqs": 256}) is not None
+
+
+def test_a_fix_that_changes_nothing_drops_out() -> None:
+    settings = {"enforce_eager": True, "max_num_seqs": 64, "gpu_memory_utilization": 0.9, "dtype": "half"}
+    assert made({"set": {"--enforce-eager": True}}, settings=settings) is None
+    assert made({"set": {"--max-num-seqs": 64}}, settings=settings) is None
+    assert made({"set": {"--gpu-memory-utilization": 0.90}}, settings=settings) is None
+    assert made({"set": {"--dtype": "'half'"}}, settings=settings) is None
+    assert made({"unset": ["--enable-reasoning"]}, command="vllm serve m") is None
+
+
+def test_flags_are_dropped() -> None:
+    fix = made({"unset": ["unrecognized_flag"]}, known={"unrecognized_flag": "--swap-space 4"}, version="0.20.0",
+               command="vllm serve m --swap-space 4 --port 1")
+    assert (fix.unset, fix.command) == (("--swap-space",), "vllm serve m --port 1")
+
+
+def test_variables_stand_in_front_and_actions_bring_their_steps() -> None:
+    fix = made({"env": {"VLLM_CPU_KVCACHE_SPACE": 5}}, command="vllm serve m")
+    assert fix.command == "VLLM_CPU_KVCACHE_SPACE=5 vllm serve m"
+    action = made({"action": "free-gpu"}, known={"oom_gpu_index": 3}, command="vllm serve m")
+    assert (action.action, action.steps, action.command) == ("free-gpu", ("nvidia-smi", "GPU 3"), None)
+    assert made({"action": "free-gpu"}).steps == ("nvidia-smi",)
+
+
+@pytest.mark.parametrize("command", ["vllm serve m", 'llm = LLM("m")'])
+def test_what_does_not_change_the_command_does_not_show_it(command: str) -> None:
+    fix = made({"action": "free-gpu"}, known={"oom_gpu_index": 3}, command=command)
+    assert (fix.command, fix.patch) == (None, None)
+
+
+@pytest.mark.parametrize(("value", "text"), [(True, ""), (0.9, "0.9"), (4096.0, "4096"), (4096, "4096"), ("auto", "auto"),
+                                             (0.123456789, "0.123457")])
+def test_values_as_typed(value: Any, text: str) -> None:
+    assert typed(value) == text

@@ -1,0 +1,103 @@
+"""What to write instead of a flag that the release does not know."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.templating.flag_filters import (
+    as_flag,
+    flag_meant,
+    later_flags,
+    later_release,
+    remedies,
+    replacement_flag,
+    replacement_value,
+    replacement_words,
+    spelling_words,
+    split_arguments,
+    unknown_flag_notes,
+    unknown_flags,
+)
+
+
+def _set(arguments: str, release: str) -> dict[str, str | bool]:
+    releases = Releases.of(release)
+    pairs = {replacement_flag(arguments, releases, n): replacement_value(arguments, releases, n) for n in range(1, 5)}
+    return {name: value for name, value in pairs.items() if value is not False}
+
+
+def test_argparse_joins_words_by_blanks() -> None:
+    assert split_arguments('--swap-space 4 --foo=1 --bar {"a": 1}') == [
+        ("--swap-space", "4"), ("--foo", "1"), ("--bar", '{"a": 1}')]
+    assert split_arguments("/models/a --seed -1") == [("--seed", "-1")]
+    assert unknown_flags("--a 4 --b --a") == "--a --b"
+    assert unknown_flags("serve /models/a") is None
+
+
+@pytest.mark.parametrize(("arguments", "release", "wanted"), [
+    ("--max-modle-len 8192", "0.32.0", {"--max-model-len": "8192"}),
+    ("--task embed", "0.20.0", {"--runner": "pooling", "--convert": "embed"}),
+    ("--guided-decoding-backend outlines", "0.12.0", {"--structured-outputs-config": '{"backend": "outlines"}'}),
+    ("--speculative-model a/b --num-speculative-tokens 5", "0.9.0",
+     {"--speculative-config": '{"model": "a/b", "num_speculative_tokens": 5}'}),
+    ("--speculative-model [ngram] --ngram-prompt-lookup-max 4", "0.9.0",
+     {"--speculative-config": '{"method": "ngram", "prompt_lookup_max": 4}'}),
+    ('--rope-scaling {"rope_type": "yarn"}', "0.12.0", {"--hf-overrides": '{"rope_parameters": {"rope_type": "yarn"}}'}),
+    ("--worker-use-ray", "0.8.5", {"--distributed-executor-backend": "ray"}),
+    ("--context-length 4096 --tp 2", "0.10.0", {"--max-model-len": "4096", "--tensor-parallel-size": "2"}),
+    ("--batch-size 64", "0.20.0", {"--max-num-seqs": "64"}),
+    ("--enable-metrics", "0.20.0", {}),
+    ("--swap-space 4", "0.20.0", {}),
+    ("--max-modle-len /models/a", "0.32.0", {}),
+])
+def test_successors(arguments: str, release: str, wanted: dict[str, str]) -> None:
+    assert _set(arguments, release) == wanted
+
+
+def test_words_of_a_replacement_name_what_is_dropped() -> None:
+    words = replacement_words("--task embed --swap-space 4", Releases.of("0.20.0"))
+    assert words == "Write --runner pooling --convert embed instead of --task embed and drop --swap-space"
+    assert replacement_words("--swap-space 4", Releases.of("0.20.0")) is None
+    assert spelling_words("--max-model-length", Releases.of("0.32.0")) == "Write --max-model-len instead of --max-model-length"
+
+
+def test_a_flag_of_later_releases_is_no_removed_one() -> None:
+    old = Releases.of("0.8.5")
+    assert later_flags("--runner pooling --swap-spac", old) == "--runner"
+    assert later_release("--runner pooling", old) == "0.10.1"
+    assert later_release("--swap-space 4", Releases.of("0.20.0")) is None
+    assert [remedy.kind for remedy in remedies("--runner x --nonsense-xyz", old)] == ["later", "unknown"]
+
+
+def test_what_messages_call_a_setting() -> None:
+    assert as_flag("kv cache dtype") == as_flag("kv_cache_dtype") == "--kv-cache-dtype"
+
+
+def test_notes_say_when_a_flag_lived() -> None:
+    assert unknown_flag_notes("--enable-reasoning", Releases.every()) == (
+        "--enable-reasoning existed from 0.7.1 to 0.9.2. "
+        "Keep --reasoning-parser; it alone switches reasoning output on.")
+
+
+@given(st.text(alphabet='-=abc.{}" 1', max_size=60))
+def test_any_text_is_survived(text: str) -> None:
+    releases = Releases.every()
+    for filter_of in (replacement_words, later_flags, later_release, unknown_flag_notes, spelling_words):
+        filter_of(text, releases)
+    assert replacement_flag(text, releases, 1).startswith("-")
+
+
+@pytest.mark.parametrize(("message", "given", "flag"), [
+    ("spec decode is not supported.", "model port speculative_config", "--speculative-config"),
+    ("Unexpected extra config keys for load format auto: {'x'}", "model_loader_extra_config load_format", "--model-loader-extra-config"),
+    ("Jamba currently does not support prefix caching", "model enable_prefix_caching", "--enable-prefix-caching"),
+    ("pipeline parallelism is not supported", "pipeline_parallel_size tensor_parallel_size", "--pipeline-parallel-size"),
+    ("LoRA does not work with speculative decoding", "enable_lora speculative_config", None),  # either may be meant
+    ("the model on this port does not fit", "model port", None),
+    ("prefix caching is not supported", "", None),
+])
+def test_the_setting_that_a_message_speaks_of(message: str, given: str, flag: str | None) -> None:
+    assert flag_meant(message, given) == flag

@@ -1,0 +1,35 @@
+"""Which parsers a model family needs in a release."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.templating.model_filters import is_base_model, reasoning_parser_for, tool_parser_for
+
+
+@pytest.mark.parametrize(("model", "release", "wanted"), [
+    ("Qwen/Qwen2.5-14B-Instruct-AWQ", "0.9.2", "hermes"),
+    ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "0.10.0", "qwen3_coder"),
+    ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "0.9.2", "hermes"),
+    ("meta-llama/Llama-3.1-8B-Instruct", "0.9.2", "llama3_json"),
+    ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "0.9.2", "mistral"),
+    ("openai/gpt-oss-20b", "0.10.2", "openai"),
+    ("openai/gpt-oss-20b", "0.9.2", None),
+    ("org/unheard-of", "0.9.2", None),
+])
+def test_tool_parser(model: str, release: str, wanted: str | None) -> None:
+    assert tool_parser_for(model, Releases.of(release)) == wanted
+
+
+def test_reasoning_parser() -> None:
+    assert reasoning_parser_for("Qwen/Qwen3-8B", Releases.of("0.8.5")) == "deepseek_r1"
+    assert reasoning_parser_for("Qwen/Qwen3-8B", Releases.of("0.9.2")) == "qwen3"
+
+
+@pytest.mark.parametrize(("model", "wanted"), [
+    ("Qwen/Qwen2.5-7B", True), ("Qwen/Qwen2.5-7B-Instruct", False), ("google/gemma-3-4b-it", False),
+    ("google/gemma-3-4b-pt", True), ("meta-llama/Llama-2-7b-hf", True), ("/models/mine", False),
+])
+def test_base_models(model: str, wanted: bool) -> None:
+    assert is_base_model(model) is wanted

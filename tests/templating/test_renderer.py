@@ -1,0 +1,38 @@
+"""Texts of rules: what Jinja renders of them, and what is not in their language."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_doctor.templating import renderer
+from vllm_doctor.templating.parser import ExpressionError, read_text
+
+
+@pytest.mark.parametrize(("source", "text"), [
+    ("{{ a }} of {{ b | number }}", "2 of 1,024"),
+    ("{% if a > 1 %}many{% else %}one{% endif %}", "many"),
+    ("{% if a == 1 %}one{% elif a == 2 %}two{% elif a == 3 %}three{% endif %}", "two"),
+    ("{% if missing is defined %}x{% endif %}said", "said"),
+    ("{% if missing %}x{% endif %}said", None),
+    ("{{ missing }}", None),
+    ("{{ a / 0 }}", None),
+    ("{{ b / 3 | round_to(1) }} name", "341.3333333333333 name"),
+    ("name{{ a }}", "name2"),
+    ("{{ 'x' * 1000 }}", None),
+    ("{{ missing | or_else(3) }}", "3"),
+    ("{{ a | no_such_filter }}", None),
+    ("{% if a > 1 and missing %}x{% endif %}", None),
+    ("{{ b | number }} {{ a * b / 4 }}", "1,024 512.0"),
+])
+def test_sentence(source: str, text: str | None) -> None:
+    assert renderer.sentence(source, {"a": 2, "b": 1024}) == text
+
+
+@pytest.mark.parametrize("source", [
+    "{% for x in a %}{{ x }}{% endfor %}", "{% set x = 1 %}", "{{ a.__class__ }}", "{{ a() }}", "{{ a", "{% if a %}",
+    "{% include 'x' %}", "{{ a | attr('x') }}",
+])
+def test_what_is_not_in_the_language(source: str) -> None:
+    with pytest.raises(ExpressionError):
+        read_text(source)
+    assert renderer.sentence(source, {"a": 1}) is None
