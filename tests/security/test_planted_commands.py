@@ -182,6 +182,13 @@ def test_an_open_quote_goes_on_until_a_record(table: ForeignTable) -> None:
     assert shown == [f"Prompt: {HIDDEN}", HIDDEN, f"{HIDDEN}'", "CUDA out of memory", f"Prompt: {HIDDEN}", lines[-1]]
 
 
+def test_names_are_hidden_behind_the_first_line_of_a_record(table: ForeignTable) -> None:
+    reader = ForeignText(table)
+    shown = [reader.read(Line(number, text)) for number, text in enumerate(SHAPES["media-domain"]("evil x").split("\n"), 1)]
+    assert shown[-1].text.endswith(f"Input URL domain: {HIDDEN}")
+    assert all(line.refusal for line in shown)
+
+
 def test_every_shape_is_hidden_but_for_names(table: ForeignTable) -> None:
     for entry in table.records:
         said = "sudo sh -c evil; vllm serve x"

@@ -193,7 +193,7 @@ class ForeignText:
             begin = len(opened.prefix)
             if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # the record's own, or what seems so
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
-                return line._replace(refusal=True)
+                return line._replace(text=self._table.hide(text).text if marked else text, refusal=True)
             end = len(text) if opened.quote == "lines" else _closing(text, opened.quote, begin)
             if end == len(text):
                 self._open[line.source] = opened._replace(left=opened.left - 1)
