@@ -1,0 +1,124 @@
+"""Secrets in a text: masked, masked line by line, or only named; and the memory of what was seen once with a name."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+from vllm_doctor.redact.named_values import HARMLESS, named_spans
+from vllm_doctor.redact.plain_text import PlainText
+from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, key_spans
+from vllm_doctor.redact.program_options import option_spans
+from vllm_doctor.redact.secret_names import CUES
+from vllm_doctor.redact.spans import MASK, Span, compiled, looks_random, masked
+from vllm_doctor.redact.token_shapes import token_spans
+from vllm_doctor.redact.url_secrets import url_spans
+from vllm_doctor.redact.wrapped import over_line_ends, unwrapped
+from vllm_doctor.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_MOST_VALUES = 256  # remembered; memory does not grow with the log
+_LONGEST_VALUE = 512  # characters
+_LONGEST_LINE = 16_384  # characters of a line that is looked at to remember its secrets
+
+
+class Redactor:
+    """Masks the secrets of one report: each by its name or shape, and wherever it stands once it was seen so."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, re.Pattern[str]] = {}
+        self._before = ""  # the line before, if it may name what stands on the next
+
+    def learn_line(self, line: str) -> None:
+        """Remember the secrets of the log's next line."""
+        lower = line[:_LONGEST_LINE].lower()
+        has_cue = any(cue in lower for cue in CUES) or "://" in lower
+        if (has_cue or self._before) and len(self._values) < _MOST_VALUES:
+            self.learn(f"{self._before}\n{line[:_LONGEST_LINE]}" if self._before else line[:_LONGEST_LINE])
+        self._before = line if has_cue and len(line) < 200 else ""
+
+    def learn(self, text: str) -> None:
+        """Remember the secrets of a text that names them."""
+        plain = PlainText(text)
+        self._remember(plain.text, [*named_spans(plain.text), *option_spans(plain.text), *url_spans(plain.text)])
+
+    def redact(self, text: str) -> str:
+        """`text` with `***` in the place of every secret."""
+        return masked(text, self.spans(text))
+
+    def spans(self, text: str) -> list[Span]:
+        """The secrets in `text`."""
+        plain = PlainText(text)
+        found = find(plain.text)
+        self._remember(plain.text, found)
+        found += [Span(match.start(), match.end(), "") for pattern in self._values.values()
+                  for match in pattern.finditer(plain.text)]
+        found += over_line_ends(plain.text, found)
+        return [plain.original(span) for span in found]
+
+    def _remember(self, text: str, found: list[Span]) -> None:
+        for span in found:
+            value = text[span.start : span.end].strip("\"'\\ \t\r\n,")
+            if span.repeats and len(self._values) < _MOST_VALUES and value not in self._values and is_distinct(value):
+                forms = dict.fromkeys((value, html.escape(value), json.dumps(value)[1:-1], _percent(value)))
+                edge = r"(?<![A-Za-z0-9_]){}(?![A-Za-z0-9_])" if not looks_random(value) else "{}"
+                self._values[value] = re.compile("|".join(edge.format(re.escape(form)) for form in forms))
+
+
+def is_distinct(value: str) -> bool:
+    """Whether a value is a secret wherever it stands, and no common word, number or path."""
+    if not 6 <= len(value) <= _LONGEST_VALUE or value.isdigit() or compiled(HARMLESS).fullmatch(value):
+        return False
+    if "***" in value or "\n" in value or compiled(r"[/~.]?(?:[\w.-]+/)+[\w.-]*").fullmatch(value):
+        return False
+    kinds = sum(re.search(kind, value) is not None for kind in ("[A-Z]", "[a-z]", "[0-9]", "[^A-Za-z0-9]"))
+    return kinds > 1 and (looks_random(value) or re.search(r"[0-9]|[^\w.-]", value) is not None)
+
+
+def _percent(value: str) -> str:
+    from urllib.parse import quote  # noqa: PLC0415 - few logs name a secret
+
+    return quote(value, safe="")
+
+
+
+def find(text: str) -> list[Span]:
+    """The secrets in a plain text, by their names, places and shapes."""
+    found = [*key_spans(text), *url_spans(text), *named_spans(text), *option_spans(text), *token_spans(text)]
+    if "\n" in text and (joined := unwrapped(text)) is not None:
+        inner = joined.text
+        spans = [*named_spans(inner), *option_spans(inner), *url_spans(inner), *token_spans(inner)]
+        found += joined.across(spans)
+    return found
+
+
+def _spans(text: str) -> list[Span]:
+    plain = PlainText(text)
+    found = find(plain.text)
+    found += over_line_ends(plain.text, found)
+    return [plain.original(span) for span in found]
+
+
+def redact(text: str) -> str:
+    """`text` with `***` in the place of every secret; applied twice it changes nothing more."""
+    return masked(text, _spans(text))
+
+
+def redact_lines(lines: Iterable[str]) -> Iterator[str]:
+    """As `redact`, line by line, but private keys that span lines are followed from BEGIN to END."""
+    left = 0  # lines
+    for line in lines:
+        if left and not re.search(KEY_END, line):
+            left -= 1
+            yield MASK + line[len(line.rstrip("\r\n")) :] if line.strip() else line
+            continue
+        left = 200 if re.search(KEY_BEGIN, line) and not re.search(KEY_END, line) else 0
+        yield redact(line)
+
+
+def secrets_in(text: str) -> tuple[str, ...]:
+    """The kinds of secrets that stand unmasked in `text`, sorted: `("api-key", "hf-token")`."""
+    return tuple(sorted({span.kind for span in _spans(text) if span.kind}))
