@@ -18,7 +18,7 @@ from vllm_doctor.redact.wrapped import over_line_ends, unwrapped
 from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _MOST_VALUES = 256  # remembered; memory does not grow with the log
 _LONGEST_VALUE = 512  # characters
@@ -47,16 +47,15 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """`text` with `***` in the place of every secret."""
-        return masked(text, self.spans(text))
+        return _until_stable(text, self.spans)
 
     def spans(self, text: str) -> list[Span]:
         """The secrets in `text`."""
         plain = PlainText(text)
         found = find(plain.text)
         self._remember(plain.text, found)
-        found += [Span(match.start(), match.end(), "") for pattern in self._values.values()
-                  for match in pattern.finditer(plain.text)]
-        found += over_line_ends(plain.text, found)
+        for pattern in self._values.values():
+            found += [Span(match.start(), match.end(), "") for match in pattern.finditer(plain.text)]
         return [plain.original(span) for span in found]
 
     def _remember(self, text: str, found: list[Span]) -> None:
@@ -92,19 +91,26 @@ def find(text: str) -> list[Span]:
         inner = joined.text
         spans = [*named_spans(inner), *option_spans(inner), *url_spans(inner), *token_spans(inner)]
         found += joined.across(spans)
-    return found
+    return [*found, *over_line_ends(text, found)]
 
 
 def _spans(text: str) -> list[Span]:
     plain = PlainText(text)
-    found = find(plain.text)
-    found += over_line_ends(plain.text, found)
-    return [plain.original(span) for span in found]
+    return [plain.original(span) for span in find(plain.text)]
+
+
+def _until_stable(text: str, spans_of: Callable[[str], list[Span]]) -> str:
+    """`text` masked; what a mask brought to light (a quote that now ends elsewhere) is masked too."""
+    for _ in range(3):
+        before, text = text, masked(text, spans_of(text))
+        if text == before:
+            break
+    return text
 
 
 def redact(text: str) -> str:
     """`text` with `***` in the place of every secret; applied twice it changes nothing more."""
-    return masked(text, _spans(text))
+    return _until_stable(text, _spans)
 
 
 def redact_lines(lines: Iterable[str]) -> Iterator[str]:
