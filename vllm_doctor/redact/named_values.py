@@ -91,6 +91,8 @@ class _Scan:
             return end
         is_flag = name.startswith("--")
         before = text[max(start - 48, 0) : start]
+        if before.endswith("://"):  # who logs in: `url_secrets` reads on
+            return end
         if before.endswith("${") and (gap := compiled(_DEFAULT).match(text, end)):
             return self._default(gap.end(), what)
         if is_flag or before.endswith(("ENV ", "setx ", "setenv ", "set -gx ", "set -x ", "configure set ")):
