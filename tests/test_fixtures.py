@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from vllm_doctor import diagnose
-from vllm_doctor.report.model import Report
-from vllm_doctor.rule_tests import offers, same
+from vllm_doctor.authoring.rule_tests import offers, same
+from vllm_doctor.reports.model import Report
 
 FOLDER = Path(__file__).resolve().parent.parent / "fixtures" / "logs"
 CASES = sorted(path for path in FOLDER.rglob("*.log") if path.with_suffix(".yaml").exists())

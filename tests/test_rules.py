@@ -8,13 +8,13 @@ import jsonschema
 import pytest
 import yaml
 
-from vllm_doctor.facts import FactStore
-from vllm_doctor.lint import check_pattern, lint
-from vllm_doctor.match import compiled
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.rule_tests import run_tests, same
-from vllm_doctor.rules import read_rule
-from vllm_doctor.schema import RULE_SCHEMA, check
+from vllm_doctor.authoring.rule_tests import run_tests, same
+from vllm_doctor.facts.store import FactStore
+from vllm_doctor.matching.matcher import compiled
+from vllm_doctor.rulebase.lint import check_pattern, lint
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import read_rule
+from vllm_doctor.rulebase.schema import RULE_SCHEMA, check
 
 BASE = builtin()
 RULES = sorted(BASE.rules)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 import random
 import re
 import zlib
@@ -18,18 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wraps import SOURCES, WRAPS, coloured, compose, docker, kubectl, two_services
 
-from vllm_doctor import skim
-from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.events import EventReader
-from vllm_doctor.lines import Line
-from vllm_doctor.match import Matcher
-from vllm_doctor.repeats import Repeats
-from vllm_doctor.report.to_json import render
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.samples import Layout, Layouts, Samples
-from vllm_doctor.scan import FastScanner, Scanner, forms
-from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of, words
-from vllm_doctor.windows import Trie
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.events.reader import EventReader
+from vllm_doctor.fastpath import line_skipper
+from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, forms
+from vllm_doctor.fastpath.line_skipper import Mode, Reader, Skimmer, mode_of, words
+from vllm_doctor.fastpath.repeated_messages import Repeats
+from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, Samples
+from vllm_doctor.literal_search import Trie
+from vllm_doctor.logs.lines import Line
+from vllm_doctor.matching.matcher import Matcher
+from vllm_doctor.reports.to_json import render
+from vllm_doctor.rulebase.loader import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -49,7 +47,7 @@ def report(data: bytes, size: int = 1 << 18) -> str:
 
 @pytest.fixture
 def read_whole(monkeypatch: pytest.MonkeyPatch):
-    return lambda lines: monkeypatch.setattr(skim, "READ_WHOLE", lines)
+    return lambda lines: monkeypatch.setattr(line_skipper, "READ_WHOLE", lines)
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
@@ -160,7 +158,7 @@ def first(mode: Mode, block: bytes, start: int = 1) -> int:
 def test_only_lines_that_tell_something_are_read() -> None:
     passes = Passes(TELLING)
     told = b"(EngineCore pid=8) ERROR 11-20 11:38:49 [core.py:9] torch.OutOfMemoryError: CUDA out of memory.\n"
-    head = ANSWERED * skim.READ_WHOLE
+    head = ANSWERED * line_skipper.READ_WHOLE
     assert list(passes.skimmer.pieces(head)) == [head]
     data = ANSWERED * 9 + TRAFFIC[2] + told + ANSWERED * 5
     assert list(passes.skimmer.pieces(data)) == [told]
@@ -201,7 +199,7 @@ def test_lines_of_text_amid_noise_are_found() -> None:
     told = b"torch.OutOfMemoryError: CUDA out of memory.\n"
     noise = [chance.randbytes(chance.randrange(900)).replace(b"\n", b"") + b"\n" for _ in range(400)]
     block = b"\n" + b"".join(line + told * (place % 90 == 89) for place, line in enumerate(noise)) + ANSWERED
-    scanner = skim.scanner(builtin(), serving=False)
+    scanner = line_skipper.scanner(builtin(), serving=False)
     rows = [row for row in scanner.telling(block, 1, 0, len(block)) if row[2] == told]
     assert [block.count(b"\n", 1, begin) for _, begin, *_ in rows] == [place for place, *_ in rows] == [90, 181, 272, 363]
 
@@ -211,12 +209,11 @@ def test_the_engines_find_the_same_lines(serving: bool, monkeypatch: pytest.Monk
     """Over all logs, with a server's traffic and noise between the lines. Of lines without a literal `re` gives a few."""
     pytest.importorskip("hyperscan", reason="the extra `fast` is not installed")
     chance = random.Random(5)
-    monkeypatch.setattr(skim.Prospects, "may_tell", lambda *_: True)  # it is asked after so many shapes with a piece of a literal
-    monkeypatch.delenv(skim.ENGINE, raising=False)
-    fast = skim.scanner.__wrapped__(builtin(), serving=serving)
-    monkeypatch.setenv(skim.ENGINE, "re")
-    plain = skim.scanner.__wrapped__(builtin(), serving=serving)
-    literal = re.compile(Trie(forms(skim.words(builtin(), serving=serving))).any().encode("latin-1"))
+    monkeypatch.delenv(line_skipper.ENGINE, raising=False)
+    fast = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
+    monkeypatch.setenv(line_skipper.ENGINE, "re")
+    plain = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
+    literal = re.compile(Trie(forms(line_skipper.words(builtin(), serving=serving))).any().encode("latin-1"))
     assert isinstance(fast, FastScanner)
     assert not isinstance(plain, FastScanner)
     for log in LOGS:
@@ -352,26 +349,6 @@ def messages() -> list[str]:
 MESSAGES = messages()
 
 
-def test_whatever_a_pattern_matches_may_tell() -> None:
-    """As its line stands, in JSON as Python and Go write it, and in HTML."""
-    matcher, prospects, scanner = Matcher(builtin()), skim.prospects(builtin()), skim.scanner(builtin(), serving=False)
-    chance, told = random.Random(3), 0
-    for text in MESSAGES:
-        for line in (text, re.sub(r"\d", lambda _: str(chance.randrange(10)), text)):
-            if matcher.matches(EventReader().alone(Line(1, line))):
-                told += 1
-                quoted = json.dumps({"log": f"{line}\n"})
-                for form in (line, quoted, re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", quoted), html.escape(line)):
-                    assert prospects.may_tell(scanner.shape(f"{form} {chance.getrandbits(99):032x}\n".encode()).text), form
-    assert told > 2000
-
-
-def test_most_lines_with_no_more_than_an_anchor_tell_nothing() -> None:
-    prospects = skim.prospects(builtin())
-    lines = {f"WARNING 00-00 00:00:00 [a.py:0] {anchor}, and nothing\n".encode() for anchor in builtin().anchors}
-    assert sum(map(prospects.may_tell, lines)) < len(lines) / 2
-
-
 def test_of_many_shapes_each_is_asked_at_last_whether_it_may_tell() -> None:
     scanner = Scanner(["tell"], may_tell=lambda shape: b"yes" in shape)
     lines = [b"tell %s\n" % bytes(97 + int(digit) for digit in str(number)) for number in range(600)]
@@ -422,8 +399,8 @@ def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], s
     take = Repeats.take
     monkeypatch.setattr(Repeats, "take", lambda *given, **named: taken.append(take(*given, **named)) or taken[-1])
     # As in a process of its own: after other tests the scanner may pass over the lines that only tell their prefixes.
-    skim.mode_of.cache_clear()
-    skim.scanner.cache_clear()
+    line_skipper.mode_of.cache_clear()
+    line_skipper.scanner.cache_clear()
     for seed in range(60, 60 + seeds):
         chance = random.Random(seed)
         data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
@@ -438,7 +415,7 @@ def test_words_are_looked_for_that_healthy_lines_lack() -> None:
     """A request is noted in healthy lines; it tells something with the log probabilities of its prompt."""
     base = builtin()
     assert any("eceived request " in anchor for anchor in base.anchors)
-    looked_for = skim.words(base, serving=True)
+    looked_for = line_skipper.words(base, serving=True)
     assert not [word for word in looked_for if any(word in anchor for anchor in base.healthy_anchors)]
     assert "prompt_logprobs=3" in looked_for
     quiet = b"INFO 06-03 09:55:06 [logger.py:1] Received request c-1: prompt: 'a', params: SamplingParams(prompt_logprobs=None).\n"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from wraps import WRAPS
 
-from vllm_doctor import skim
-from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.report.to_json import render
-from vllm_doctor.tracebacks import traceback_at
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.fastpath import line_skipper
+from vllm_doctor.fastpath.tracebacks import traceback_at
+from vllm_doctor.reports.to_json import render
 
 HEAD = "Traceback (most recent call last):"
 PLACES = ("/opt/venv/lib/python3.11/site-packages/starlette/routing.py", "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/core.py",
@@ -150,8 +150,8 @@ def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], byt
     for seed in range(seeds):
         chance = random.Random(seed)
         data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
-        monkeypatch.setattr(skim, "READ_WHOLE", 1 << 60)
+        monkeypatch.setattr(line_skipper, "READ_WHOLE", 1 << 60)
         whole = report(data, 1 << 18)
-        monkeypatch.setattr(skim, "READ_WHOLE", 12)
+        monkeypatch.setattr(line_skipper, "READ_WHOLE", 12)
         assert report(data, chance.choice([2000, 1 << 18])) == whole
     assert taken.count(True) > least

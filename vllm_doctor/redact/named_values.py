@@ -19,26 +19,32 @@ _SEPARATOR = r"""(?x)
   | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD] ) [ \t]*
     (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )? )
 """
-_TYPE = r"""[A-Za-z][\w.]{0,40}(?:\[[\w, .|\[\]]{0,60}\])?(?:[ ]\|[ ][\w.]{1,40}){0,4}[ ]=[ ](?=["'])"""  # api_key: str = "X"
+# The type behind a name in source code, up to its value.
+_TYPE = r"""[A-Za-z][\w.]{0,40}(?:\[[\w, .|\[\]]{0,60}\])?(?:[ ]\|[ ][\w.]{1,40}){0,4}[ ]=[ ](?=["'])"""
 _PAIR = r"""\\*["']\s{0,40},\s{0,40}(?=\\*[bu]?\\*["'])"""  # ('name', 'value'  and  ["--flag", "value"
-_SPACE = r"""(?:\\*["'])?(?:[ \t]{0,80}\\\r?\n[ \t]*|\n[ \t]*-[ \t]+|[ \t]+)(?![-\s|>&;<\[\])}]|\\\s|\\*["']?$)"""  # --flag value
+# --flag value
+_SPACE = r"""(?:\\*["'])?(?:[ \t]{0,80}\\\r?\n[ \t]*|\n[ \t]*-[ \t]+|[ \t]+)(?![-\s|>&;<\[\])}]|\\\s|\\*["']?$)"""
 _MORE = r"""[ \t]+(?![-|>&;<\\#\[(]|[0-9]?[>&])(?=\S)"""  # --api-key value value
 _DEFAULT = r":?[-=+](?=[^\s}])"  # ${KEY:-X}
 _EXPANSION = r"\$\{[A-Za-z_][A-Za-z0-9_]{0,80}:?[-=+](?=[^\s}])"
 _ECHO = r"""(?:\\*["'])?(?:\$\(|`)[ \t]*(?:echo|printf)(?:[ \t]+-[a-zA-Z]+|[ \t]+["']?%[^\s]{1,8})*[ \t]+(?=\S)"""
-_LOOSE = r"""(?xi) (?: [ \t]{1,40} (?: (?: is | was | are | of | with | \| ) [ \t]{1,40} )? | [ \t]*\|[ \t]* | > | [=:][ \t]*\n | \n )
-  ["'`]? (?= [\w/+=.~-]{8} )"""  # password is X; | api_key | X |; <password>X
+# password is X; | api_key | X |; <password>X
+_LOOSE = r"""(?xi)
+(?: [ \t]{1,40} (?: (?: is | was | are | of | with | \| ) [ \t]{1,40} )? | [ \t]{0,40} \| [ \t]{0,40} | > | \n )
+["'`]? (?= [\w/+=.~-]{8} )"""
 _DONE = r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"  # masked already
 # What stays of an Authorization header: its scheme. Those with parameters are masked whole.
 _SCHEME = r"(?i)(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
 _PARAMETERS = r"(?i)(?:digest|oauth|aws4-)[^'\n]*"
 _COOKIES = r"[^\"'\n]+"
-_VALUE_BEFORE = r"""\bvalue\\*["']?[ \t]*[:=][ \t]*(\\*["']?)([^\s"'\\,{}]{1,200})\1,?\s{1,40}?\\*["']?name\\*["']?[ \t]*[:=][ \t]*\\*["']?$|\bvalue\\*["']?:(\\*["'])([^"'\\]{1,200})\3,\\*["']?name\\*["']?:\\*["']?$"""
+_VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?) ([^\s"'\\,{}]{1,200}) \1
+(?: ,\s{0,40} | \s{1,40} ) \\*["']? name \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} \\*["']? $"""
 
 HARMLESS = r"""(?ix) ["'`<\[(]{0,2}
       (?: | none | null | nil | true | false | empty | redacted | hidden | masked | unset )
       ["'`>\])]{0,2}
-    | [*.]{3,} | (?-i: \$[A-Z_][A-Z0-9_]* ) | \$\{[A-Z_][A-Z0-9_]*\}? | \$\{[A-Z_][A-Z0-9_]*(?: :?[-=+]\}? | :?\?.* ) | \$\(?
+    | [*.]{3,} | (?-i: \$[A-Z_][A-Z0-9_]* ) | \$\(?
+    | \$\{[A-Z_][A-Z0-9_]*\}? | \$\{[A-Z_][A-Z0-9_]*(?: :?[-=+]\}? | :?\?.* )
     | \$\((?:cat|head|tail|jq|kubectl|aws|gcloud|vault|op|pass|python3?|sed|awk|grep|tr)\ .* | \$\([<]?[/~].*
     | <\ *(?:set\ to|your|redacted|hidden|unset|none)[^<>]{0,80}>?"""
 # Source code in a traceback: a type, or a variable that is itself named after a secret. Never in quotes.
@@ -136,8 +142,7 @@ class _Scan:
         """The value in `value: X` before `name: HF_TOKEN`."""
         low = max(start - 300, 0)
         if match := compiled(_VALUE_BEFORE).search(self._text[low:start]):
-            group = 2 if match[2] else 4
-            self._add(low + match.start(group), low + match.end(group), what)
+            self._add(low + match.start(2), low + match.end(2), what)
 
     def _default(self, at: int, what: Name) -> int:
         """The X of `${KEY:-X}`, which may hold further ones."""
@@ -199,7 +204,7 @@ class _Scan:
             return self._default(expansion.end(), what) if what.is_sure or is_explicit else expansion.end()
         if (echo := compiled(_ECHO).match(text, at)) and (what.is_sure or is_explicit):
             at = echo.end()
-        elif what.kind == "bearer" and not compiled(r"""[bBuU]?\\*["']""").match(text, at) and (whole := self._header(at, name)):
+        elif what.kind == "bearer" and (whole := self._header(at, name)):
             self._add(at, whole.end(), what)
             return whole.end()
         value = self._values.read(at)
@@ -219,7 +224,9 @@ class _Scan:
         return value.after
 
     def _header(self, at: int, name: str) -> re.Match[str] | None:
-        """The whole of a header's value where no part of it may stay."""
+        """The whole of a header's value where no part of it may stay; in quotes it is read as any value."""
+        if compiled(r"""[bBuU]?\\*["']""").match(self._text, at):
+            return None
         pattern = _COOKIES if name.lower().rstrip("s").endswith("cookie") else _PARAMETERS
         return compiled(pattern).match(self._text, at)
 

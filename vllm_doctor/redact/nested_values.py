@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from vllm_doctor.redact.named_values import HARMLESS
 from vllm_doctor.redact.redactor import redact
 from vllm_doctor.redact.secret_names import NAME, classify
 from vllm_doctor.redact.spans import MASK, compiled
-from vllm_doctor.typed import Any
 
 
 def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:

@@ -29,7 +29,7 @@ _SPELLED = {
     "&lt;": "<", "u003c": "<", "&gt;": ">", "u003e": ">",
     "&#61;": "=", "u003d": "=", "&#58;": ":", "u003a": ":", "&#32;": " ", "&nbsp;": " ",
 }  # fmt: skip
-_TO_SPELL = rf"{_UNSEEN} | (?i: & (?: quot | apos | amp | lt | gt | nbsp | \#x?[0-9a-f]{{2}} ) ; | \\{{1,8}} u00[23][0-9a-f] )"
+_SPELLING = r"(?i: & (?: quot | apos | amp | lt | gt | nbsp | \#x?[0-9a-f]{2} ) ; | \\{1,8} u00[23][0-9a-f] )"
 _MARKS = ("\x1b", "\x9b", "<U+", "&", "\\", "^[")
 _LIKE = {
     "\0": "\n",  # between the variables of /proc/PID/environ
@@ -38,7 +38,8 @@ _LIKE = {
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
     **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
-    **dict.fromkeys("\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
+    **dict.fromkeys("\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a", " "),
+    **dict.fromkeys("\u202f\u205f\u3000", " "),
     **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},  # full-width forms
 }
 _LIKE_TABLE = str.maketrans(_LIKE)
@@ -58,7 +59,7 @@ class PlainText:
     def _read(self, original: str) -> None:
         pieces: list[str] = []
         length = copied = 0
-        for match in compiled(_TO_SPELL).finditer(original):
+        for match in compiled(f"{_UNSEEN} | {_SPELLING}").finditer(original):
             char = _SPELLED.get(match[0].lower().lstrip("\\"), "")
             if not char and match[0].startswith(("&", "\\")) and not compiled(_UNSEEN).match(match[0]):
                 continue

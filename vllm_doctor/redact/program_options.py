@@ -13,10 +13,11 @@ SEP = r"""(?:[ \t]*\\\r?\n[ \t]*|[ \t]+|=|\\*["'],?[ \t]*\\*(?=["']))"""
 GLUED = rf"(?:{SEP}|(?=[^\s=-]))"  # -p X or -pX
 USER = r"""\\*["']?(?![0-9]+:[0-9]+(?![\w.]))[^\s:"'\\,]{0,64}:"""  # of user:password
 
+REGISTRY_CLIENT = "(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|regctl|az|acr|cr|singularity|apptainer)"
+
 # a word that stands in the text, the program, the option
 OPTIONS: tuple[tuple[str, str, str], ...] = (
-    ("login", r"(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|regctl|az|acr|cr|singularity|apptainer)\b"
-              r"[^\n;|]{0,60}?\blogin", rf"-p{GLUED}"),
+    ("login", rf"{REGISTRY_CLIENT}\b[^\n;|]{{0,60}}?\blogin", rf"-p{GLUED}"),
     ("mysql", r"mysql\w{0,12}", r"-p(?=[^\s\"',=\\]|\\*[\"'](?![\s,]))"),
     ("mariadb", r"mariadb[\w-]{0,12}", r"-p(?=[^\s\"',=\\]|\\*[\"'](?![\s,]))"),
     ("-cli", r"(?:redis|valkey|keydb)-cli", rf"(?:-a|--pass){SEP}"),
@@ -43,9 +44,10 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
 )
 # A word that stands in the text, and a place that no program's name announces.
 PLACES: tuple[tuple[str, str], ...] = (
-    ("password", r"\b(?:machine\s{1,8}\S{1,200}|default)\s{1,40}(?:login\s{1,8}\S{1,100}\s{1,40})?password\s{1,8}"),  # .netrc
+    ("password", r"\b(?:machine\s{1,8}\S{1,200}|default)\s{1,40}(?:login\s{1,8}\S{1,100}\s{1,40})?password\s{1,8}"),
     ("stringData", r"stringData\\*[\"']?:\s{1,40}\{?[\w.\"'\\-]{1,80}:\s{0,8}"),  # a Kubernetes Secret
-    ("echo", r"\becho[ \t]+(?:-[ne]+[ \t]+)?(?=[^\n|]{1,200}\|[^\n|]{0,120}(?:login|--password-stdin|sudo -S|passwd)\b)"),
+    ("echo", r"""(?x) \b echo [ \t]{1,8} (?: -[ne]{1,2} [ \t]{1,8} )?
+        (?= [^\n|]{1,200} \| [^\n|]{0,120} (?: login | --password-stdin | sudo[ ]-S | passwd ) \b )"""),
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     ("fs.azure.", r"fs\.azure\.(?:account\.key|sas|account\.oauth2\.client\.secret)\.[\w.-]{1,120}="),

@@ -6,9 +6,9 @@ r"""One value as shells, JSON, YAML and Python write it: bare, quoted at any dep
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from vllm_doctor.redact.spans import compiled
-from vllm_doctor.typed import NamedTuple
 
 _OPEN = r"""(?:[A-Za-z_.]{1,40}\(|\$(?=\\{0,15}["']))?[bBuUrRfF]{0,2}(\\{0,15})(["'`])"""
 _REOPEN = r"""\$?(\\{0,15})(["'])(?![\s,;:)\]}>|&]|$)"""  # right behind a piece: one more piece

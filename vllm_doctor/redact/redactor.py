@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from typing import TYPE_CHECKING
 
 from vllm_doctor.redact.named_values import HARMLESS, named_spans
 from vllm_doctor.redact.plain_text import PlainText
@@ -15,7 +16,6 @@ from vllm_doctor.redact.spans import MASK, Span, compiled, looks_random, masked
 from vllm_doctor.redact.token_shapes import token_spans
 from vllm_doctor.redact.url_secrets import url_spans
 from vllm_doctor.redact.wrapped import over_line_ends, unwrapped
-from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,22 +7,23 @@ To add one, add its words to NAMES, and to KINDS if reports should say whose it 
 from __future__ import annotations
 
 import re
-
-from vllm_doctor.typed import NamedTuple
+from typing import NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
 # What names of secrets end in, in small letters; `_`, `-`, `.` or a blank may join the words.
 NAMES = (
     "secret[ _-]?access[ _-]?key", "access[ _-]?key(?:[ _-]?id)?", "api[ _.-]?key",
-    "(?:secret|private|account|shared|signing|encryption|master|auth|subscription|salt|fernet|storage|webhook|cookie"
-    "|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
+    "(?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?",
+    "(?:salt|fernet|storage|webhook|cookie|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
     "secret", "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|sshpass)(?=[=:])",
     "token", "credential", "sharedaccesssignature", "authorization", "cookie", "(?<![a-z0-9])_?auth",
     "honeycomb-team", "密码", "密钥", "口令", "令牌",
 )  # fmt: skip
 # What may stand behind: `OPENAI_API_KEY_2`, `HF_TOKEN_PROD`.
-_ENDINGS = "s?(?:_?[0-9]{1,2})?(?:_(?:prod|production|dev|staging|test|live|main|primary|secondary|backup|old|new|value))?"
-NAME = rf"(?:{'|'.join(NAMES).replace(' ', '[ ]').replace('[[ ]', '[ ')}){_ENDINGS}(?![A-Za-z0-9_-])"
+_AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "primary", "secondary", "backup", "old",
+               "new", "value")
+_ENDINGS = f"s?(?:_?[0-9]{{1,2}})?(?:_(?:{'|'.join(_AFTERWARDS)}))?"
+NAME = rf"(?:{'|'.join(NAMES)}){_ENDINGS}(?![A-Za-z0-9_-])"
 CUES = ("key", "secret", "pass", "pwd", "_pw", "-pw", "token", "credential", "auth", "cookie", "sharedaccess",
         "honeycomb", "密", "令")
 
@@ -61,10 +62,6 @@ KINDS = {  # a part of the name -> the kind
     "apikey": "api-key",
     "secret": "secret",
 }
-_AFTERWARDS = frozenset({
-    "prod", "production", "dev", "staging", "test", "live", "main", "primary", "secondary", "backup", "old", "new",
-    "value",
-})
 
 
 class Name(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-
-from vllm_doctor.typed import NamedTuple
+from typing import NamedTuple
 
 MASK = "***"
 

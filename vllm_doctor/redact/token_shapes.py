@@ -7,9 +7,9 @@ gitleaks and detect-secrets.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from vllm_doctor.redact.spans import Span, compiled, looks_random
-from vllm_doctor.typed import NamedTuple
 
 ALNUM = "A-Za-z0-9"
 WORD = "A-Za-z0-9_"
@@ -18,7 +18,8 @@ HEX = "0-9a-f"
 
 # kind, prefixes, characters of the secret part, how many at least
 TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
-    ("api-key", ("nvapi-", "gsk_", "pplx-", "xai-", "csk-", "fw_", "tvly-", "jina_", "sess-", "rpa_", "ntn_"), URLSAFE, 16),
+    ("api-key", ("nvapi-", "gsk_", "pplx-", "xai-", "csk-", "fw_", "tvly-", "jina_", "sess-", "rpa_", "ntn_"),
+     URLSAFE, 16),
     ("api-key", ("r8_",), ALNUM, 20),  # Replicate
     ("api-key", ("dapi", "dsapi", "pul-", "rubygems_", "key-"), HEX, 32),  # Databricks, Pulumi, RubyGems, Mailgun
     ("api-key", ("SK",), HEX, 32),  # Twilio
@@ -47,11 +48,13 @@ TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
     ("registry-token", ("pypi-",), URLSAFE, 20),
     ("slack-token", ("xoxb-", "xoxp-", "xoxa-", "xoxe-", "xoxe.xoxp-", "xoxo-", "xoxr-", "xoxs-", "xoxc-", "xoxd-",
                      "xapp-"), URLSAFE + "%", 8),
-    ("stripe-key", ("sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_", "whsec_"), ALNUM + "+/=", 10),
+    ("stripe-key", ("sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_", "whsec_"),
+     ALNUM + "+/=", 10),
     ("vault-token", ("hvs.", "hvb.", "hvr."), URLSAFE, 20),
     ("wandb-key", ("wandb_v1_",), URLSAFE, 20),
 )  # fmt: skip
 
+_WORDS = "[a-z_-]+|[A-Z_-]+"  # `npm_config_registry` is a name
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"  # the start of a word, also after an escape
 
 
@@ -114,7 +117,7 @@ def token_spans(text: str) -> list[Span]:
         if present:
             pattern = f"{_EDGE}(?:{'|'.join(present)})([{characters}]{{{least},}})"
             found += [Span(match.start(1), match.end(1), kind) for match in compiled(pattern).finditer(text)
-                      if len(match[1]) >= 2 * least or not compiled("[a-z_-]+|[A-Z_-]+").fullmatch(match[1])]  # npm_config
+                      if len(match[1]) >= 2 * least or not compiled(_WORDS).fullmatch(match[1])]
     longest = max(map(len, text.encode("ascii", "replace").translate(_BASE64_ALONE).split()), default=0)
     for shape in _SHAPES:
         if (shape.cues and not any(cue in text for cue in shape.cues)) or longest < shape.base64:

@@ -7,10 +7,13 @@ from vllm_doctor.redact.spans import MASK, Span, compiled, looks_random
 # Parameters that hold a secret where they stand in a URL. Others are found by their names, as anywhere.
 PARAMETERS = ("key", "token", "sig", "signature", "auth", "code", "secret", "pwd", "pass", "session", "sid", "ticket",
               "jwt", "otp", "credential", "subscription-key")
+_PLACEHOLDERS = {"none", "null", "value", "true", "false"}
 _PARAMETER = rf"""(?xi) (?: [?&;#] | (?<=%3F) | (?<=%26) | (?<=%23) ) (?: {"|".join(PARAMETERS)} ) (?: = | %3D )
     ( (?: [^\s&;#"'<>\\%] | %(?!26) ){{3,}} )"""
-_ENCODED = r"(?i)(?<=%3A%2F%2F)(?:[\w.~+-]|%(?!3A|2F|40)[0-9A-F]{2}){0,64}%3A((?:[\w.~+-]|%(?!40|2F)[0-9A-F]{2}){1,400})%40"
-_WITHOUT_SCHEME = r"(?i)(?:proxy\\?[\"']?[=:]\s{0,4}\\?[\"']?|(?<![\w./:@-]))([\w.%+-]{1,64}):([^\s:@/\"'<>]{3,200})@(?=[\w.-]{1,100}[:(/])"
+_ENCODED = r"""(?xi) (?<=%3A%2F%2F) (?: [\w.~+-] | %(?!3A|2F|40)[0-9A-F]{2} ){0,64} %3A
+    ( (?: [\w.~+-] | %(?!40|2F)[0-9A-F]{2} ){1,400} ) %40"""
+_WITHOUT_SCHEME = r"""(?xi) (?: (proxy) \\?["']? [=:] \s{0,4} \\?["']? | (?<![\w./:@-]) )
+    [\w.%+-]{1,64} : ( [^\s:@/"'<>]{3,200} ) @ (?= [\w.-]{1,100} [:(/] )"""
 
 
 def url_spans(text: str) -> list[Span]:
@@ -25,13 +28,13 @@ def url_spans(text: str) -> list[Span]:
     if "@" in text:
         found += [Span(match.start(2), match.end(2), "url-password", repeats=True)
                   for match in compiled(_WITHOUT_SCHEME).finditer(text)
-                  if not match[2].isdigit() and match[2].strip("*") and (match[0].lower().startswith("proxy") or looks_random(match[2]))]
+                  if (match[1] and match[2] != MASK and not match[2].isdigit()) or looks_random(match[2])]
     return found
 
 
 def _is_value(value: str) -> bool:
     """Not the mask, a number (`?code=404`) or a placeholder."""
-    return not value.isdigit() and value[0] not in "*${" and value.lower() not in {"none", "null", "value", "true", "false"}
+    return not value.isdigit() and value[0] not in "*${" and value.lower() not in _PLACEHOLDERS
 
 
 def _userinfo(text: str) -> list[Span]:
@@ -57,6 +60,6 @@ def _userinfo(text: str) -> list[Span]:
         secret = url[first:last]
         if secret and secret != MASK and (first or looks_random(secret)):
             found.append(Span(at + first, at + last, "url-password", repeats=True))
-        if first and secret == "x-oauth-basic":  # the token stands in the user's place
+        if first and secret == "x-oauth-basic":  # noqa: S105 - the token stands in the user's place
             found.append(Span(at, at + len(user), "url-password", repeats=True))
     return found

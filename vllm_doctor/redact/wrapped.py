@@ -52,10 +52,11 @@ def over_line_ends(text: str, spans: list[Span]) -> list[Span]:
     seen: set[int] = set()  # line ends: each is looked at once
     for span in spans:
         end = span.end
-        while end not in seen and text[end : end + 1] == "\n" and end - text.rfind("\n", max(0, end - 1000), end) > _NARROWEST:
+        while end not in seen and text[end : end + 1] == "\n":
             seen.add(end)
             run = compiled(_NEXT).match(text, end + 1)
-            if run is None or not _goes_on(text, end):
+            line = end - text.rfind("\n", max(0, end - 1000), end) - 1
+            if run is None or line < _NARROWEST or not _goes_on(text, end):
                 break
             found.append(Span(end + 1, run.end(), ""))
             end = run.end()
