@@ -41,6 +41,7 @@ from vllm_doctor.logs.wrappers.byte_patterns import Front
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, Waiting, compiled
 from vllm_doctor.options import Options
 from vllm_doctor.patterns import lazy
+from vllm_doctor.redact import Redactor
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load as load_rules
 from vllm_doctor.rulebase.model import RuleBase
@@ -74,6 +75,9 @@ class Diagnosis:
         self._events = EventReader()
         self._finder = CommandFinder()
         self._given = given_command(self.options)
+        self._redactor = None if self.options.show_secrets else Redactor()
+        if self._redactor:
+            self._redactor.learn(self.options.command or self.options.config or "")
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
         self.chosen: Run | None = None  # the run asked for by number, kept when others are dropped
         self._finished = False
@@ -328,6 +332,8 @@ class Diagnosis:
             self._serves_on(line.number, self._events.key(line) if self._events.is_open(line.number) else "")
             return
         self._read_each(self.runs[-1].samples.first())
+        if self._redactor:
+            self._redactor.learn_line(line.text)
         self._finder.feed(line.number, line.text)
         if self._run_begins and not self._finder.reading:
             self._finder.start_run()
@@ -500,7 +506,7 @@ class Diagnosis:
                 self._sources(self.runs[-1], frames, line)
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._finder.command if run is self.runs[-1] else None)
-        return Case(run, self.base, self.options, typed)
+        return Case(run, self.base, self.options, typed, self._redactor)
 
     def stall(self, seconds: float, after: float | None = None) -> Report | None:
         """The report when no line came for `seconds`, if that is a stall in the phase reached; None when it is not.

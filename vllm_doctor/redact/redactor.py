@@ -6,6 +6,7 @@ import html
 import json
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from vllm_doctor.redact.named_values import HARMLESS, named_spans
 from vllm_doctor.redact.plain_text import PlainText
@@ -28,9 +29,23 @@ _LONGEST_LINE = 16_384  # characters of a line that is looked at to remember its
 class Redactor:
     """Masks the secrets of one report: each by its name or shape, and wherever it stands once it was seen so."""
 
-    def __init__(self) -> None:
+    def __init__(self, *others: Redactor) -> None:
         self._values: dict[str, re.Pattern[str]] = {}
+        for other in others:
+            self._values |= other._values  # noqa: SLF001 - of its own kind
         self._before = ""  # the line before, if it may name what stands on the next
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same secrets are remembered."""
+        return isinstance(other, Redactor) and self._values.keys() == other._values.keys()
+
+    def __hash__(self) -> int:
+        """Say no more than that it is one."""
+        return hash(Redactor)
+
+    def __repr__(self) -> str:
+        """Say how many secrets are remembered, and none of them."""
+        return f"Redactor({len(self._values)} values)"
 
     def learn_line(self, line: str) -> None:
         """Remember the secrets of the log's next line."""
@@ -62,9 +77,7 @@ class Redactor:
         for span in found:
             value = text[span.start : span.end].strip("\"'\\ \t\r\n,")
             if span.repeats and len(self._values) < _MOST_VALUES and value not in self._values and is_distinct(value):
-                forms = dict.fromkeys((value, html.escape(value), json.dumps(value)[1:-1], _percent(value)))
-                edge = r"(?<![A-Za-z0-9_]){}(?![A-Za-z0-9_])" if not looks_random(value) else "{}"
-                self._values[value] = re.compile("|".join(edge.format(re.escape(form)) for form in forms))
+                self._values[value] = _anywhere(value)
 
 
 def is_distinct(value: str) -> bool:
@@ -77,11 +90,11 @@ def is_distinct(value: str) -> bool:
     return kinds > 1 and (looks_random(value) or re.search(r"[0-9]|[^\w.-]", value) is not None)
 
 
-def _percent(value: str) -> str:
-    from urllib.parse import quote  # noqa: PLC0415 - few logs name a secret
-
-    return quote(value, safe="")
-
+def _anywhere(value: str) -> re.Pattern[str]:
+    """The value as text, HTML, JSON and URLs write it; one that looks like a word only as a word of its own."""
+    forms = dict.fromkeys((value, html.escape(value), json.dumps(value)[1:-1], quote(value, safe="")))
+    pattern = "|".join(map(re.escape, forms))
+    return re.compile(pattern if looks_random(value) else rf"(?<![A-Za-z0-9_])(?:{pattern})(?![A-Za-z0-9_])")
 
 
 def find(text: str) -> list[Span]:
