@@ -43,7 +43,8 @@ _VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?)
 HARMLESS = r"""(?ix) ["'`<\[(]{0,2}
       (?: | none | null | nil | true | false | empty | redacted | hidden | masked | unset )
       ["'`>\])]{0,2}
-    | [*.]{3,} | (?-i: \$[A-Z_][A-Z0-9_]* ) | \$\(?
+    | (?-i: (?:NEW|YOUR|MY)_[A-Z_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD) )
+    | (?:[a-z]{2,8}[_-])?[*.]{3,} | (?-i: \$[A-Z_][A-Z0-9_]* ) | \$\(?
     | \$\{[A-Z_][A-Z0-9_]*\}? | \$\{[A-Z_][A-Z0-9_]*(?: :?[-=+]\}? | :?\?.* )
     | \$\((?:cat|head|tail|jq|kubectl|aws|gcloud|vault|op|pass|python3?|sed|awk|grep|tr)\ .* | \$\([<]?[/~].*
     | <\ *(?:set\ to|your|redacted|hidden|unset|none)[^<>]{0,80}>?"""
