@@ -12,8 +12,8 @@ import urllib.parse
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from leak_places import ALNUM, COMMANDS, NEAR_MISSES, TEXTS, TOKENS
+
 from vllm_doctor.cli.diagnose_logs import render
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
@@ -28,7 +28,7 @@ NO_CACHE = (
 )
 WRAPPERS = {
     "command": "$ {}\n" + STARTED + NO_CACHE,
-    "error": STARTED + "Traceback (most recent call last):\n  File \"/x/y.py\", line 1, in load\n    raise RuntimeError(x)\n"
+    "error": STARTED + 'Traceback (most recent call last):\n  File "/x/y.py", line 1, in load\n    raise RuntimeError(x)\n'
              "RuntimeError: {}\n",
     "container": STARTED + "2026-10-08T20:33:41.000000000Z stderr F RuntimeError: {}\n",
     "rank": STARTED + "(Worker_TP1 pid=7) ERROR 10-08 20:33:48 [core.py:708] RuntimeError: {}\n",

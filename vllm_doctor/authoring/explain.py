@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.rulebase.loader import load
-from vllm_doctor.rulebase.model import Rule, RuleBase
+from vllm_doctor.rulebase.model import Rule, RuleBase, read_rule
 
 
 def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
@@ -33,7 +34,7 @@ def rule_page(rule: Rule, base: RuleBase) -> str:
     parts = [f"# {rule.id}", plain(rule.title),
              f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## What it means",
              plain(rule.explain.strip())]
-    example = next((test["log"] for test in rule.tests if test["fires"]), None)
+    example = next((test["log"] for test in read_rule(Path(rule.path)).tests if test["fires"]), None)
     if example:
         parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
     spans = [f"- `{pattern.id}`: {pattern.vllm or 'any release'}" for pattern in rule.any]

@@ -14,6 +14,8 @@ from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Finding, Fix
 from vllm_doctor.rulebase.model import Rule
 
+_MEASURED = ("_gib", "_seconds")
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -57,7 +59,7 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
         problems.append(f"fires by `{fired}`, not by `{test['fires']}`")
     for name, wanted in (test.get("facts") or {}).items():
         got = report.facts.get(name, report.derived.get(name))
-        if not same(wanted, got):
+        if not same_fact(name, wanted, got):
             problems.append(f"{name} is {got!r}, not {wanted!r}")
     if finding is not None:
         problems += _fix_problems(finding, test)
@@ -95,11 +97,21 @@ def _words(fix: Fix | None) -> str:
 
 
 def same(wanted: Any, got: Any) -> bool:
-    """Equal as texts or, within 0.6 %, as numbers."""
+    """Return whether two values are equal as numbers or as texts."""
+    try:
+        return float(wanted) == float(got)
+    except (TypeError, ValueError):
+        return str(wanted) == str(got)
+
+
+def same_fact(name: str, wanted: Any, got: Any) -> bool:
+    """Return whether a fact has the expected value; only measured GiB and seconds have a tolerance, of 0.6 %."""
+    if not name.endswith(_MEASURED):
+        return same(wanted, got)
     try:
         return math.isclose(float(wanted), float(got), rel_tol=0.006, abs_tol=0.01)
     except (TypeError, ValueError):
-        return str(wanted) == str(got)
+        return False
 
 
 def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:

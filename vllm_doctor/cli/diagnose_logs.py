@@ -12,7 +12,8 @@ from vllm_doctor.cli.error_output import tell
 from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, exit_status, gather
-from vllm_doctor.diagnosis.engine import KEEP_RUNS, Diagnosis
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import Past

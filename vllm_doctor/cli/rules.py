@@ -76,7 +76,7 @@ def test(paths: tuple[str, ...]) -> None:
     """Run the tests inside rule files; without a path, of the built-in ones."""
     rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
     if not paths:
-        rules = [(rule, ()) for rule in builtin().rules.values()]
+        rules = [(read_rule(Path(rule.path)), ()) for rule in builtin().rules.values()]
     failures = [str(failure) for rule, folders in rules for failure in run_tests(rule, folders)]
     for failure in failures:
         click.echo(failure)

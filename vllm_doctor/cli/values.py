@@ -58,7 +58,8 @@ def gather(values: dict[str, Any], run: int | None = None) -> Options:
     return Options(
         rules=tuple(values["rules"]), only=tuple(values["only"]), ignore=tuple(values["ignore"]),
         command=values["command_text"], config=config, gpu_memory_gib=values["gpu_memory"],
-        vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"])
+        vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"],
+        shortcuts=not values.get("no_shortcuts", False))
 
 
 def check_ids(options: Options, *more: str) -> None:

@@ -8,15 +8,15 @@ made into text. What is passed over depends on the lines alone, not on how the b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events.reader import START_WORDS, may_concern_starts
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.fastpath.line_scanner import FastScanner, Row, Scanner, Shape
-from vllm_doctor.fastpath.statistics_lines import Layouts, Sample
+from vllm_doctor.fastpath.statistics_lines import Layouts
 from vllm_doctor.fastpath.tracebacks import Traceback, traceback_at
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.encoding import printable
@@ -40,33 +40,38 @@ class Mode(NamedTuple):
     awaited: bool = False
 
 
-class Reader(NamedTuple):
-    """Who reads a stream."""
+class Consumer(Protocol):
+    """Who reads a stream; see `Shortcuts`, which is one."""
 
-    mode: Callable[[], Mode | None]
-    """How the next lines are read; None while every line counts."""
-    number: Callable[[], int]
-    """The number of the next line."""
-    awaits: Callable[[bytes, int, Shape], bool]
-    """Whether a line may go on with what came before, given its number and shape, where some may."""
-    sample: Callable[[Sequence[Sample]], None]
-    """Counts statistics lines that count nothing rare."""
-    short: Callable[[bytes, int, Shape], bool]
-    """Reads a line in short, given its number and shape; False for one that must be read."""
-    traceback: Callable[[Traceback, bytes, int, Shape], bool]
-    """Reads a traceback in short, given its last line, that one's number and shape; False for one to be read."""
-    ending: Callable[[bytes, int], int]
-    """Reads the next line, which begins there, if it is healthy or of statistics behind something open: its size."""
-    alone: Callable[[bytes], bool]
-    """Reads the next line by itself; False for one to be given out."""
-    skip: Callable[[int, int], None]
-    """Hears of so many lines and bytes that are passed over, those read in short among them."""
+    def mode(self) -> Mode | None:
+        """Return how the next lines are read; None while every line counts."""
+
+    def next_number(self) -> int:
+        """Return the number of the next line."""
+
+    def awaits(self, data: bytes, number: int, shape: Shape) -> bool:
+        """Return whether a line may go on with what came before."""
+
+    def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
+        """Count a line as one of many of its kind; False for one to be read in full."""
+
+    def read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
+        """Count a traceback, given its last line; False for one to be read in full."""
+
+    def read_ending(self, block: bytes, at: int) -> int:
+        """Read the next line, if it is healthy or statistics behind something open. Returns its size."""
+
+    def read_alone(self, data: bytes) -> bool:
+        """Read the next line by itself; False for one to be read in full."""
+
+    def skip(self, lines: int, size: int) -> None:
+        """Note that so many lines and bytes are skipped."""
 
 
-class Skimmer:
+class LineSkipper:
     """Cuts a stream into what a reader must read in order, which is given out, and the rest."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Consumer) -> None:
         self._reader = reader
         self._lines = 0  # complete ones so far
         self._tail = b""  # of the line that has no end yet
@@ -97,7 +102,7 @@ class Skimmer:
         exception = begin + len(found.lines)
         stop = block.index(b"\n", exception) + 1
         last = block[exception:stop]
-        if not self._reader.traceback(found, last, number + found.line_count, mode.scanner.shape(last)):
+        if not self._reader.read_traceback(found, last, number + found.line_count, mode.scanner.shape(last)):
             return None
         return stop, found.line_count + 1
 
@@ -132,7 +137,7 @@ class Skimmer:
         reader, at, index = self._reader, 1, 0
         mode = reader.mode()
         while at < end:
-            if (mode is None or mode.awaited) and (size := reader.ending(block, at)):
+            if (mode is None or mode.awaited) and (size := reader.read_ending(block, at)):
                 at, index, mode = at + size, index + 1, reader.mode()
                 continue
             if mode is None:
@@ -141,12 +146,12 @@ class Skimmer:
                 at, index, mode = stop, index + 1, reader.mode()
                 continue
             now: Mode | None = mode
-            first = reader.number() - index
+            first = reader.next_number() - index
             for place, begin, line, shape in self._rows(mode, block, at, index, _reach(mode, block, at, end)):
                 if shape and shape.opens and (read := self._traceback(mode, block, begin, end, first + place)):
                     reader.skip(place + read[1] - index, read[0] - at)
                     at, index = read[0], place + read[1]
-                    if size := reader.ending(block, at):
+                    if size := reader.read_ending(block, at):
                         at, index = at + size, index + 1
                     now = reader.mode()
                     break
@@ -154,14 +159,14 @@ class Skimmer:
                 awaited = mode.awaited and shape and reader.awaits(line, number, shape)
                 said = shape and not awaited and (
                     (mode.awaited and not mode.scanner.tells(shape, line))
-                    or reader.short(line, number, shape))
+                    or reader.read_short(line, number, shape))
                 if said and (now := reader.mode()) is mode:
                     continue
                 here, lines = (stop, place + 1) if said else (begin, place)
                 if at < here:
                     reader.skip(lines - index, here - at)
                 if shape and not said:
-                    if awaited or not reader.alone(line):
+                    if awaited or not reader.read_alone(line):
                         yield line
                     lines, now = lines + 1, reader.mode()
                 at, index = stop, lines

@@ -143,12 +143,6 @@ class Samples:
             self._count()
         return True
 
-    def take_all(self, lines: Sequence[Sample]) -> None:
-        """Keep statistics lines back that count nothing rare."""
-        self._taken += lines
-        if len(self._taken) >= _BATCH:
-            self._count()
-
     def _count(self) -> None:
         taken, self._taken = self._taken, []
         if not taken:

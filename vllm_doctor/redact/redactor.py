@@ -36,8 +36,8 @@ class Redactor:
         self._before = ""  # the line before, if it may name what stands on the next
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same secrets are remembered."""
-        return isinstance(other, Redactor) and self._values.keys() == other._values.keys()
+        """Whether it is one too: reports are equal when they say the same, whatever is masked in them."""
+        return isinstance(other, Redactor)
 
     def __hash__(self) -> int:
         """Say no more than that it is one."""

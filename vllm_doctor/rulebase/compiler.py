@@ -28,7 +28,7 @@ from vllm_doctor.rulebase.required_literals import required_literals
 from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
 
 Document = dict[str, Any]
-"""Everything in a folder of rules, as JSON knows it."""
+"""Everything in a folder of rules as JSON knows it, but for the tests of the rules, which are read from their files."""
 
 # Prefix of vLLM's logger: `INFO 10-08 20:33:48 llm_engine.py:72] `, later `INFO 11-20 11:38:49 [async_llm.py:261] `.
 _RECORD = r"INFO (?:[0-9]{4}-)?+[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] [^ ]++ "
@@ -97,7 +97,7 @@ def _rule_entries(folder: Path) -> dict[str, Any]:
         if rule_id in seen:
             raise RuleError(f"{path}:1:1: the id `{rule_id}` is also in {seen[rule_id]}")
         seen[rule_id] = path
-        entries[path.relative_to(folder).as_posix()] = entry
+        entries[path.relative_to(folder).as_posix()] = {key: value for key, value in entry.items() if key != "tests"}
     return entries
 
 

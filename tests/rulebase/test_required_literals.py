@@ -1,0 +1,93 @@
+"""The words by which an expression matches."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import Literals, read_rule
+from vllm_doctor.rulebase.required_literals import required_literals
+from vllm_doctor.rulebase.yaml_files import builtin_folder
+
+
+@pytest.mark.parametrize(("regex", "groups", "enough"), [
+    ("fatal error", [[]], ["fatal error"]),
+    (r"core\.py:", [[]], ["core.py:"]),
+    (r"(?:CUDA|HIP) out of memory\.", [[]], ["CUDA out of memory.", "HIP out of memory."]),
+    (r":_?load_models?", [[]], [":load_model", ":load_models", ":_load_model", ":_load_models"]),
+    (r"core\.py:|worker/\w+\.py:|run_\w+:", [["worker/", "run_"]], ["core.py:"]),
+    (r"core\.py:|worker/\w+\.py:", [["worker/"], [".py:"]], ["core.py:"]),
+    (r":core|:worker_\w+|:run_\w+", [[":worker_", ":run_"]], [":core"]),
+    (r"core\.py:|\w+", [], ["core.py:"]),
+    (r"took (?P<seconds>[\d.]+) seconds", [["took "], [" seconds"]], []),
+    (r"(?P<word>one|other)", [["one", "other"]], []),  # what is captured needs the match
+    (r"(?s)^(?=.*:load)(?=.*:run\w+)(?!.*:save)", [[":load"], [":run"]], []),
+    (r"load_\w+|run_\w+", [["load_", "run_"]], []),
+    (r"(?:begin\d)?end", [["end"]], []),
+    (r"(?:begin\d)+", [["begin"]], []),
+    (r"begin|", [], []),
+    (r"(?i)begin", [], []),
+    (r"(?i:begin) end", [[" end"]], []),
+    (r"a\d+ of", [[" of"]], []),
+    (r"[^x]begin", [["begin"]], []),
+    (r"^begin", [["begin"]], []),
+    (r"(?:0|1|2|3|4|5|6|7|8){3} of", [[" of"]], []),  # too many texts to tell each
+])
+def test_needles(regex: str, groups: list[list[str]], enough: list[str]) -> None:
+    found = required_literals(regex)
+    assert (list(found.groups), list(found.enough)) == (groups, enough)
+
+
+def test_what_they_tell() -> None:
+    found = Literals([["one", "other"], ["end"]], ["word"])
+    assert [found.tell(text) for text in ("one end", "the other end", "one", "end", "", "a word")] == [
+        None, None, False, False, False, True]
+    assert (Literals().tell(""), Literals([[]], ["word"]).tell("")) == (None, False)
+
+
+_parts = st.sampled_from(["abc", "b", r"\d", "(?:abc|bcd)", "(?:cab)?", "[ab]", "[^a]", "(?P<x>ca|cb)", "(?=.*abc)", "(?!abc)", "(?:ab)+", "(?i:abc)", "a*", "^",
+                          "|", r"\b", "(?:bc|c*)", "(?<=abc)", "(?:b?c){2}"])
+
+
+@settings(max_examples=500)
+@given(st.lists(_parts, min_size=1, max_size=5).map("".join), st.text("abcd1 ", max_size=12))
+def test_they_tell_the_truth(regex: str, text: str) -> None:
+    try:
+        match = re.search(regex, text)
+    except re.error:  # a name given twice
+        return
+    assert required_literals(regex).tell(text) in {None, match is not None}
+
+
+def _samples() -> list[str]:
+    """What the patterns of the rules were written for."""
+    base = builtin()
+    texts = [test["log"] for rule in base.rules.values() for test in read_rule(Path(rule.path)).tests if "log" in test]
+    for name in ("engine", "runtime"):
+        with open(f"{builtin_folder()}/facts/{name}.yaml", encoding="utf-8") as file:
+            texts += [sample["log"] for entry in yaml.safe_load(file) for sample in entry["samples"]]
+    return [line for text in texts for line in (text, *text.splitlines())]
+
+
+def test_those_of_the_built_in_patterns_tell_the_truth() -> None:
+    base = builtin()
+    patterns = [*(marker.pattern for marker in base.markers), *base.facts, *(wording.pattern for wording in base.wordings)]
+    known = [(regex, found) for pattern in patterns for regex, found in (
+        (pattern.regex, pattern.needles), (pattern.frames, pattern.frames_needles), (pattern.not_frames, pattern.not_frames_needles)) if regex]
+    words = {word for _, found in known for words in (*found.groups, found.enough) for word in words}
+    samples = list(dict.fromkeys((*_samples(), *(f"vllm/v1/a.py:f\n{word}\nb.py:g" for word in words))))
+    told = set()
+    for regex, found in {repr(each): each for each in known}.values():
+        search = re.compile(regex).search
+        for sample in samples:
+            says = found.tell(sample)
+            told.add(says)
+            assert says in {None, search(sample) is not None}
+    assert told == {True, False, None}
+    assert sum(found != Literals() for _, found in known) > 0.95 * len(known)

@@ -1,0 +1,78 @@
+"""Every rule: its shape, what lint asks, and the tests inside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from vllm_doctor.authoring.rule_tests import run_tests, same_fact
+from vllm_doctor.facts.store import FactStore
+from vllm_doctor.matching.matcher import compiled
+from vllm_doctor.rulebase.lint import check_pattern, lint
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import Rule, read_rule
+from vllm_doctor.rulebase.schema import RULE_SCHEMA, check
+
+BASE = builtin()
+RULES = sorted(BASE.rules)
+
+
+def _from_file(rule_id: str) -> Rule:
+    """The rule with its tests, which the rule base leaves out."""
+    rule = read_rule(Path(BASE.rules[rule_id].path))
+    assert rule.tests
+    return rule
+
+
+@pytest.mark.parametrize("rule_id", RULES)
+def test_shape(rule_id: str) -> None:
+    text = Path(BASE.rules[rule_id].path).read_text(encoding="utf-8")
+    check(text, rule_id)
+    jsonschema.validate(yaml.safe_load(text), RULE_SCHEMA)
+
+
+@pytest.mark.parametrize("rule_id", RULES)
+def test_lint(rule_id: str) -> None:
+    assert [str(problem) for problem in lint(_from_file(rule_id), BASE)] == []
+
+
+@pytest.mark.parametrize("rule_id", RULES)
+def test_own_tests(rule_id: str) -> None:
+    assert [str(failure) for failure in run_tests(_from_file(rule_id))] == []
+
+
+def _fact_patterns() -> list[tuple[str, dict]]:
+    folder = Path(BASE.rules[RULES[0]].path).parent.parent / "facts"
+    return [(f"{path.stem}:{entry['id']}", entry) for path in sorted(folder.glob("*.yaml"))
+            if path.name != "names.yaml" for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("name", "entry"), _fact_patterns(), ids=lambda value: value if isinstance(value, str) else "")
+def test_wording_of_a_fact(name: str, entry: dict) -> None:
+    pattern = next(item for item in BASE.facts if item.id == entry["id"])
+    assert list(check_pattern(pattern, BASE)) == []
+    assert entry["samples"], "a wording without a sample"
+    for sample in entry["samples"]:
+        assert entry["anchor"] in sample["log"]
+        match = compiled(pattern.regex).search(sample["log"])
+        assert match is not None, sample["log"]
+        store = FactStore(BASE.names)
+        for fact, raw in (*match.groupdict().items(), *pattern.set.items()):
+            store.add(fact, raw, 1)
+        for fact, wanted in sample["facts"].items():
+            assert same_fact(fact, wanted, store.get(fact)), (fact, wanted, store.get(fact))
+
+
+def test_fact_ids_are_unique() -> None:
+    ids = [pattern.id for pattern in BASE.facts]
+    assert sorted(ids) == sorted(set(ids))
+
+
+def test_user_rules_override_and_are_checked(tmp_path: Path) -> None:
+    source = Path(BASE.rules[RULES[0]].path).read_text(encoding="utf-8")
+    path = tmp_path / f"{RULES[0]}.yaml"
+    path.write_text(source.replace("severity: error", "severity: info", 1), encoding="utf-8")
+    assert read_rule(path).id == RULES[0]
