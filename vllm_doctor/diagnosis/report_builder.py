@@ -70,9 +70,15 @@ def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None)
 def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:
     """What every text and value from the log passes through."""
     if redactor is None:
-        return lambda value: safe_text(value) if isinstance(value, str) else value
-    mask = redactor.redact
-    return lambda value: safe_text(mask(value)) if isinstance(value, str) else redact_value(value, mask)
+        return _safe_values
+    return lambda value: redact_value(value, lambda text: safe_text(redactor.redact(text)))
+
+
+def _safe_values(value: Any) -> Any:
+    """The value with its texts safe to print; of a mapping, those of its items."""
+    if isinstance(value, dict):
+        return {key: _safe_values(item) for key, item in value.items()}
+    return safe_text(value) if isinstance(value, str) else value
 
 
 def _status(case: Case) -> str:

@@ -28,8 +28,9 @@ _SPELLED = {
     "&amp;": "&", "&#38;": "&", "u0026": "&",
     "&lt;": "<", "u003c": "<", "&gt;": ">", "u003e": ">",
     "&#61;": "=", "u003d": "=", "&#58;": ":", "u003a": ":", "&#32;": " ", "&nbsp;": " ",
+    "*": "*", "_": "_",  # behind a backslash, as Markdown writes them
 }  # fmt: skip
-_SPELLING = r"(?i: & (?: quot | apos | amp | lt | gt | nbsp | \#x?[0-9a-f]{2} ) ; | \\{1,8} u00[23][0-9a-f] )"
+_SPELLING = r"(?i: & (?: quot | apos | amp | lt | gt | nbsp | \#x?[0-9a-f]{2} ) ; | \\{1,8} u00[23][0-9a-f] | \\[*_] )"
 _MARKS = ("\x1b", "\x9b", "<U+", "&", "\\", "^[")
 _LIKE = {
     "\0": "\n",  # between the variables of /proc/PID/environ

@@ -60,9 +60,9 @@ class Redactor:
         plain = PlainText(text)
         self._remember(plain.text, [*named_spans(plain.text), *option_spans(plain.text), *url_spans(plain.text)])
 
-    def redact(self, text: str) -> str:
-        """`text` with `***` in the place of every secret."""
-        return _until_stable(text, self.spans)
+    def redact(self, text: str, mask: str = MASK) -> str:
+        """`text` with `mask` in the place of every secret."""
+        return _until_stable(text, self.spans, mask)
 
     def spans(self, text: str) -> list[Span]:
         """The secrets in `text`."""
@@ -112,10 +112,10 @@ def _spans(text: str) -> list[Span]:
     return [plain.original(span) for span in find(plain.text)]
 
 
-def _until_stable(text: str, spans_of: Callable[[str], list[Span]]) -> str:
+def _until_stable(text: str, spans_of: Callable[[str], list[Span]], mask: str = MASK) -> str:
     """`text` masked; what a mask brought to light (a quote that now ends elsewhere) is masked too."""
     for _ in range(3):
-        before, text = text, masked(text, spans_of(text))
+        before, text = text, masked(text, spans_of(text), mask)
         if text == before:
             break
     return text

@@ -9,10 +9,11 @@ from typing import Any
 
 from vllm_doctor.redact.nested_values import redact_value
 from vllm_doctor.redact.redactor import Redactor
-from vllm_doctor.redact.spans import compiled
+from vllm_doctor.redact.spans import MASK, compiled
 
 _INDENTATION = {"json": 2, "sarif": 2, "jsonl": None}
 _MARKUP = {"html", "junit"}
+_MARKDOWN_MASK = MASK.replace("*", r"\*")  # bare asterisks would be emphasis
 _NODE = r"(?s)<(style|script)\b.*?</\1>|<!--.*?-->|<[^>]*>|[^<]+"
 _ATTRIBUTE = r'(=")([^"]+)(?=")'
 _OURS = ("<style", "<script", "<meta", "<!")  # our own files, and the policy that names their hashes
@@ -25,7 +26,7 @@ def redact_rendered(text: str, format_: str, redactor: Redactor) -> str:
         return "".join(_document(document, _INDENTATION[format_], redactor.redact) for document in documents)
     if format_ in _MARKUP:
         return compiled(_NODE).sub(lambda node: _node(node[0], redactor.redact), text)
-    return redactor.redact(text)
+    return redactor.redact(text, _MARKDOWN_MASK if format_ == "markdown" else MASK)
 
 
 def _document(text: str, indent: int | None, mask: Callable[[str], str]) -> str:

@@ -32,19 +32,17 @@ def looks_random(value: str) -> bool:
     return letters and digits and (len(value) >= 16 or (len(value) >= 8 and mixed))
 
 
-def masked(text: str, spans: list[Span]) -> str:
-    """`text` with the mask in the place of each span; spans may overlap; no newline is removed."""
+def masked(text: str, spans: list[Span], mask: str = MASK) -> str:
+    """`text` with `mask` in the place of each span; spans may overlap; no newline is removed."""
     out: list[str] = []
     copied = start = end = 0
     for span in sorted(spans):
         if span.start >= end:
-            out += [text[copied:start], _mask(text[start:end])]
+            out += [text[copied:start], _hidden(text[start:end], mask)]
             copied, start = end, span.start
         end = max(end, span.end)
-    return "".join([*out, text[copied:start], _mask(text[start:end]), text[end:]])
+    return "".join([*out, text[copied:start], _hidden(text[start:end], mask), text[end:]])
 
 
-def _mask(secret: str) -> str:
-    if "\n" not in secret:
-        return MASK if secret else ""
-    return "\n".join(MASK if line.strip() else line for line in secret.split("\n"))
+def _hidden(secret: str, mask: str) -> str:
+    return "\n".join(mask if line.strip() else line for line in secret.split("\n"))
