@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 from vllm_doctor.cli.root import cli
 from vllm_doctor.rulebase.loader import builtin
 
@@ -60,3 +65,13 @@ def test_nothing_names_the_machine_it_was_made_on() -> None:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in {".py", ".yaml", ".md", ".json", ".log", ".txt"} and path.name != "test_docs.py":
                 assert not private.search(path.read_text(encoding="utf-8", errors="replace")), path
+
+
+def test_contributing_shows_the_tree_as_it_is() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^  (\w+)/ ", page.partition("vllm_doctor/\n")[2].partition("\nrules/")[0], re.MULTILINE)
+    packages = {path.parent.name for path in (ROOT / "vllm_doctor").glob("*/__init__.py")}
+    assert sorted(shown) == sorted(packages)
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]["layers"]
+    ordered = [name.strip() for layer in layers for name in layer.split(":") if name.strip() in packages]
+    assert shown == ordered

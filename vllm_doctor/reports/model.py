@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.memory import Memory
 from vllm_doctor.redact import Redactor
+from vllm_doctor.severity import RANK
 
 
 class Source(NamedTuple):
@@ -100,6 +101,5 @@ class Report(NamedTuple):
         """The severity of the gravest finding, or None when there is none. An unexplained failure is an error."""
         if self.unexplained is not None:
             return "error"
-        order = {"error": 0, "warning": 1, "info": 2}
-        severities = sorted((finding.severity for finding in self.findings), key=order.__getitem__)
+        severities = sorted((finding.severity for finding in self.findings), key=RANK.__getitem__)
         return severities[0] if severities else None
