@@ -17,13 +17,14 @@ _SEPARATOR = r"""(?x)
 (?:\\*["'`])? \]? [ \t]{0,80}
 (?: ,?\s{0,40} \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
   | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD] ) [ \t]*
-    (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )? )
+    (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )?
+    (?: (?: & | !!? ) [\w-]{1,40} [ \t]{1,8} )? )
 """
 # The type behind a name in source code, up to its value.
 _TYPE = r"""[A-Za-z][\w.]{0,40}(?:\[[\w, .|\[\]]{0,60}\])?(?:[ ]\|[ ][\w.]{1,40}){0,4}[ ]=[ ](?=["'])"""
 _PAIR = r"""\\*["']\s{0,40},\s{0,40}(?=\\*[bu]?\\*["'])"""  # ('name', 'value'  and  ["--flag", "value"
 # --flag value
-_SPACE = r"""(?:\\*["'])?(?:[ \t]{0,80}\\\r?\n[ \t]*|\n[ \t]*-[ \t]+|[ \t]+)(?![-\s|>&;<\[\])}]|\\\s|\\*["']?$)"""
+_SPACE = r"""(?:\\*["'])?(?:[ \t]{0,80}[\\`^]\r?\n[ \t]*|\n[ \t]*-[ \t]+|[ \t]+)(?![-\s|>&;<\[\])}]|\\\s|\\*["']?$)"""
 _MORE = r"""[ \t]+(?![-|>&;<\\#\[(]|[0-9]?[>&])(?=\S)"""  # --api-key value value
 _DEFAULT = r":?[-=+](?=[^\s}])"  # ${KEY:-X}
 _EXPANSION = r"\$\{[A-Za-z_][A-Za-z0-9_]{0,80}:?[-=+](?=[^\s}])"
@@ -32,6 +33,7 @@ _ECHO = r"""(?:\\*["'])?(?:\$\(|`)[ \t]*(?:echo|printf)(?:[ \t]+-[a-zA-Z]+|[ \t]
 _LOOSE = r"""(?xi)
 (?: [ \t]{1,40} (?: (?: is | was | are | of | with | \| ) [ \t]{1,40} )? | [ \t]{0,40} \| [ \t]{0,40} | > | \n )
 ["'`]? (?= [\w/+=.~-]{8} )"""
+_TYPED = r""">|\((?=["'])"""  # <password>X; ApiKey("X")
 _DONE = r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"  # masked already
 # What stays of an Authorization header: its scheme. Those with parameters are masked whole.
 _SCHEME = r"(?i)(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
@@ -106,6 +108,10 @@ class _Scan:
             gap = compiled(_SPACE).match(text, end)
             if gap and (text[end] not in "\"'" or text[gap.end()] not in ",:"):
                 return self._words(gap.end(), what, name)
+        if what.is_sure and (gap := compiled(_TYPED).match(text, end)) and (
+            before.endswith("<") if gap[0] == ">" else name[0].isupper() and not name.isupper()
+        ):
+            return self._value(gap.end(), what, name, is_explicit=True, is_flag=is_flag)
         is_quoted = before.endswith(('"', "'"))
         if (is_flag or (is_quoted and before.rstrip("bu\"'\\").endswith(("(", ")", "[")))) and (
             pair := compiled(_PAIR).match(text, end)

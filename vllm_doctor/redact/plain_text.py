@@ -33,7 +33,7 @@ _SPELLED = {
 _SPELLING = r"(?i: & (?: quot | apos | amp | lt | gt | nbsp | \#x?[0-9a-f]{2} ) ; | \\{1,8} u00[23][0-9a-f] | \\[*_] )"
 _MARKS = ("\x1b", "\x9b", "<U+", "&", "\\", "^[")
 _LIKE = {
-    "\0": "\n",  # between the variables of /proc/PID/environ
+    "\0": " ",  # between the words of /proc/PID/cmdline and environ
     **dict.fromkeys("\ufe55\ufe13\u2236\ua789\u02d0", ":"),
     **dict.fromkeys("\ufe66\u207c\u208c\u2e40", "="),
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),

@@ -40,6 +40,7 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("wandb", r"wandb", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
     ("vault", r"vault", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
     ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
+    ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
     ("ipmitool", r"ipmitool", rf"-P{GLUED}"),
 )
 # A word that stands in the text, and a place that no program's name announces.

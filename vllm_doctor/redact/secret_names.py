@@ -15,9 +15,9 @@ NAMES = (
     "secret[ _-]?access[ _-]?key", "access[ _-]?key(?:[ _-]?id)?", "api[ _.-]?key",
     "(?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?",
     "(?:salt|fernet|storage|webhook|cookie|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
-    "secret", "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|sshpass)(?=[=:])",
+    "secret", "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
     "token", "credential", "sharedaccesssignature", "authorization", "cookie", "(?<![a-z0-9])_?auth",
-    "honeycomb-team", "密码", "密钥", "口令", "令牌",
+    "honeycomb-team", "密码", "密钥", "口令", "令牌", "パスワード", "пароль", "비밀번호",
 )  # fmt: skip
 # What may stand behind: `OPENAI_API_KEY_2`, `HF_TOKEN_PROD`.
 _AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "primary", "secondary", "backup", "old",
@@ -25,7 +25,7 @@ _AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "
 _ENDINGS = f"s?(?:_?[0-9]{{1,2}})?(?:_(?:{'|'.join(_AFTERWARDS)}))?"
 NAME = rf"(?:{'|'.join(NAMES)}){_ENDINGS}(?![A-Za-z0-9_-])"
 CUES = ("key", "secret", "pass", "pwd", "_pw", "-pw", "token", "credential", "auth", "cookie", "sharedaccess",
-        "honeycomb", "密", "令")
+        "honeycomb", "pw=", "pw:", "密", "令", "パス", "парол", "비밀")
 
 # The word before `token` that makes it a credential; or a piece of text. Others: a value that looks random is
 # masked.
@@ -45,7 +45,7 @@ _PIECE_OF_TEXT = frozenset({
 })
 _LOGIN_OF = frozenset({
     "db", "user", "admin", "root", "mysql", "postgres", "pg", "redis", "smtp", "ftp", "mongo", "proxy", "http",
-    "ssl", "key", "auth", "login",
+    "ssl", "key", "auth", "login", "ssh", "sudo", "become",
 })
 _OWNERS = {
     **dict.fromkeys(("hf", "huggingface", "hugging", "hub"), "hf-token"),
