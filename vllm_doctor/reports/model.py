@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.memory import Memory
+from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
 
 
@@ -128,6 +129,7 @@ class Report(NamedTuple):
     release: str = ""  # `0.8.5`, or `0.7.0 to 0.9.2` where only the wording of the log shows it
     release_is_known: bool = False
     command: str | None = None  # the user's own command, as it was
+    redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
 
     @property
     def cause(self) -> Finding | None:
