@@ -11,8 +11,6 @@ from click.testing import CliRunner
 from test_schema import GOOD
 
 from vllm_doctor.cli import project_settings
-from vllm_doctor.cli.formats import WRITERS
-from vllm_doctor.cli.options import FAIL_ON
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 
@@ -56,11 +54,6 @@ def test_every_key(project: Path) -> None:
     assert found == project_settings.Settings(
         str(project / "vllm-doctor.toml"), (str(project / "own"),), ("a-b",),
         (project_settings.Ignore("x", "known, see OPS-7", date(2026, 3, 1)),), "warning", 2, "json")
-
-
-def test_they_are_the_commands_choices() -> None:
-    assert tuple(WRITERS) == project_settings.FORMATS
-    assert project_settings.SEVERITIES == FAIL_ON
 
 
 def test_the_nearest_file_counts_and_a_project_without_our_table_does_not(project: Path) -> None:

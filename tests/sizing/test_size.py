@@ -294,18 +294,6 @@ def test_the_text(tmp_path: Path) -> None:
         tmp_path, "--gpu", "24GiB", "--vllm-version", "0.30.0")[1]
 
 
-def test_diagnose_does_not_load_it() -> None:
-    import subprocess
-    import sys
-
-    mine = ("sizing", "sizing_changes", "sizing_from_log", "memory_estimate", "kv_layout", "kv_pages", "model_config",
-            "model_fields", "model_layers", "checkpoint", "request_lengths", "launch")
-    code = ("import sys; from vllm_doctor.cli.diagnose import command; import vllm_doctor.diagnosis.engine; "
-            f"print([name for name in {mine} if 'vllm_doctor.' + name in sys.modules])")
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout.strip() == "[]"
-
-
 @given(name=st.sampled_from(sorted(CONFIGS)), total=st.floats(4, 200), ranks=st.sampled_from([1, 2, 4, 8]),
        minor=st.integers(2, 33), length=st.none() | st.integers(0, 1 << 18), share=st.none() | st.floats(0.05, 1.0),
        eager=st.booleans(), dtype=st.sampled_from(["auto", "fp8"]))

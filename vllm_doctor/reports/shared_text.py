@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from vllm_doctor.memory import Memory
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
+from vllm_doctor.severity import RANK
 
-__all__ = ["SEVERITIES", "advice", "change", "evidence_rows", "evidence_text", "fact_rows", "failure_place",
+__all__ = ["advice", "change", "evidence_rows", "evidence_text", "fact_rows", "failure_place",
            "failure_status", "failure_title",
            "headline", "log_name", "memory_shown", "memory_title", "numbered", "others",
            "part_label", "ranked", "said", "shown_causes", "value_text"]
 
-SEVERITIES: Mapping[str, int] = {"error": 0, "warning": 1, "info": 2}
 _TITLE = 240  # characters of a message in a headline
 _KINDS = {
     "refusal": "vLLM refused the settings or the model",
@@ -143,7 +143,7 @@ def others(report: Report) -> list[Finding]:
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """The gravest first; causes before what follows from them; otherwise in the report's order."""
-    return sorted(findings, key=lambda f: (SEVERITIES.get(f.severity, 2), f.role != "cause" or f.recovered))
+    return sorted(findings, key=lambda f: (RANK.get(f.severity, 2), f.role != "cause" or f.recovered))
 
 
 def change(fix: Fix) -> tuple[str, str]:
