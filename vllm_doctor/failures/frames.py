@@ -27,6 +27,13 @@ _CHECKOUTS = (
 )  # fmt: skip
 _CHECKOUT = re.compile(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
 _LEAVES_OUT = 4  # folders of a path of the user's own that are shown
+LIBRARIES = frozenset({
+    "transformers", "torch", "triton", "flashinfer", "tokenizers", "huggingface_hub", "safetensors", "xgrammar",
+    "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
+    "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
+    "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq", "prometheus_client",
+})  # fmt: skip
+"""Packages that vLLM itself uses."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
 

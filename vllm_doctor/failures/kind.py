@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vllm_doctor.failures.frames import LIBRARIES
 from vllm_doctor.failures.model import Candidate, Origin
 
 _RESOURCE = re.compile(
@@ -56,7 +57,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
         return "refusal" if name in _REFUSALS else "bug"
     if package:
-        return "library" if vllm_frame is not None else "other-software"
+        return "library" if vllm_frame is not None or package in LIBRARIES else "other-software"
     if _SIGNATURES.search(message):
         return "other-software"
     if name in _REFUSALS:
