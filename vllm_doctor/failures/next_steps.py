@@ -201,7 +201,7 @@ def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
         yield _action("raise-ulimit-nofile", "Raise the limit of open files")
-    elif re.search(r"[Kk]illed|oom|host|Cannot allocate memory|low on memory", text):
+    elif re.search(r"signal 9 |[Kk]illed|oom|host|Cannot allocate memory|low on memory", text):
         yield _action("add-host-ram", "Give the machine or the container more memory")
         yield _action("check-dmesg-oom", "Ask the kernel whether it killed the process for want of memory")
     else:
