@@ -136,7 +136,7 @@ def test_own_code_is_named() -> None:
     failure = failure_of(log)
     assert failure.own_frame == Place(None, "/srv/gateway/auth.py", "dispatch", 22)
     assert (failure.kind, failure.feature) == ("other-software", "other-software")
-    assert "File \"/srv/gateway/auth.py\", line 22, in dispatch" in failure.text
+    assert 'File "/srv/gateway/auth.py", line 22, in dispatch' in failure.text
 
 
 def test_a_name_that_only_older_releases_have() -> None:

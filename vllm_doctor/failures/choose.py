@@ -85,7 +85,8 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
     """
     told = [one for one in candidates if not is_teardown(one)]
     for line in evidence:
-        holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut" and not is_cascade(one)]
+        holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"
+                   and not is_cascade(one)]
         if holding:
             return _root(holding[0], told)
     ranked = sorted(told, key=lambda one: _rank(one, advances))

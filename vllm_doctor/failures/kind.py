@@ -8,7 +8,8 @@ from vllm_doctor.failures.frames import LIBRARIES
 from vllm_doctor.failures.model import Candidate, Origin
 
 _RESOURCE = re.compile(
-    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b|Disk quota"
+    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b"
+    r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
 _ENVIRONMENT = re.compile(

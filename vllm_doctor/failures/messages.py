@@ -33,7 +33,8 @@ def ends_message(text: str) -> bool:
 
 _FATAL = re.compile(
     r"(?:^|[\s\]):|])(?P<text>"
-    r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
+    r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*"
+    r"|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
     r"|Aborted \(core dumped\)|Illegal instruction.*|Floating point exception.*|Killed$|Killed +\S.*"
     r"|Out of memory: Killed process.*|\S*oom[-_]kill\S*.*|.*\bOOMKilled\b.*"
     r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
