@@ -41,7 +41,7 @@ def failed(case: Case, status: str) -> Failed | None:
         return None
     given, source = _given(case)
     found = failures.describe(candidate, start, given, source, run.failures,
-                              str(release) if (release := case.facts.get("vllm_version")) else None)
+                              release=str(release) if (release := case.facts.get("vllm_version")) else None)
     by = errors[0] if errors else next((item for item in causes if _lies_in(item, candidate)), None)
     return Failed(found, by, candidate)
 

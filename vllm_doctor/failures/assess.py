@@ -19,7 +19,7 @@ from vllm_doctor.failures.signature import signature
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
 _INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
-_MISUSED = re.compile(r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w*' object has no attribute")
+_MISUSED = re.compile(r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w*' object has no attribute")  # noqa: E501
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _WEAK = {"cut", "record", "http", "sentence"}
 
@@ -69,7 +69,7 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
 
 
 def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None, source: str,
-             collected: FailureCollector, release: str | None = None) -> Failure:
+             collected: FailureCollector, *, release: str | None = None) -> Failure:
     """Return the failure object of what failed."""
     calls = candidate.frames
     origin = frames.origin(calls[-1]) if calls else None

@@ -23,7 +23,7 @@ _ENVIRONMENT = re.compile(
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
-_SIGNATURES = re.compile(r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
+_SIGNATURES = re.compile(r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")  # noqa: E501
 """What a caller is told that was written for another release of what it calls."""
 _BUGS = frozenset({
     "AttributeError", "TypeError", "KeyError", "IndexError", "AssertionError", "UnboundLocalError", "NameError",
@@ -47,7 +47,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if name in _RESOURCE_CLASSES or _RESOURCE.search(message):
         return "resource"
     package = origin.package if origin else ""
-    if (name in _ENVIRONMENT_CLASSES or _ENVIRONMENT.search(message)) and not (own and name not in _ENVIRONMENT_CLASSES):
+    is_import = name in _ENVIRONMENT_CLASSES
+    if is_import or (_ENVIRONMENT.search(message) and own is None):
         return "environment"
     if in_service and name in _REFUSALS and vllm_frame and REQUEST_FILES.match(vllm_frame.file):
         return "request"

@@ -74,7 +74,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What failed. `exception` is None where the log shows none; `kind` and `feature` are explained in features.yaml."""
+    """What failed. `exception` is None where the log shows none; features.yaml lists the features."""
 
     line: int
     last_line: int

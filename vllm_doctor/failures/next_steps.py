@@ -16,10 +16,10 @@ _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-cachi
 """Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
 _OPT_IN = frozenset({"lora", "speculative-decoding", "kv-transfer", "offload", "tool-calling", "reasoning"})
 """Parts that a failure in their code proves to be on: they are off unless a flag turns them on."""
-_DRIVER = re.compile(r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")
+_DRIVER = re.compile(r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")  # noqa: E501
 _BUILD = re.compile(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
 _MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
-_OF_VLLM = re.compile(r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")
+_OF_VLLM = re.compile(r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")  # noqa: E501
 _NETWORK = re.compile(r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _DISK = re.compile(r"No space left|Disk quota")
 _PLAIN = re.compile(r"[\w./-]{1,120}")
@@ -55,10 +55,10 @@ def _by_direction(direction: str) -> Iterator[FixRule]:
     elif direction == "newer":
         yield _action("upgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
     elif direction == "incomplete":
-        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing", _SAID)
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing", _SAID)  # noqa: E501
         yield _action("use-container-image", "To test: the official container image")
     elif direction == "shadowed":
-        yield _action("leave-source-folder", "Start in another folder: what is imported as vllm is not the package", _SAID)
+        yield _action("leave-source-folder", "Start in another folder: what is imported as vllm is not the package", _SAID)  # noqa: E501
     elif direction == "not-installed":
         yield _action("use-vllm-environment", "Start from the environment that vLLM is installed in", _SAID)
     elif direction == "plugin-older":
@@ -131,9 +131,9 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     elif kind == "environment":
         yield from _environment(failure, text, direction)
     elif kind == "resource":
-        yield from _resource(failure, text)
+        yield from _resource(text)
     elif kind == "other-software":
-        yield from _other_software(failure, text, direction)
+        yield from _other_software(failure, direction)
     elif kind == "library":
         if package in _TRANSFORMERS:
             yield _action("upgrade-transformers", "To test: another release of transformers, as this vLLM asks for")
@@ -163,7 +163,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
 def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     module = _MODULE.search(failure.message)
     if direction in _NO_UPGRADE or (_OF_VLLM.search(failure.message) and failure.feature == "other-software"):
-        yield from _other_software(failure, text, direction)
+        yield from _other_software(failure, direction)
     elif _OF_VLLM.search(failure.message):
         yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing")
         yield _action("use-container-image", "To test: the official container image")
@@ -196,7 +196,7 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
         yield _action("rebuild-against-installed-torch", "Build vLLM against the torch that is installed")
 
 
-def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
+def _resource(text: str) -> Iterator[FixRule]:
     if _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
@@ -211,7 +211,7 @@ def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("use-larger-gpu", "Use a GPU with more memory")
 
 
-def _other_software(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
+def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
     if direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
         yield _action("downgrade-vllm", "To test: the vLLM release that the calling code was written for")
