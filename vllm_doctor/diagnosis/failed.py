@@ -40,7 +40,8 @@ def failed(case: Case, status: str) -> Failed | None:
     if candidate is None:
         return None
     given, source = _given(case)
-    found = failures.describe(candidate, start, given, source, run.failures)
+    found = failures.describe(candidate, start, given, source, run.failures,
+                              release=str(release) if (release := case.facts.get("vllm_version")) else None)
     by = errors[0] if errors else next((item for item in causes if _lies_in(item, candidate)), None)
     return Failed(found, by, candidate)
 

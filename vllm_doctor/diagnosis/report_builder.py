@@ -39,7 +39,9 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
     if found is None and status == "failed" and not run.status and not explained:
         status = run.state(survived=True)  # what was raised while the process tidied up
     failure = None if found is None else _failure(found, case, clean)
-    if failure is not None and failure.counts and status in {"unknown", "starting"} and not _passing(found):
+    is_ended = found is not None and found.candidate.shape == "fatal" and status == "serving"
+    is_open = is_ended or status in {"unknown", "starting"}
+    if failure is not None and failure.counts and is_open and not _passing(found):
         status = "failed"
     is_named = status != "failed" or explained or (failure is not None and bool(failure.explained_by))
     derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)

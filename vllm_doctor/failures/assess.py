@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vllm_doctor.catalog import names
 from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.choose import choose, is_cascade, is_request, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
-from vllm_doctor.failures.model import Candidate, Failure
+from vllm_doctor.failures.model import Candidate, Failure, Frame
 from vllm_doctor.failures.settings import settings_of
 from vllm_doctor.failures.signature import signature
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
+_INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
+_MISUSED = re.compile(r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w*' object has no attribute")  # noqa: E501
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _WEAK = {"cut", "record", "http", "sentence"}
 
@@ -65,7 +69,7 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
 
 
 def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None, source: str,
-             collected: FailureCollector) -> Failure:
+             collected: FailureCollector, *, release: str | None = None) -> Failure:
     """Return the failure object of what failed."""
     calls = candidate.frames
     origin = frames.origin(calls[-1]) if calls else None
@@ -73,8 +77,15 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     own = frames.own_frame(calls)
     in_service = bool(start.serving_line and candidate.line > start.serving_line) or start.phase == "runtime"
     kind = kind_of(candidate, origin, vllm, own, in_service=in_service)
-    feature = feature_of(candidate, kind=kind, has_settings=bool(start.phase) or collected.records > _AT_IMPORT)
-    if feature == "other-software" and kind in {"environment", "unknown", "bug"}:
+    answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
+    direction = "" if answer is None else answer.kind
+    is_misused = _is_misused(candidate, calls)
+    if is_misused:
+        kind = "other-software"
+    has_settings = bool(start.phase) or collected.records > _AT_IMPORT
+    feature = "other-software" if is_misused else feature_of(
+        candidate, kind=kind, has_settings=has_settings, direction=direction)
+    if feature == "other-software" and kind not in {"request", "resource"}:
         kind = "other-software"
     if kind == "request" and feature is None:
         feature = "request"
@@ -87,10 +98,21 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         own_frame=own, feature=feature, kind=kind,
         settings=settings_of(feature, text, given or {}, source),
         signature=signature(candidate.exception, candidate.message, origin),
+        direction=direction,
+        direction_sentence="" if answer is None else answer.sentence,
+        direction_command="" if answer is None else answer.command,
         source_line=calls[-1].code if calls else "",
         is_consequence=is_cascade(candidate),
         is_alone=not start.phase and not collected.records,
     )
+
+
+def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
+    """Whether a program called vLLM's own interface in a way that this release does not take."""
+    caller = frames.caller_of(calls)
+    if caller is None or not calls or not frames.package_of(calls[-1].path)[1].startswith(_INTERFACE):
+        return False
+    return _MISUSED.search(candidate.message) is not None
 
 
 def _counts(candidate: Candidate, start: Start) -> bool:

@@ -19,7 +19,7 @@ _CASCADE_CLASSES = frozenset({
     "ChildFailedError", "ActorUnavailableError", "ClosedResourceError",
 })  # fmt: skip
 _CASCADE_MESSAGES = re.compile(
-    r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
+    r"^ray::\S+\(\)|Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
     r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
     r"|is stopped)"
     r"|WorkerProc (?:initialization )?failed|Worker failed with error|EngineCore encountered (?:a fatal|an issue)"
@@ -53,8 +53,8 @@ _TRANSPORT = frozenset({
 })  # fmt: skip
 _TEARDOWN_CALLS = frozenset({
     "shutdown", "__del__", "_shutdown", "destroy_process_group", "_exit_function", "_run_finalizers", "_cleanup",
-    "_cleanup_profiling_kv_cache", "close", "cleanup", "_python_exit", "cleanup_dist_env_and_memory", "terminate",
-    "finalize", "_at_exit", "shutdown_event_loop", "_cancel_all_tasks", "__exit__", "__aexit__", "stop",
+    "_cleanup_profiling_kv_cache", "_python_exit", "cleanup_dist_env_and_memory", "_at_exit",
+    "_cancel_all_tasks",
 })  # fmt: skip
 _SHAPES = {"traceback": 0, "exception": 0, "fatal": 1, "cut": 3, "record": 2, "quoted": 4, "http": 5, "sentence": 6}
 
@@ -85,7 +85,8 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
     """
     told = [one for one in candidates if not is_teardown(one)]
     for line in evidence:
-        holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"]
+        holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"
+                   and not is_cascade(one)]
         if holding:
             return _root(holding[0], told)
     ranked = sorted(told, key=lambda one: _rank(one, advances))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 
+_GROUP = re.compile(r"\s*(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80
@@ -59,6 +61,9 @@ class FailureCollector:
         self.lines += 1
         self.records += bool(event.level)
         text = event.text
+        if text.lstrip().startswith("|"):  # a row of an exception group
+            text = _GROUP.sub("", text)
+            event = event._replace(text=text)
         stream = self._stream(event.process)
         if stream.candidate is not None and self._goes_on(stream, event):
             return
@@ -154,6 +159,8 @@ class FailureCollector:
         text = event.text
         if not event.is_code and text[:1] not in " \t":
             return False
+        if text[:1] not in " \t" and exceptions.ending(text) is not None:
+            return False
         last = stream.frames[-1]
         if not last.code and text.strip(" ^~|") and exceptions.ending(text.strip()) is None:
             stream.frames[-1] = replace(last, code=text.strip()[:300])
@@ -205,7 +212,7 @@ class FailureCollector:
         elif not level:
             self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
 
-    def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,
+    def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
                state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "") -> None:
         self._close(stream)
         if shape == "traceback" and not stream.group:

@@ -13,7 +13,7 @@ _CALL = re.compile(
 _IPYTHON = re.compile(
     r"^\s*(?:File )?(?P<path>[~/.\w][^\s:]{0,300}\.py)(?::(?P<line>\d+))?,? in (?P<function><?[\w.]+)")
 _RICH = re.compile(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
-_PYTEST = re.compile(r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d+): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
+_PYTEST = re.compile(r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d+): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")  # noqa: E501
 _SITE = re.compile(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
 _EGG = re.compile(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
 _STDLIB = re.compile(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
@@ -27,6 +27,13 @@ _CHECKOUTS = (
 )  # fmt: skip
 _CHECKOUT = re.compile(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
 _LEAVES_OUT = 4  # folders of a path of the user's own that are shown
+LIBRARIES = frozenset({
+    "transformers", "torch", "triton", "flashinfer", "tokenizers", "huggingface_hub", "safetensors", "xgrammar",
+    "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
+    "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
+    "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq", "prometheus_client",  # noqa: E501
+})  # fmt: skip
+"""Packages that vLLM itself uses."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from vllm_doctor.failures.frames import LIBRARIES
 from vllm_doctor.failures.model import Candidate, Origin
 
 _RESOURCE = re.compile(
-    r"out of memory|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b|Disk quota"
+    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b"
+    r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
 _ENVIRONMENT = re.compile(
@@ -21,7 +23,7 @@ _ENVIRONMENT = re.compile(
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
-_SIGNATURES = re.compile(r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
+_SIGNATURES = re.compile(r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")  # noqa: E501
 """What a caller is told that was written for another release of what it calls."""
 _BUGS = frozenset({
     "AttributeError", "TypeError", "KeyError", "IndexError", "AssertionError", "UnboundLocalError", "NameError",
@@ -45,7 +47,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if name in _RESOURCE_CLASSES or _RESOURCE.search(message):
         return "resource"
     package = origin.package if origin else ""
-    if (name in _ENVIRONMENT_CLASSES or _ENVIRONMENT.search(message)) and not (own and name not in _ENVIRONMENT_CLASSES):
+    is_import = name in _ENVIRONMENT_CLASSES
+    if is_import or (_ENVIRONMENT.search(message) and own is None):
         return "environment"
     if in_service and name in _REFUSALS and vllm_frame and REQUEST_FILES.match(vllm_frame.file):
         return "request"
@@ -56,7 +59,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
         return "refusal" if name in _REFUSALS else "bug"
     if package:
-        return "library" if vllm_frame is not None else "other-software"
+        return "library" if vllm_frame is not None or package in LIBRARIES else "other-software"
     if _SIGNATURES.search(message):
         return "other-software"
     if name in _REFUSALS:

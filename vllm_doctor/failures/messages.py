@@ -33,7 +33,8 @@ def ends_message(text: str) -> bool:
 
 _FATAL = re.compile(
     r"(?:^|[\s\]):|])(?P<text>"
-    r"Fatal Python error: .*|Caught signal \d+ .*|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
+    r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*"
+    r"|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
     r"|Aborted \(core dumped\)|Illegal instruction.*|Floating point exception.*|Killed$|Killed +\S.*"
     r"|Out of memory: Killed process.*|\S*oom[-_]kill\S*.*|.*\bOOMKilled\b.*"
     r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
@@ -43,10 +44,10 @@ _FATAL = re.compile(
     r"|.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
     r"|.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
-_USAGE = re.compile(r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
+_USAGE = re.compile(r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")  # noqa: E501
 _SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
-_CLIENT_ERROR = re.compile(r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
-_LEVEL = re.compile(r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]|\blevel\W{1,3}(?:error|critical|fatal)\b")
+_CLIENT_ERROR = re.compile(r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")  # noqa: E501
+_LEVEL = re.compile(r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]|\blevel\W{1,3}(?:error|critical|fatal)\b")  # noqa: E501
 _QUIET_LEVEL = re.compile(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
 _MESSAGE_OF_OTHERS = re.compile(
     r"^.{0,60}?\|\s*(?:ERROR|CRITICAL)\s*\|\s*(?P<text>.*)$", re.DOTALL)
@@ -58,7 +59,7 @@ _SENTENCE = re.compile(
     r"|missing \d+ required|got an unexpected keyword|no module named|out of memory|refused|denied|not allowed"
     r"|exceeds|too (?:large|long|small|many)|is larger than|not available|incompatible|mismatch|timed out|problem"
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
-_NO_SENTENCE = re.compile(r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
+_NO_SENTENCE = re.compile(r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)  # noqa: E501
 
 
 def fatal(text: str) -> str | None:

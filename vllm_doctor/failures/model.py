@@ -74,7 +74,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What failed. `exception` is None where the log shows none; `kind` and `feature` are explained in features.yaml."""
+    """What failed. `exception` is None where the log shows none; features.yaml lists the features."""
 
     line: int
     last_line: int
@@ -88,6 +88,9 @@ class Failure:
     kind: str
     settings: tuple[Setting, ...]
     signature: str
+    direction: str = ""  # what the names of vLLM's releases say of it: a kind of catalog.names.Direction
+    direction_sentence: str = ""
+    direction_command: str = ""
     source_line: str = ""  # the code at the origin, where the log shows it
     is_consequence: bool = False  # of another failure, which the log does not show
     is_alone: bool = field(default=False)  # nothing of a server stands in the log beside it

@@ -16,41 +16,57 @@ _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-cachi
 """Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
 _OPT_IN = frozenset({"lora", "speculative-decoding", "kv-transfer", "offload", "tool-calling", "reasoning"})
 """Parts that a failure in their code proves to be on: they are off unless a flag turns them on."""
-_DRIVER = re.compile(r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")
+_DRIVER = re.compile(r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")  # noqa: E501
 _BUILD = re.compile(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
 _MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
-_OF_VLLM = re.compile(r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")
+_OF_VLLM = re.compile(r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")  # noqa: E501
 _NETWORK = re.compile(r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _DISK = re.compile(r"No space left|Disk quota")
 _PLAIN = re.compile(r"[\w./-]{1,120}")
 _BELONG = "Install releases of {{ calling_code }} and vLLM that belong together"
+_NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
+_SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
 
 
 def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any],
-               text: str, direction: str = "") -> list[FixRule]:
+               text: str) -> list[FixRule]:
     """Return what to try, the most telling first.
 
-    `given` are the settings by keyword, None where the log does not tell them; `text` is the message with its calls;
-    `direction` is `newer` or `older` where the name that the failure lacks exists in such releases alone.
+    `given` are the settings by keyword, None where the log does not tell them; `text` is the message with its calls.
     """
-    steps = [*_by_direction(direction, text), *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
+    direction = failure.direction
+    steps = [*_by_direction(direction), *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
     return list(unique.values())
 
 
-def _by_direction(direction: str, text: str) -> Iterator[FixRule]:
-    if direction == "older":
-        if "AsyncLLM" in text:
+def _by_direction(direction: str) -> Iterator[FixRule]:
+    """What the names of vLLM's releases ask for."""
+    if direction in {"older", "moved", "range", "v0-engine"}:
+        if direction == "v0-engine":
             yield FixRule("use-v0-engine", "To test: start with the V0 engine", vllm=">=0.8.0,<0.11.0",
-                          env={"VLLM_USE_V1": "'0'"})
-        yield _action("downgrade-vllm", "Install a vLLM release that has what the calling code imports")
+                          env={"VLLM_USE_V1": "'0'"}, why=_SAID)
+        yield _action("downgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
+        if direction == "moved":
+            yield _action("correct-plugin-file", "Or change the calling code to the new name", _SAID)
     elif direction == "newer":
-        yield _action("upgrade-vllm", "Install a vLLM release that has what the calling code imports")
+        yield _action("upgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
     elif direction == "incomplete":
-        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing")
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing", _SAID)  # noqa: E501
+        yield _action("use-container-image", "To test: the official container image")
+    elif direction == "shadowed":
+        yield _action("leave-source-folder", "Start in another folder: what is imported as vllm is not the package", _SAID)  # noqa: E501
+    elif direction == "not-installed":
+        yield _action("use-vllm-environment", "Start from the environment that vLLM is installed in", _SAID)
+    elif direction == "plugin-older":
+        yield _action("reinstall-plugin", "Install the plug-in's release for this vLLM", _SAID)
+        yield _action("correct-plugin-file", "Or adapt the plug-in to this vLLM release")
+    elif direction == "dependency":
+        yield _action("install-package", "Install the versions that this vLLM release asks for", _SAID)
+        yield _action("reinstall-vllm-clean-env", "Or reinstall vLLM in a clean environment")
 
 
 def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any],
@@ -115,9 +131,9 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     elif kind == "environment":
         yield from _environment(failure, text, direction)
     elif kind == "resource":
-        yield from _resource(failure, text)
+        yield from _resource(text)
     elif kind == "other-software":
-        yield from _other_software(failure, text, direction)
+        yield from _other_software(failure, direction)
     elif kind == "library":
         if package in _TRANSFORMERS:
             yield _action("upgrade-transformers", "To test: another release of transformers, as this vLLM asks for")
@@ -138,7 +154,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     elif failure.feature == "environment":
         yield from _environment(failure, text, direction)
     else:
-        if direction != "older":
+        if direction not in _NO_UPGRADE:
             yield _action("upgrade-vllm", "To test: a newer vLLM release")
         yield _action("report-bug", "Report it with the command, the release and the traceback")
         yield _action("downgrade-vllm", "To test: the release before, if this worked there")
@@ -146,8 +162,8 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
 
 def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     module = _MODULE.search(failure.message)
-    if direction or (_OF_VLLM.search(failure.message) and failure.feature == "other-software"):
-        yield from _other_software(failure, text, direction)
+    if direction in _NO_UPGRADE or (_OF_VLLM.search(failure.message) and failure.feature == "other-software"):
+        yield from _other_software(failure, direction)
     elif _OF_VLLM.search(failure.message):
         yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing")
         yield _action("use-container-image", "To test: the official container image")
@@ -180,12 +196,12 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
         yield _action("rebuild-against-installed-torch", "Build vLLM against the torch that is installed")
 
 
-def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
+def _resource(text: str) -> Iterator[FixRule]:
     if _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
         yield _action("raise-ulimit-nofile", "Raise the limit of open files")
-    elif re.search(r"[Kk]illed|oom|host|Cannot allocate memory|low on memory", text):
+    elif re.search(r"signal 9 |[Kk]illed|oom|host|Cannot allocate memory|low on memory", text):
         yield _action("add-host-ram", "Give the machine or the container more memory")
         yield _action("check-dmesg-oom", "Ask the kernel whether it killed the process for want of memory")
     else:
@@ -195,8 +211,8 @@ def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("use-larger-gpu", "Use a GPU with more memory")
 
 
-def _other_software(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
-    if not direction and _OF_VLLM.search(failure.message):
+def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
+    if direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
         yield _action("downgrade-vllm", "To test: the vLLM release that the calling code was written for")
     elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:
@@ -213,8 +229,9 @@ def names(failure: Failure) -> dict[str, str]:
     package = whose.partition("/")[0].removesuffix(".py")
     own = failure.own_frame.file if failure.own_frame else ""
     return {"calling_code": package if _PLAIN.fullmatch(package) else "the calling code",
-            "own_file": own if _PLAIN.fullmatch(own) else "your own code"}
+            "own_file": own if _PLAIN.fullmatch(own) else "your own code",
+            "name_direction": f"{failure.direction_sentence} {failure.direction_command}".strip()}
 
 
-def _action(name: str, title: str) -> FixRule:
-    return FixRule(name, title, action=name, safety="manual")
+def _action(name: str, title: str, why: str = "") -> FixRule:
+    return FixRule(name, title, action=name, why=why, safety="manual")

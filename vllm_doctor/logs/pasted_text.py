@@ -9,6 +9,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
 
@@ -26,7 +27,7 @@ _QUOTE = re.compile(r"(?:>|&gt;) ?")
 _NUMBER = re.compile(r"\s*(?:L|line )?(?P<number>\d{1,6})(?:[:|.)\]]\s?|\t|\s{1,4})")
 _TRAILING_TIME = re.compile(
     r"\s{1,8}[\[(]?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-    r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"
+    r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"  # noqa: E501
     r"[\])]?\s*$")
 _MOST = 0.8  # of the rows that have something, behind which it is no part of the log
 _NARROWEST, _WIDEST = 40, 220
@@ -60,7 +61,7 @@ def restored(data: bytes) -> list[Row]:
 def is_altered(data: bytes) -> bool:
     """Return whether the punctuation of a text is for the most part another than what programs print."""
     text = data.decode("utf-8", "replace")
-    return any(text.count(odd) > 2 * text.count(plain) for odd, plain in (("\uff1a", ":"), ("\uff08", "("), ("\u2019", "'")))
+    return any(text.count(odd) > 2 * text.count(plain) for odd, plain in (("\uff1a", ":"), ("\uff08", "("), ("\u2019", "'")))  # noqa: E501
 
 
 def _plain(line: str) -> str:
@@ -85,8 +86,9 @@ def _without_numbers(rows: list[str]) -> list[str]:
     """Drop line numbers, which rise by one."""
     matches = [_NUMBER.match(row) for row in rows]
     numbers = [int(match["number"]) for match in matches if match]
-    rising = sum(later == earlier + 1 for earlier, later in zip(numbers, numbers[1:], strict=False))
-    if len(numbers) < 2 or not _mostly([match is not None for match in matches], rows) or rising < _MOST * (len(numbers) - 1):
+    rising = sum(later == earlier + 1 for earlier, later in pairwise(numbers))
+    are_numbered = _mostly([match is not None for match in matches], rows)
+    if len(numbers) < 2 or not are_numbered or rising < _MOST * (len(numbers) - 1):
         return rows
     return [row[match.end():] if match else row for row, match in zip(rows, matches, strict=True)]
 
@@ -113,7 +115,8 @@ def _joined(rows: list[str]) -> list[Row]:
         if made and width and row.strip() and _is_rest(last, row, width, is_hard=is_hard):
             before = made[-1]
             glue = "" if is_hard and len(last) >= width else " "
-            made[-1] = Row(before.number, before.text + glue + (row if is_hard else row.lstrip()), number - before.number + 1)
+            text = before.text + glue + (row if is_hard else row.lstrip())
+            made[-1] = Row(before.number, text, number - before.number + 1)
         else:
             made.append(Row(number, row))
         last = row

@@ -71,7 +71,8 @@ class Failure(NamedTuple):
     """What failed, with or without a rule: the exception, where it was raised, what it belongs to, what to try next.
 
     `text` is an excerpt for a person; `counts` says that it is the failure of the server or of a request that it should
-    have answered, and no bad request among good ones; `is_consequence`, of another one that the log does not show; `explained_by` is the id of the rule that explains it, or empty.
+    have answered, and no bad request among good ones; `is_consequence`, of another one that the log does
+    not show; `explained_by` is the id of the rule that explains it, or empty.
     """
 
     line: int
