@@ -19,9 +19,9 @@ from vllm_doctor.typed import NamedTuple
 __all__ = [
     "as_flag",
     "flag_meant",
-    "names_setting",
     "later_flags",
     "later_release",
+    "names_setting",
     "replacement_flag",
     "replacement_value",
     "replacement_words",
