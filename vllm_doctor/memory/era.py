@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.typed import NamedTuple
+from typing import NamedTuple
 
 
 class Era(NamedTuple):
