@@ -10,9 +10,9 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.templating.flag_filters import (
     as_flag,
     flag_meant,
-    names_setting,
     later_flags,
     later_release,
+    names_setting,
     remedies,
     replacement_flag,
     replacement_value,
