@@ -16,10 +16,10 @@ from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
 from vllm_doctor.sizing import size_report
 from vllm_doctor.sizing.changes import changes
-from vllm_doctor.sizing.from_log import Told, read_log
-from vllm_doctor.sizing.launch import Launch, human_int, version_of
+from vllm_doctor.sizing.from_log import LoggedLaunch, read_log
+from vllm_doctor.sizing.launch import Launch, human_int, parse_release
 from vllm_doctor.sizing.model_config import ModelConfig, read_model
-from vllm_doctor.sizing.plan import Subject, plan
+from vllm_doctor.sizing.plan import LaunchTarget, plan
 from vllm_doctor.sizing.request_lengths import Requests, read_requests
 
 _FROM_020 = (0, 20, 0)
@@ -34,7 +34,7 @@ class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         self._auto = auto
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number; 0 for auto."""
+        """Return the number; 0 for auto."""
         text = str(value)
         if self._auto and text in {"auto", "-1"}:
             return 0
@@ -105,7 +105,7 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     if requests is not None and values["max_model_len"] is None:
         launch = _replace(launch, max_model_len=_within(requests, model))
         given = True
-    made = plan(_subject(values["gpu"], total, told, model, launch), launch)
+    made = plan(_target(values["gpu"], total, told, model, launch), launch)
     found = changes(made, length_given=given)
 
     text = size_report.as_json(made, found, requests) if values["format_"] == "json" \
@@ -119,19 +119,19 @@ def _replace(launch: Launch, **fields: Any) -> Launch:
 
 
 def _within(requests: Requests, model: ModelConfig | None) -> int:
-    """The length the requests need, at most the model's own."""
+    """Return the length the requests need, at most the model's own."""
     return min(requests.needed, model.max_model_len) if model is not None else requests.needed
 
 
-def _launch(values: dict[str, Any], told: Told | None) -> Launch:
-    """The flags: as typed, else as the log shows them."""
+def _launch(values: dict[str, Any], told: LoggedLaunch | None) -> Launch:
+    """Return the flags: as typed, else as the log shows them."""
     named = values["vllm_version"]
     if named:
-        version = version_of(named)
+        version = parse_release(named)
     elif told is not None and told.version is not None:
         version = told.version
     else:
-        version = version_of(flags.resolve(None))
+        version = parse_release(flags.resolve(None))
     fields: dict[str, Any] = dict(told.launch) if told is not None else {}
     for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs",
                  "max_num_batched_tokens", "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes",
@@ -161,8 +161,8 @@ def _total(gpu: str | None) -> float | None:
     return total
 
 
-def _subject(gpu: str | None, total: float | None, told: Told | None, model: ModelConfig | None,
-             launch: Launch) -> Subject:
+def _target(gpu: str | None, total: float | None, told: LoggedLaunch | None, model: ModelConfig | None,
+             launch: Launch) -> LaunchTarget:
     if total is None and told is not None:
         total = told.device_gib
     if launch.device == "cpu":
@@ -171,7 +171,7 @@ def _subject(gpu: str | None, total: float | None, told: Told | None, model: Mod
         total = total or launch.kv_cache_memory_bytes / 2**30
     if total is None:
         raise InputError("which GPU? --gpu 24GiB, or a name such as --gpu h100-80gb")
-    return Subject(
+    return LaunchTarget(
         device_gib=total, model=model, measured=told.measured if told is not None else None,
         derived_length=model.max_model_len if model is not None else told.derived_length if told is not None else 0,
         gpu_name=gpu or (told.gpu_name if told is not None else ""),
