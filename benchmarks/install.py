@@ -11,7 +11,7 @@ _TREE = Path(__file__).resolve().parent.parent
 
 
 def installed(folder: Path) -> Path:
-    """The command of a fresh installation of this tree, with the extra that makes it fast where there is a wheel of it."""
+    """Return the command of a fresh installation of this tree, with the extra that makes it fast where there is a wheel of it."""
     place = folder / "venv"
     rmtree(place, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)

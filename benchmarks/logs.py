@@ -61,7 +61,7 @@ _INTERESTING = (
 
 
 def anchors() -> list[str]:
-    """All literals that the rules and facts wait for."""
+    """Return all literals that the rules and facts wait for."""
     return list(dict.fromkeys(pattern.anchor for pattern in _patterns()))
 
 
@@ -125,7 +125,7 @@ def _journald(line: str) -> str:
 
 
 def _coloured(line: str) -> str:
-    """The process as vLLM 0.10.2 to 0.12 writes it, to files too."""
+    """Return the process as vLLM 0.10.2 to 0.12 writes it, to files too."""
     return re.sub(r"^\(\w+ pid=\d+\)", "\x1b[1;36m\\g<0>\x1b[0;0m", line)
 
 
@@ -134,7 +134,7 @@ def _wrapped(lines: Iterable[str], wrap: Wrap) -> bytes:
 
 
 def log(size: int, *, wrap: Wrap = _plain, access: bool = True) -> Iterator[bytes]:
-    """A log of `size` bytes or a little more, in pieces."""
+    """Yield a log of `size` bytes or a little more, in pieces."""
     start = _wrapped(_START.read_text(encoding="utf-8").partition("Application startup complete.")[0].splitlines(), wrap)
     start += _wrapped(["(APIServer pid=8684) INFO:     Application startup complete."], wrap)
     end = _wrapped(_END.splitlines(), wrap)
@@ -149,7 +149,7 @@ def log(size: int, *, wrap: Wrap = _plain, access: bool = True) -> Iterator[byte
 
 
 def tracebacks(size: int) -> Iterator[bytes]:
-    """A log in which every fiftieth request fails: the server prints a traceback for each."""
+    """Yield a log in which every fiftieth request fails: the server prints a traceback for each."""
     start = _START.read_text(encoding="utf-8").partition("Application startup complete.")[0]
     yield f"{start}\n(APIServer pid=8684) INFO:     Application startup complete.\n".encode()
     chance = random.Random(8102)  # noqa: S311 - the same log each time
@@ -162,7 +162,7 @@ def tracebacks(size: int) -> Iterator[bytes]:
 
 
 def restarts(size: int) -> Iterator[bytes]:
-    """A server that is started again and again, and serves a little each time; the last start fails."""
+    """Yield a server that is started again and again, and serves a little each time; the last start fails."""
     start = _START.read_text(encoding="utf-8")
     for _ in range(-(-size // len(start))):
         yield start.encode()
@@ -170,7 +170,7 @@ def restarts(size: int) -> Iterator[bytes]:
 
 
 def fillers(size: int) -> Iterator[bytes]:
-    """A log most of whose lines no rule knows, neither as healthy nor otherwise."""
+    """Yield a log most of whose lines no rule knows, neither as healthy nor otherwise."""
     start = _START.read_text(encoding="utf-8").partition("Application startup complete.")[0]
     yield f"{start}Application startup complete.\n".encode()
     chance = random.Random(8103)  # noqa: S311 - the same log each time
@@ -187,7 +187,7 @@ def fillers(size: int) -> Iterator[bytes]:
 
 
 def one_line(size: int) -> Iterator[bytes]:
-    """A line without an end."""
+    """Yield a line without an end."""
     words = b"a quick brown fox jumps over the lazy dog 123456789 " * (MB // 50)
     for begin in range(0, size, MB):
         yield words[:min(MB, size - begin)]

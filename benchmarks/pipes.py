@@ -46,7 +46,7 @@ def _through(middle: Sequence[str], source: Sequence[str]) -> Passed:
 
 
 def pipe(kit: Kit) -> Iterator[Figure]:
-    """All figures of the pipe."""
+    """Yield all figures of the pipe."""
     tee = which("tee")
     if tee is None:
         yield Figure("the pipe against tee", "not measured: there is no tee")
@@ -64,7 +64,7 @@ def pipe(kit: Kit) -> Iterator[Figure]:
 
 
 def _burst(kit: Kit, middles: dict[str, list[str]], burst: Path, kind: str) -> Iterator[Figure]:
-    """A burst, then timed lines while the analyser works it off."""
+    """Yield a burst, then timed lines while the analyser works it off."""
     source = [sys.executable, _ENDS, "source", str(burst), str(max(0.2, 4 * kit.scale))]
     taken = interleaved({name: lambda middle=middle: _through(middle, source) for name, middle in middles.items()}, kit.rounds)  # type: ignore[misc]  #  - as above
     ours, theirs = taken["watch"], taken["tee"]

@@ -26,13 +26,13 @@ def _engines(kit: Kit) -> list[str]:
 
 
 def scan(kit: Kit) -> Iterator[Figure]:
-    """A long log, against ripgrep with all anchors."""
+    """Yield a long log, against ripgrep with all anchors."""
     size = kit.scaled(1000 * MB)
     yield from _against_rg(kit, kit.log("plain", size), f"diagnose of {in_words(size)}", _RATIOS)
 
 
 def shapes(kit: Kit) -> Iterator[Figure]:
-    """The same for logs of other shapes; without a target."""
+    """Yield the same for logs of other shapes; without a target."""
     for kind, words in _SHAPES.items():
         size = kit.scaled(100 * MB)
         yield from _against_rg(kit, kit.log(kind, size), f"diagnose of {in_words(size)}, {words}", {})
@@ -78,7 +78,7 @@ def memory(kit: Kit) -> Iterator[Figure]:
 
 
 def hostile(kit: Kit) -> Iterator[Figure]:
-    """What no server writes."""
+    """Yield what no server writes."""
     for kind, size, words, speed in (
         ("one-line", 200 * MB, "one line of {}", 100),
         ("noise", 200 * MB, "{} of random bytes", 100),
@@ -94,7 +94,7 @@ def hostile(kit: Kit) -> Iterator[Figure]:
 
 
 def cold(kit: Kit) -> Iterator[Figure]:
-    """A short log, against an interpreter that imports click."""
+    """Yield a short log, against an interpreter that imports click."""
     log = kit.log("plain", 25_000)
     taken = interleaved({
         "click": lambda: run([kit.python, "-c", "import click"]),

@@ -29,7 +29,7 @@ class Figure:
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """The figures in Markdown."""
+    """Return the figures in Markdown."""
     return _HEAD + "\n".join(figure.row() for figure in figures) + "\n"
 
 
@@ -63,7 +63,7 @@ def _facts() -> str:
 
 
 def _said(*command: str) -> str:
-    """The first line a command prints, without its name; says so when there is none."""
+    """Return the first line a command prints, without its name; says so when there is none."""
     try:
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):

@@ -46,7 +46,7 @@ _TRACEBACK = """\
 
 
 def serving_log(per_second: int, seed: int = 1) -> Iterator[str]:
-    """The lines of a busy server for ever, after those of its start; the clock moves one second every `per_second`."""
+    """Yield the lines of a busy server for ever, after those of its start; the clock moves one second every `per_second`."""
     yield from _HEAD.splitlines(keepends=True)
     rng = random.Random(seed)  # noqa: S311 - test data
     for second in range(10**9):
@@ -94,7 +94,7 @@ class Process:
         self.cpu = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
     def told(self, warm: int) -> dict[str, float]:
-        """The figures; `warm` samples belong to the warm-up."""
+        """Return the figures; `warm` samples belong to the warm-up."""
         after = self.seen[warm:] or self.seen
         return {"first_mib": round(after[0], 1), "last_mib": round(after[-1], 1), "peak_mib": round(max(after), 1), "cpu_s": round(self.cpu, 2)}
 

@@ -50,7 +50,7 @@ def run(command: Sequence[str], *, engine: str = "re", stream: Sequence[str] = (
 
 
 def interleaved(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """What each measure answered in each round; a round runs all of them one after the other."""
+    """Return what each measure answered in each round; a round runs all of them one after the other."""
     taken: dict[str, list[T]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
@@ -59,10 +59,10 @@ def interleaved(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[st
 
 
 def middle(costs: Sequence[Cost]) -> Cost:
-    """The median of each number."""
+    """Return the median of each number."""
     return Cost(*(median(getattr(cost, name) for cost in costs) for name in ("cpu", "wall", "peak")))
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of the ratios of each round."""
+    """Return the median of the ratios of each round."""
     return median(mine / other for mine, other in zip(ours, theirs, strict=True))

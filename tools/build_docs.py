@@ -26,7 +26,7 @@ WIDTH = 96
 
 
 def pages() -> dict[str, str]:
-    """Every generated file: its path in the repository and its text."""
+    """Return every generated file: its path in the repository and its text."""
     base = builtin()
     rules = sorted(base.rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     made = {f"docs/rules/{rule.id}.md": explain.rule_page(rule, base) for rule in rules}

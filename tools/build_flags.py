@@ -94,7 +94,7 @@ def check_successor(
 
 
 def build(directory: Path, successors: dict[str, Any]) -> dict[str, Any]:
-    """The whole table. Raises ValueError for a release that cannot be read."""
+    """Return the whole table. Raises ValueError for a release that cannot be read."""
     roots = sorted(directory.glob("vllm-*"), key=lambda p: Version(p.name.removeprefix("vllm-")))
     flags: dict[str, dict[str, Argument]] = {}
     variables: dict[str, dict[str, Any]] = {}

@@ -153,7 +153,7 @@ class Table:
 
     @staticmethod
     def _kept(name: str, kind: str, part: Presence) -> Presence:
-        """What of a class is worth its place."""
+        """Return what of a class is worth its place."""
         if kind in "ma" and not name.startswith(DRIVEN):  # with __getattr__, a class can have any attribute
             return {one: at for one, at in part.items() if not one.startswith("_") or one == "__getattr__"}
         if kind == "i" and not name.startswith(DRIVEN):
@@ -162,7 +162,7 @@ class Table:
         return part
 
     def _changed(self, found: dict[str, Presence], owners: Presence, own: set[int]) -> dict[str, dict[str, str]]:
-        """The parameters that a callable does not have throughout its life, by callable."""
+        """Return the parameters that a callable does not have throughout its life, by callable."""
         rows: dict[str, dict[str, str]] = {}
         for name, taken in sorted(found.items()):
             changed = {one: present for one, present in taken.items() if present != owners.get(name, own)}
@@ -171,7 +171,7 @@ class Table:
         return rows
 
     def rows(self) -> list[Any]:
-        """Every row, the releases first."""
+        """Return every row, the releases first."""
         newest = len(self.releases) - 1
         found: list[Any] = [{"schema": SCHEMA, "releases": self.releases}]
         for name in sorted(self.modules):

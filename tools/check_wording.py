@@ -60,12 +60,12 @@ class Clues:
         self.types = {name: definition.type for name, definition in names.items()}
 
     def exempt(self, template: Template) -> bool:
-        """Whether the template is known to show no fact."""
+        """Return whether the template is known to show no fact."""
         skeleton = template.skeleton()
         return any(words.search(skeleton) for words in self.no_fact)
 
     def carriers(self, template: Template) -> dict[int, str]:
-        """Which placeholder (by its place in `parts`) is which fact; "" for one that only looks like memory."""
+        """Return which placeholder (by its place in `parts`) is which fact; "" for one that only looks like memory."""
         found: dict[int, str] = {}
         texts = [part if isinstance(part, str) else "{}" for part in template.parts]
         for at, part in enumerate(template.parts):
@@ -83,7 +83,7 @@ class Clues:
         return found
 
     def fill(self, template: Template, carriers: dict[int, str], choice: int) -> tuple[str, dict[int, str]]:
-        """The template with samples in its placeholders, and the text each placeholder got."""
+        """Return the template with samples in its placeholders, and the text each placeholder got."""
         texts: dict[int, str] = {}
         for at, part in enumerate(template.parts):
             if isinstance(part, Field):
@@ -92,7 +92,7 @@ class Clues:
         return re.sub(r"\$\{\w\}", "", line), texts  # the colours of the logo
 
     def _sample(self, part: Field, fact: str, number: int, choice: int) -> str:
-        """The text of one placeholder. `choice` picks among several that are possible."""
+        """Return the text of one placeholder. `choice` picks among several that are possible."""
         kind = part.spec[-1:]
         numeric = self.types.get(fact) in _NUMERIC
         texts: list[str] = next((texts for words, texts in self.of_expression if words.search(part.expression)), [])
@@ -136,7 +136,7 @@ class Rules:
         self.regexes = [(pattern, re.compile(pattern.regex)) for pattern in base.facts]
 
     def values(self, line: str) -> tuple[dict[str, list[Any]], set[str]]:
-        """Every value of every fact in `line`, and the patterns that matched."""
+        """Return every value of every fact in `line`, and the patterns that matched."""
         found: dict[str, list[Any]] = defaultdict(list)
         matched = set()
         for pattern, regex in self.regexes:
@@ -148,7 +148,7 @@ class Rules:
         return found, matched
 
     def convert(self, name: str, raw: str) -> Any:
-        """A captured text as the engine would read it."""
+        """Return a captured text as the engine would read it."""
         store = FactStore({name: self.base.names[name]})
         store.add(name, raw, 1)
         return store.get(name)
@@ -171,7 +171,7 @@ class Rules:
         return verdict
 
     def _right(self, fact: str, text: str, after: Parts, got: list[Any]) -> bool:
-        """Whether one of the values is what stood in the placeholder (with the unit, or the rest of it, behind it)."""
+        """Return whether one of the values is what stood in the placeholder (with the unit, or the rest of it, behind it)."""
         following = str(after[0]) if after else ""
         if self.clues.types[fact] not in _NUMERIC:
             return any(str(value) in text for value in got)
@@ -185,7 +185,7 @@ class Rules:
 
 
 def engine_of(path: str) -> str | None:
-    """The engine a file belongs to, where only one uses it."""
+    """Return the engine a file belongs to, where only one uses it."""
     if path.startswith("v1/"):
         return "V1"
     if re.match(r"(?:worker|core|spec_decode)/|engine/(?:llm_engine|async_llm_engine|metrics|multiprocessing)", path):
@@ -263,7 +263,7 @@ def lives(coverage: Coverage, rules: Rules) -> tuple[list[str], list[str]]:
 
 
 def table(coverage: Coverage, rules: Rules, title: str = "Wordings of vLLM that rules/facts covers") -> str:
-    """A Markdown table: a row a fact, with the releases that print it and how many of its lines are read."""
+    """Return a Markdown table: a row a fact, with the releases that print it and how many of its lines are read."""
     first, last = coverage.releases[0], coverage.releases[-1]
     lines = [
         f"# {title}", "",

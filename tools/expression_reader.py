@@ -20,11 +20,11 @@ class ExpressionReader(ClassReader):
         raise NotImplementedError
 
     def environment_default(self, name: str) -> Any:
-        """What `envs.NAME` is when the variable is not set."""
+        """Return what `envs.NAME` is when the variable is not set."""
         raise NotImplementedError
 
     def evaluate(self, node: ast.expr, module: Module, scope: dict[str, Any]) -> Any:
-        """The value of an expression, `Unknown` when only running it would tell."""
+        """Return the value of an expression, `Unknown` when only running it would tell."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             return Unknown(ast.unparse(node))
@@ -224,7 +224,7 @@ class ExpressionReader(ClassReader):
         return Unknown("")
 
     def iterate(self, value: Any) -> list[Any] | None:
-        """What iterating a value gives; None when unknown."""
+        """Return what iterating a value gives; None when unknown."""
         if isinstance(value, Class) and self.is_enum(value):
             return list(self.members(value))
         if isinstance(value, list | tuple | dict | str | set):
@@ -232,7 +232,7 @@ class ExpressionReader(ClassReader):
         return None
 
     def truth(self, value: Any) -> bool | None:
-        """Whether a value is true; None when unknown."""
+        """Return whether a value is true; None when unknown."""
         if isinstance(value, Unknown | Type | Instance):
             return None
         return bool(value)

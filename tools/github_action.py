@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def find_logs(text: str, folder: Path) -> list[str]:
-    """The files that INPUT_LOG names, a path or a glob a line; or its text put into a file. Raises ValueError.
+    """Return the files that INPUT_LOG names, a path or a glob a line; or its text put into a file. Raises ValueError.
 
     Several lines of which the first names no file are the log itself: no other line of it is looked up as a glob.
     """
@@ -74,7 +74,7 @@ def find_logs(text: str, folder: Path) -> list[str]:
 
 
 def files(line: str) -> list[str]:
-    """The files that a path or a glob names."""
+    """Return the files that a path or a glob names."""
     if os.path.isfile(line):
         return [line]
     try:
@@ -93,7 +93,7 @@ def first_cause(document: dict[str, Any]) -> tuple[str, str]:
 
 
 def output(name: str, value: str) -> str:
-    """An output as the runner reads it; the end mark is random, so that no value can close it."""
+    """Return an output as the runner reads it; the end mark is random, so that no value can close it."""
     mark = f"end-{uuid.uuid4()}"
     return f"{name}<<{mark}\n{value}\n{mark}\n"
 

@@ -48,7 +48,7 @@ class Template:
     path: str = ""
 
     def skeleton(self) -> str:
-        """The literal text, `{}` for a placeholder."""
+        """Return the literal text, `{}` for a placeholder."""
         return "".join(part if isinstance(part, str) else "{}" for part in self.parts)
 
 
@@ -62,7 +62,7 @@ class Reader(ast.NodeVisitor):
         self._lists: list[dict[str, list[Parts]]] = [{}]
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """A function has its own strings under its own names."""
+        """Return a function has its own strings under its own names."""
         self._names.append({})
         self._lists.append({})
         joined = {
@@ -85,12 +85,12 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """A string that stands alone is documentation, or left over."""
+        """Return a string that stands alone is documentation, or left over."""
         if not isinstance(node.value, (ast.Constant, ast.JoinedStr)):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """A call of a logger, or of something that may be one."""
+        """Return a call of a logger, or of something that may be one."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if node.args:
             logs = bool(LOG.match(name)) or name in {"log_fn", "print"}
@@ -101,7 +101,7 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """An exception's text. Several arguments are printed as a tuple."""
+        """Return an exception's text. Several arguments are printed as a tuple."""
         if isinstance(node.exc, ast.Call):
             texts = [self.parts(argument) for argument in node.exc.args]
             if len(texts) > 1 and all(text is not None for text in texts):
@@ -123,7 +123,7 @@ class Reader(ast.NodeVisitor):
         super().generic_visit(node)
 
     def parts(self, node: ast.expr) -> Parts | None:
-        """The literal text and placeholders of a string expression; None for anything else."""
+        """Return the literal text and placeholders of a string expression; None for anything else."""
         match node:
             case ast.Constant(value=str(text)):
                 return (text,)
@@ -162,7 +162,7 @@ class Reader(ast.NodeVisitor):
         return self.parts(value) or ()
 
     def _remember(self, node: ast.AST, joined: Iterable[str] = ()) -> None:
-        """A string, or a list of strings that are `joined`, kept under a name: the longest of several."""
+        """Return a string, or a list of strings that are `joined`, kept under a name: the longest of several."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 if isinstance(value, (ast.Constant, ast.JoinedStr, ast.BinOp)):
@@ -176,7 +176,7 @@ class Reader(ast.NodeVisitor):
                 self._lists[-1][name] += self._items(items)
 
     def _items(self, items: list[ast.expr]) -> list[Parts]:
-        """The texts of a list, which are then no messages of their own."""
+        """Return the texts of a list, which are then no messages of their own."""
         self._read.update(id(inner) for item in items for inner in ast.walk(item))
         return [parts for item in items if (parts := self.parts(item)) is not None]
 
@@ -268,7 +268,7 @@ def _read(digest: str, text: bytes) -> tuple[tuple[Parts, str], ...]:  # noqa: A
 
 
 def templates(release: Path) -> set[Template]:
-    """All message templates of one release."""
+    """Return all message templates of one release."""
     found = set()
     for path in sorted((release / "vllm").rglob("*.py")):
         name = path.relative_to(release / "vllm").as_posix()

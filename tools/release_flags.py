@@ -38,7 +38,7 @@ DEPRECATED = re.compile(r"\W*(?:--[\w-]+ is |this (?:argument|flag|option) is )?
 
 
 def _strings(*nodes: ast.AST | None) -> Iterator[str]:
-    """Every string constant in the syntax trees."""
+    """Yield every string constant in the syntax trees."""
     for node in nodes:
         for found in ast.walk(node) if node else ():
             if isinstance(found, ast.Constant) and isinstance(found.value, str):
@@ -46,7 +46,7 @@ def _strings(*nodes: ast.AST | None) -> Iterator[str]:
 
 
 def _reads(constant: str, text: str) -> bool:
-    """Whether the text reads the environment variable that a constant names."""
+    """Return whether the text reads the environment variable that a constant names."""
     return re.search(rf"os\.(?:environ\.get\(|getenv\(|environ\[)\s*{constant}\b", text) is not None
 
 
@@ -67,7 +67,7 @@ class Argument:
 
     @property
     def name(self) -> str:
-        """The first long form."""
+        """Return the first long form."""
         return next(n for n in self.names if n.startswith("--"))
 
 
@@ -98,7 +98,7 @@ class Release:
         self.inverses = self._has_inverses()
 
     def to_json(self, value: Any) -> Any:
-        """A symbolic value as JSON; {"?": text} for what is not known."""
+        """Return a symbolic value as JSON; {"?": text} for what is not known."""
         match value:
             case Unknown(text=text):
                 return {"?": text}
@@ -138,7 +138,7 @@ class Release:
         return self.json if inner == Type("json.loads") else inner
 
     def _has_inverses(self) -> bool:
-        """Whether --enable-x can be negated as --disable-x (and the reverse) as well."""
+        """Return whether --enable-x can be negated as --disable-x (and the reverse) as well."""
         module = self.source.module("vllm.utils.argparse_utils")
         return module is not None and "EnableDisableAction" in module.names
 
@@ -217,7 +217,7 @@ class Release:
         return keywords
 
     def _members(self, enum: Class) -> list[Any]:
-        """What one types for an enumeration's members: their values, or names where the values are import paths."""
+        """Return what one types for an enumeration's members: their values, or names where the values are import paths."""
         members = self.evaluator.members(enum)
         plain = all(
             isinstance(m.value, int) or (isinstance(m.value, str) and "." not in m.value) for m in members
@@ -249,7 +249,7 @@ class Release:
     # -- the server's parser -----------------------------------------------------------------------------------------------
 
     def parser(self) -> Parser:
-        """The parser of `vllm serve`, or of the api_server module before there was `vllm serve`."""
+        """Return the parser of `vllm serve`, or of the api_server module before there was `vllm serve`."""
         evaluator, source = self.evaluator, self.source
         serve = source.module("vllm.entrypoints.cli.serve")
         if serve and "ServeSubcommand" in serve.names:
@@ -279,7 +279,7 @@ class Release:
         return next(v for v in scope.values() if isinstance(v, Parser))
 
     def arguments(self) -> list[Argument]:
-        """Every flag of the server, positional arguments left out."""
+        """Return every flag of the server, positional arguments left out."""
         engine_args = self.evaluator.lookup(self.engine, "EngineArgs")
         asynchronous = self.evaluator.lookup(self.engine, "AsyncEngineArgs")
         keywords = set(self.evaluator.fields(engine_args))

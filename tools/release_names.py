@@ -52,7 +52,7 @@ class ModuleNames:
 
 
 def parameters(arguments: ast.arguments, *, bound: bool) -> tuple[str, ...]:
-    """The parameters of a function: `name`, `name=` with a default, `*` and `**` for what takes any number.
+    """Return the parameters of a function: `name`, `name=` with a default, `*` and `**` for what takes any number.
 
     With `bound`, the first one (`self`, `cls`) is left out.
     """
@@ -82,7 +82,7 @@ def dotted(node: ast.expr) -> str | None:
 
 
 def targets(node: ast.expr) -> Iterator[ast.expr]:
-    """The single targets of an assignment."""
+    """Yield the single targets of an assignment."""
     if isinstance(node, ast.Tuple | ast.List):
         for element in node.elts:
             yield from targets(element)
@@ -93,7 +93,7 @@ def targets(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def is_type_checking(test: ast.expr) -> bool:
-    """Whether an `if` is for type checkers only."""
+    """Return whether an `if` is for type checkers only."""
     return (dotted(test) or "").rpartition(".")[2] == "TYPE_CHECKING"
 
 
@@ -231,7 +231,7 @@ class ModuleReader:
 
 
 def bound_names(body: list[ast.stmt]) -> set[str]:
-    """The names that statements bind, one level deep into `if` and `try`."""
+    """Return the names that statements bind, one level deep into `if` and `try`."""
     found: set[str] = set()
     for statement in body:
         match statement:
@@ -249,7 +249,7 @@ def bound_names(body: list[ast.stmt]) -> set[str]:
 
 
 def strings(node: ast.expr | None) -> Iterator[str]:
-    """The identifiers among the string constants of an expression."""
+    """Yield the identifiers among the string constants of an expression."""
     for inner in ast.walk(node) if node is not None else ():
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner.value.isidentifier():
             yield inner.value
@@ -296,7 +296,7 @@ def _class_body(body: list[ast.stmt], found: ClassNames, fields: list[str]) -> N
 
 
 def _is_no_init(value: ast.expr | None) -> bool:
-    """Whether a dataclass field says init=False."""
+    """Return whether a dataclass field says init=False."""
     return isinstance(value, ast.Call) and any(
         keyword.arg == "init" and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
         for keyword in value.keywords
@@ -304,7 +304,7 @@ def _is_no_init(value: ast.expr | None) -> bool:
 
 
 def instance_attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The attributes that a method sets on its first parameter; `name?` for one that it sets in one branch only."""
+    """Return the attributes that a method sets on its first parameter; `name?` for one that it sets in one branch only."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if not arguments:
         return set()
@@ -313,7 +313,7 @@ def instance_attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
 
 
 def _attributes_set(body: list[ast.stmt], owner: str) -> tuple[set[str], set[str]]:
-    """The attributes that statements set always, and in some branch."""
+    """Return the attributes that statements set always, and in some branch."""
     always: set[str] = set()
     sometimes: set[str] = set()
     for statement in body:
@@ -396,7 +396,7 @@ class ReleaseNames:
         return name
 
     def bindings(self, name: str, seen: frozenset[str] = frozenset()) -> set[str]:
-        """Every name that importing the module binds and that is vLLM's, star imports and submodules excluded."""
+        """Return every name that importing the module binds and that is vLLM's, star imports and submodules excluded."""
         module = self.modules[name]
         found = set(module.defined)
         found |= {local for local, origin in module.imported.items() if origin.split(".")[0] == PROJECT}
@@ -409,12 +409,12 @@ class ReleaseNames:
 
     @property
     def has_metadata(self) -> bool:
-        """Whether the release is from a source distribution; a wheel has no setup.py."""
+        """Return whether the release is from a source distribution; a wheel has no setup.py."""
         return (self.root / "setup.py").is_file()
 
     @cached_property
     def extensions(self) -> set[str]:
-        """The compiled modules that setup.py builds."""
+        """Return the compiled modules that setup.py builds."""
         found: set[str] = set()
         for node in ast.walk(ast.parse((self.root / "setup.py").read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and (dotted(node.func) or "").endswith("Extension"):
@@ -470,7 +470,7 @@ class ReleaseNames:
 
 
 def parse_requirement(line: str) -> Requirement | None:
-    """A line of a requirements file; None for comments, options and addresses."""
+    """Return a line of a requirements file; None for comments, options and addresses."""
     text = line.partition(" #")[0].partition("\t#")[0].strip().rstrip("\\").strip()
     if not text or text.startswith(("#", "-")):
         return None
@@ -482,13 +482,13 @@ def parse_requirement(line: str) -> Requirement | None:
 
 
 def extra_of(requirement: Requirement) -> str:
-    """The extra that a requirement of the metadata belongs to; "" for none."""
+    """Return the extra that a requirement of the metadata belongs to; "" for none."""
     marker = str(requirement.marker or "")
     return marker.partition('extra == "')[2].partition('"')[0]
 
 
 def applies(requirement: Requirement) -> bool:
-    """Whether a requirement is for the common machine: Linux, x86_64, Python 3.12."""
+    """Return whether a requirement is for the common machine: Linux, x86_64, Python 3.12."""
     if requirement.marker is None:
         return True
     environment = {

@@ -74,7 +74,7 @@ class PipIndex:
         self._context.__exit__(None, None, None)
 
     def links(self, project: str) -> list[Any]:
-        """Every file link of a project, in the index's order. Raises IndexProblem when no index lists it."""
+        """Return every file link of a project, in the index's order. Raises IndexProblem when no index lists it."""
         from pip._internal.index.collector import parse_links  # noqa: PLC0415
         from pip._internal.models.link import Link  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ def releases(links: list[Any], since: Version) -> dict[Version, dict[str, list[A
 
 
 def wanted(path: PurePosixPath) -> bool:
-    """Whether a path inside the distribution is one the tools read."""
+    """Return whether a path inside the distribution is one the tools read."""
     if path.is_absolute() or ".." in path.parts:
         return False
     if path.parts[0] == PROJECT:
@@ -147,7 +147,7 @@ def wanted(path: PurePosixPath) -> bool:
 
 
 def members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The wanted files of an sdist or a wheel: path inside the distribution, content."""
+    """Yield the wanted files of an sdist or a wheel: path inside the distribution, content."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             for entry in wheel.infolist():
@@ -185,7 +185,7 @@ def unpack(archive: Path, target: Path) -> int:
 
 
 def choose(index: PipIndex, links: dict[str, list[Any]]) -> tuple[Any, str]:
-    """The file to read a release from: its sdist, else a small wheel. Raises IndexProblem when there is none."""
+    """Return the file to read a release from: its sdist, else a small wheel. Raises IndexProblem when there is none."""
     if links["sdist"]:
         return links["sdist"][0], "sdist"
     for link in links["wheel"]:

@@ -143,7 +143,7 @@ class Source:
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str) -> Module | None:
-        """A module by its dotted name; None when the release has no such file."""
+        """Return a module by its dotted name; None when the release has no such file."""
         if name not in self._modules:
             base = self.root.joinpath(*name.split("."))
             found = next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()), None)

@@ -22,7 +22,7 @@ _COST = {character: (len(_COMMON) - rank) ** 2 for rank, character in enumerate(
 
 
 def windows(literals: Iterable[str]) -> dict[str, str]:
-    """A window of each literal."""
+    """Return a window of each literal."""
     options = {literal: set(literal[:max(len(literal) - _LEAST, 0) + 1]) for literal in literals}
     waiting: dict[str, list[str]] = {}  # the literals by what their windows may begin with
     for literal, starts in options.items():
@@ -59,7 +59,7 @@ class Finder:
         self._scan = re.compile(trie.every())
 
     def candidates(self, text: str) -> Iterator[str]:
-        """The literals of which a window stands in the text, those of each place where one does."""
+        """Yield the literals of which a window stands in the text, those of each place where one does."""
         for found in self._scan.finditer(text):
             yield from self._by_word[found[0] + found[found.lastindex or 0]]
 
@@ -73,7 +73,7 @@ class _Words:
         self._expression: re.Pattern[str] | None = None
 
     def search(self, text: str) -> bool:
-        """Whether the text may hold one of the words: certain where it is False."""
+        """Return whether the text may hold one of the words: certain where it is False."""
         if self._expression is not None:
             return self._expression.search(text) is not None
         self._patience -= 1
@@ -87,7 +87,7 @@ class _Words:
 
 @lru_cache(maxsize=16)
 def any_of(words: tuple[str, ...]) -> _Words:
-    """What finds texts that hold one of the words; it may find others too, but few."""
+    """Return what finds texts that hold one of the words; it may find others too, but few."""
     return _Words(words)
 
 

@@ -44,10 +44,10 @@ class _Cued(_Lazy):
 
 
 def lazy(regex: AnyStr, flags: int = 0, cues: tuple[str, ...] = ()) -> re.Pattern[AnyStr]:
-    """The expression, used as what `re.compile` gives. Each text it matches holds one of the `cues`, if there are."""
+    """Return the expression, used as what `re.compile` gives. Each text it matches holds one of the `cues`, if there are."""
     return cast("re.Pattern[AnyStr]", _Cued(regex, flags, cues) if cues else _Lazy(regex, flags))
 
 
 def portable(regex: str) -> str:
-    """The expression for this Python: before 3.11.5 no repeat keeps what it took (`++`), or not always (gh-106052)."""
+    """Return the expression for this Python: before 3.11.5 no repeat keeps what it took (`++`), or not always (gh-106052)."""
     return regex if sys.version_info >= (3, 11, 5) else re.sub(r"(?<=[^\\][+*?}])\+", "", regex)

@@ -15,7 +15,7 @@ from vllm_doctor.rulebase.model import Rule, RuleBase, read_rule
 
 
 def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
-    """The page on `name` in Markdown. Raises InputError with the nearest names when nothing is called so."""
+    """Return the page on `name` in Markdown. Raises InputError with the nearest names when nothing is called so."""
     base = load(folders)
     if name in base.rules:
         return rule_page(base.rules[name], base)
@@ -30,7 +30,7 @@ def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
 
 
 def rule_page(rule: Rule, base: RuleBase) -> str:
-    """What a failure is, how it looks, why, what to change, its look-alikes, its releases."""
+    """Return what a failure is, how it looks, why, what to change, its look-alikes, its releases."""
     parts = [f"# {rule.id}", plain(rule.title),
              f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## What it means",
              plain(rule.explain.strip())]
@@ -67,7 +67,7 @@ def _fix_line(fix: Any, base: RuleBase) -> str:
 
 
 def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
-    """What a flag is in a release: since, until, default, choices, its other spellings, the rules that use it."""
+    """Return what a flag is in a release: since, until, default, choices, its other spellings, the rules that use it."""
     release = flags.resolve(version) if version else flags.releases()[-1]
     since = f"{flag.first} or earlier" if flag.first == flags.releases()[0] else flag.first
     until = f", gone after {flag.last}" if flag.last != flags.releases()[-1] else ""
@@ -95,7 +95,7 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
 
 
 def _instead(flag: flags.Flag) -> str:
-    """What to write where the flag is gone."""
+    """Return what to write where the flag is gone."""
     advice = flag.replaced_by
     if advice is None:
         return ""
@@ -105,7 +105,7 @@ def _instead(flag: flags.Flag) -> str:
 
 
 def fact_page(name: str, base: RuleBase) -> str:
-    """What a fact means, how several values are merged, which wordings print it."""
+    """Return what a fact means, how several values are merged, which wordings print it."""
     fact = base.names[name]
     merged = {"max": "the largest", "min": "the smallest", "first": "the first", "last": "the last"}[fact.merge]
     parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values {merged} counts."]
@@ -124,6 +124,6 @@ def fact_page(name: str, base: RuleBase) -> str:
 
 
 def plain(text: str) -> str:
-    """A rule's words with their placeholders shown as names: `{{ max_model_len | number }}` is `<max_model_len>`."""
+    """Return a rule's words with their placeholders shown as names: `{{ max_model_len | number }}` is `<max_model_len>`."""
     text = re.sub(r"\{\{\s*(\w+)[^}]*\}\}", r"<\1>", text)
     return re.sub(r"\{%[^%]*%\}", "", text)

@@ -27,7 +27,7 @@ def bless(log: Path) -> Path:
 
 
 def expectation(report: Report) -> dict[str, Any]:
-    """The cause, the facts that the cause's fixes were computed from and the telling ones, the first fix."""
+    """Return the cause, the facts that the cause's fixes were computed from and the telling ones, the first fix."""
     cause = report.cause
     shown = set(_TELLING)
     if cause is not None:

@@ -53,7 +53,7 @@ references: []
 
 
 def draft(rule_id: str, log: str | None, line: int | None, phase: str) -> str:
-    """The text of a new rule file. Raises InputError when the line is not in the log."""
+    """Return the text of a new rule file. Raises InputError when the line is not in the log."""
     if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
         raise InputError(f"`{rule_id}` is no id: small letters and digits, joined by -")
     if phase and phase not in PHASES:
@@ -67,7 +67,7 @@ def draft(rule_id: str, log: str | None, line: int | None, phase: str) -> str:
 
 
 def _message(log: str, line: int | None) -> tuple[str, str]:
-    """The line as it stands (secrets masked) and its message; without a number, the log's last error."""
+    """Return the line as it stands (secrets masked) and its message; without a number, the log's last error."""
     reader, events = LineReader(), EventReader()
     best: Event | None = None
     lines = [made for chunk in chunks(log, 1 << 18) for made in reader.feed(chunk)] + reader.finish()
@@ -86,7 +86,7 @@ def _message(log: str, line: int | None) -> tuple[str, str]:
 
 
 def _pattern(message: str) -> str:
-    """The message as an expression: numbers and names become classes, the rest is literal."""
+    """Return the message as an expression: numbers and names become classes, the rest is literal."""
     made, at = "", 0
     for match in sorted([*_NUMBER.finditer(message), *_QUOTED.finditer(message)], key=lambda m: m.start()):
         if match.start() < at:

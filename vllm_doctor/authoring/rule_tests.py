@@ -30,7 +30,7 @@ class Failure:
 
 
 def run_tests(rule: Rule, folders: tuple[str, ...] = ()) -> list[Failure]:
-    """What the rule's tests find wrong; empty when all pass. `folders` are rule folders beside the built-in ones."""
+    """Return what the rule's tests find wrong; empty when all pass. `folders` are rule folders beside the built-in ones."""
     return [Failure(rule.id, str(test["name"]), problem)
             for test in rule.tests for problem in _problems(rule, test, folders)]
 
@@ -79,7 +79,7 @@ def _fix_problems(finding: Finding, test: Mapping[str, Any]) -> list[str]:
 
 
 def offers(fix: Fix, wanted: Mapping[str, Any]) -> bool:
-    """Whether a fix sets each wanted flag or variable, or is the wanted action; a wanted null means `unset`."""
+    """Return whether a fix sets each wanted flag or variable, or is the wanted action; a wanted null means `unset`."""
     table: dict[str, Any] = {**fix.flags, **fix.env, "action": fix.action}
     for name, value in wanted.items():
         if value is None:
@@ -115,7 +115,7 @@ def same_fact(name: str, wanted: Any, got: Any) -> bool:
 
 
 def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
-    """Why a rule did not fire: the wording not found, the condition that failed, the rule that hid it."""
+    """Return why a rule did not fire: the wording not found, the condition that failed, the rule that hid it."""
     case = diagnosis.case()
     hits = case.run.hits.get(rule.id)
     if hits is None or not hits.first:

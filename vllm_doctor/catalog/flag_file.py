@@ -39,7 +39,7 @@ class Entries(Mapping[str, dict[str, Any]]):
         return len(self._rows)
 
     def items(self) -> ItemsView[str, dict[str, Any]]:
-        """All of them, read at once."""
+        """Return all of them, read at once."""
         read: dict[str, dict[str, Any]] = dict(json.loads(b"[%s]" % b",".join(self._rows)))
         return read.items()
 
@@ -63,6 +63,6 @@ class Table:
 
 @lru_cache(maxsize=1)
 def table() -> Table:
-    """The table that ships with vllm-doctor."""
+    """Return the table that ships with vllm-doctor."""
     with open(os.path.join(os.path.dirname(__file__), "flags.jsonl"), "rb") as file:
         return Table(file.read())

@@ -40,7 +40,7 @@ class History(NamedTuple):
     values: tuple[Any, ...]
 
     def at(self, index: int) -> Any:
-        """The value in the release with this index; the first value before that."""
+        """Return the value in the release with this index; the first value before that."""
         return self.values[max(bisect_right(self.starts, index) - 1, 0)]
 
 
@@ -58,11 +58,11 @@ class Replacement(NamedTuple):
 
     @property
     def drop(self) -> bool:
-        """Whether the flag is dropped without a replacement."""
+        """Return whether the flag is dropped without a replacement."""
         return not self.set and not self.values
 
     def for_value(self, value: str | None) -> dict[str, str]:
-        """The new flags for the old flag's value ("" is a switch); empty when the flag is to be dropped."""
+        """Return the new flags for the old flag's value ("" is a switch); empty when the flag is to be dropped."""
         chosen = self.values.get(value, self.set) if value is not None else self.set
         if value is None and any("{value}" in template for template in chosen.values()):
             return {}
@@ -95,27 +95,27 @@ class Flag(NamedTuple):
 
     @property
     def first(self) -> str:
-        """The first release of the table that has the flag."""
+        """Return the first release of the table that has the flag."""
         return releases()[self.life[0][0]]
 
     @property
     def last(self) -> str:
-        """The last release that has the flag; the newest of the table while it lives."""
+        """Return the last release that has the flag; the newest of the table while it lives."""
         return releases()[self.last_position]
 
     @property
     def last_position(self) -> int:
-        """Where `last` stands among the releases."""
+        """Return where `last` stands among the releases."""
         return self.life[-1][1]
 
     @property
     def kind(self) -> str:
-        """What the value is."""
+        """Return what the value is."""
         return str(self.kinds.at(self.last_position))
 
     @property
     def items(self) -> str | None:
-        """What a list holds."""
+        """Return what a list holds."""
         found: str | None = self.item_kinds.at(self.last_position)
         return found
 
@@ -126,43 +126,43 @@ class Flag(NamedTuple):
 
     @property
     def negatable(self) -> bool:
-        """Whether `--no-x` switches it off."""
+        """Return whether `--no-x` switches it off."""
         return bool(self.negations.at(self.last_position))
 
     @property
     def yaml_key(self) -> str | None:
-        """The key in a `--config` file (0.6.0 and newer); None for --config itself."""
+        """Return the key in a `--config` file (0.6.0 and newer); None for --config itself."""
         return None if self.name == "--config" else self.name.removeprefix("--")
 
     @property
     def keyword(self) -> str | None:
-        """The argument of `LLM()` and `EngineArgs`."""
+        """Return the argument of `LLM()` and `EngineArgs`."""
         found: str | None = self.keywords.at(self.last_position)
         return found
 
     def exists(self, version: str | None = None) -> bool:
-        """Whether the release has the flag under this name."""
+        """Return whether the release has the flag under this name."""
         index = position(version)
         return any(first <= index <= last for first, last in self.life)
 
     def exists_in_all(self, versions: Iterable[str | None]) -> bool:
-        """Whether every one of the releases has the flag."""
+        """Return whether every one of the releases has the flag."""
         return all(self.exists(version) for version in versions)
 
     def default(self, version: str | None = None) -> Any:
-        """What holds when the flag is not given: a JSON value, None (unset, or vLLM decides) or COMPUTED."""
+        """Return what holds when the flag is not given: a JSON value, None (unset, or vLLM decides) or COMPUTED."""
         return self.defaults.at(position(version))
 
     def choices(self, version: str | None = None) -> tuple[str, ...]:
-        """The values that are known, as one types them; empty when the flag takes any."""
+        """Return the values that are known, as one types them; empty when the flag takes any."""
         return tuple(str(value) for value in self.choice_lists.at(position(version)) or ())
 
     def open_choices(self, version: str | None = None) -> bool:
-        """Whether values beyond `choices` (of a plugin, in other letter case) are taken too."""
+        """Return whether values beyond `choices` (of a plugin, in other letter case) are taken too."""
         return not self.choices(version) or bool(self.opens.at(position(version)))
 
     def kind_in(self, version: str | None = None) -> str:
-        """What the value was in that release."""
+        """Return what the value was in that release."""
         return str(self.kinds.at(position(version)))
 
     def aliases_in(self, version: str | None = None) -> tuple[str, ...]:
@@ -170,22 +170,22 @@ class Flag(NamedTuple):
         return tuple(self.alias_lists.at(position(version)) or ())
 
     def negation(self, version: str | None = None) -> str | None:
-        """The spelling that switches the flag off in that release, None when there is none."""
+        """Return the spelling that switches the flag off in that release, None when there is none."""
         return f"--no-{self.name.removeprefix('--')}" if self.negations.at(position(version)) else None
 
     def deprecated(self, version: str | None = None) -> bool:
-        """Whether that release calls the flag deprecated."""
+        """Return whether that release calls the flag deprecated."""
         return bool(self.deprecations.at(position(version)))
 
     def spellings(self, version: str | None = None) -> tuple[str, ...]:
-        """Every way to write the flag in that release, its negations included; empty when it has none."""
+        """Return every way to write the flag in that release, its negations included; empty when it has none."""
         if not self.exists(version):
             return ()
         more = (self.negation(version), self.inverses.at(position(version)))
         return (self.name, *self.aliases_in(version), *(spelling for spelling in more if spelling))
 
     def accepts(self, value: str, version: str | None = None) -> bool:
-        """Whether that release has the flag and its argument parser takes the value ("" for none)."""
+        """Return whether that release has the flag and its argument parser takes the value ("" for none)."""
         if not self.exists(version):
             return False
         kind = self.kind_in(version)
@@ -207,26 +207,26 @@ class Variable(NamedTuple):
 
     @property
     def first(self) -> str:
-        """The first release of the table that reads it."""
+        """Return the first release of the table that reads it."""
         return releases()[self.life[0][0]]
 
     @property
     def last(self) -> str:
-        """The last release that reads it; the newest of the table while it lives."""
+        """Return the last release that reads it; the newest of the table while it lives."""
         return releases()[self.life[-1][1]]
 
     def exists(self, version: str | None = None) -> bool:
-        """Whether the release reads the variable."""
+        """Return whether the release reads the variable."""
         index = position(version)
         return any(first <= index <= last for first, last in self.life)
 
     def default(self, version: str | None = None) -> Any:
-        """What vLLM takes when the variable is not set: a JSON value, None or COMPUTED."""
+        """Return what vLLM takes when the variable is not set: a JSON value, None or COMPUTED."""
         return self.defaults.at(position(version))
 
 
 def releases() -> tuple[str, ...]:
-    """The releases of the table, oldest first."""
+    """Return the releases of the table, oldest first."""
     return table().releases
 
 
@@ -237,7 +237,7 @@ def _positions() -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def position(version: str | None) -> int:
-    """Which of the releases a version string behaves as (see flags.resolve)."""
+    """Return which of the releases a version string behaves as (see flags.resolve)."""
     newest = len(releases()) - 1
     if version is None:
         return newest
@@ -259,7 +259,7 @@ def position(version: str | None) -> int:
 
 @lru_cache(maxsize=1024)
 def flag(name: str) -> Flag:
-    """A flag by its name. Raises KeyError."""
+    """Return a flag by its name. Raises KeyError."""
     entry = table().flags[name]
     return Flag(
         name=name,
@@ -280,7 +280,7 @@ def flag(name: str) -> Flag:
 
 @lru_cache(maxsize=1024)
 def variable(name: str) -> Variable:
-    """An environment variable by its name. Raises KeyError."""
+    """Return an environment variable by its name. Raises KeyError."""
     entry = table().env[name]
     return Variable(name, _life(entry), _history(entry, "default"))
 

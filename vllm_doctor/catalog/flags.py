@@ -41,7 +41,7 @@ __all__ = [
 
 
 def resolve(version: str | None) -> str:
-    """The release of the table that a version string behaves as: the newest that is not newer.
+    """Return the release of the table that a version string behaves as: the newest that is not newer.
 
     A dev or rc build counts as the release it precedes, a local part (`+cu128`) is ignored. What is older
     than the table is its oldest release; None, what is no version, and a build from a checkout without tags
@@ -51,12 +51,12 @@ def resolve(version: str | None) -> str:
 
 
 def flags_of(version: str | None = None) -> tuple[str, ...]:
-    """The names of the flags that a release has, sorted."""
+    """Return the names of the flags that a release has, sorted."""
     return _flags_of(position(version))
 
 
 def lookup(name: str, version: str | None = None) -> Flag | None:
-    """The flag that a spelling means: --x, --x-y=1, --x.key, -tp, x_y, --no-x; None when no release has it.
+    """Return the flag that a spelling means: --x, --x-y=1, --x.key, -tp, x_y, --no-x; None when no release has it.
 
     A spelling that meant different flags (`-O`) is read as in `version`, or as in the newest release.
     """
@@ -70,7 +70,7 @@ def lookup(name: str, version: str | None = None) -> Flag | None:
 
 
 def accepted(name: str, version: str | None = None) -> Flag | None:
-    """The flag that a release's own parser reads a spelling as; unambiguous beginnings are read too."""
+    """Return the flag that a release's own parser reads a spelling as; unambiguous beginnings are read too."""
     spelling = canonical(name)
     by_spelling = _spellings_of(position(version))
     if spelling in by_spelling:
@@ -82,7 +82,7 @@ def accepted(name: str, version: str | None = None) -> Flag | None:
 
 
 def canonical(name: str) -> str:
-    """A spelling without value and JSON key, with dashes: `max_model_len` and `--max_model_len=1` alike."""
+    """Return a spelling without value and JSON key, with dashes: `max_model_len` and `--max_model_len=1` alike."""
     text = name.strip().partition("=")[0].partition(".")[0]
     if text.startswith("-") and not text.startswith("--"):
         return "-O" if re.fullmatch(r"-O\d+", text) else text
@@ -91,17 +91,17 @@ def canonical(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def nearest(name: str, version: str | None = None, n: int = 3) -> tuple[str, ...]:
-    """Up to n names of flags of that release that look like `name`, the likest first."""
+    """Return up to n names of flags of that release that look like `name`, the likest first."""
     return tuple(difflib.get_close_matches(canonical(name).lower(), flags_of(version), n, cutoff=0.6))
 
 
 def env(name: str) -> Variable | None:
-    """An environment variable that vLLM reads or read; None when the table does not have it."""
+    """Return an environment variable that vLLM reads or read; None when the table does not have it."""
     return variable(name) if name in table().env else None
 
 
 def env_exists(name: str, version: str | None = None) -> bool:
-    """Whether setting the variable can do something in that release.
+    """Return whether setting the variable can do something in that release.
 
     Variables without the prefix VLLM_ (HF_TOKEN, NCCL_DEBUG) belong to other software and always count.
     """
@@ -112,7 +112,7 @@ def env_exists(name: str, version: str | None = None) -> bool:
 
 
 def env_span(name: str) -> tuple[str, str]:
-    """The first and the last release that read the variable. Raises KeyError for one that none reads."""
+    """Return the first and the last release that read the variable. Raises KeyError for one that none reads."""
     known = variable(name)
     return known.first, known.last
 

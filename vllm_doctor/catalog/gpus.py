@@ -33,7 +33,7 @@ def _words(name: str) -> set[str]:
 
 
 def total_for_gpu(gpu_name: str) -> float | None:
-    """The usual total of a GPU of that name, GiB, an estimate (recipe 1 of the memory ledger).
+    """Return the usual total of a GPU of that name, GiB, an estimate (recipe 1 of the memory ledger).
 
     None for an unknown name, for a MIG slice and for a laptop's GPU.
     """

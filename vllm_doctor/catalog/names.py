@@ -127,7 +127,7 @@ def lifetime(dotted_name: str) -> Lifetime | None:
 
 
 def _judge(found: Indices, question: Direction) -> Direction:
-    """The direction for a name that the releases in `found` have and that the user's release did not give."""
+    """Return the direction for a name that the releases in `found` have and that the user's release did not give."""
     newest = len(releases()) - 1
     possible = possible_releases(question.release)
     if not found:
@@ -150,7 +150,7 @@ def _judge(found: Indices, question: Direction) -> Direction:
 
 
 def _span(question: Direction, kind: Kind, span: tuple[int, int]) -> Direction:
-    """The direction to a span of releases."""
+    """Return the direction to a span of releases."""
     first, last = span
     newest = len(releases()) - 1
     lower = f">={releases()[first]}" if kind != "older" else ""
@@ -168,7 +168,7 @@ def _span(question: Direction, kind: Kind, span: tuple[int, int]) -> Direction:
 
 
 def _owner(path: str | None) -> str | None:
-    """The package that a source file belongs to: `vllm`, a package below site-packages; "" for other code."""
+    """Return the package that a source file belongs to: `vllm`, a package below site-packages; "" for other code."""
     if not path:
         return None
     parts = re.sub(r"\.pyc?$", "", path.replace("\\", "/")).split("/")
@@ -296,13 +296,13 @@ def _missing_module(module: str, plain: bool, release: str | None, owner: str | 
 
 
 def _is_built(module: str) -> bool:
-    """Whether the build makes a module: it is in no source checkout."""
+    """Return whether the build makes a module: it is in no source checkout."""
     row = row_of(module)
     return bool(row) and row is not None and row[2].get("c", {}).get("") == "built"
 
 
 def _has_built_part(module: str) -> bool:
-    """Whether the build adds modules to a package below vllm."""
+    """Return whether the build adds modules to a package below vllm."""
     return module.count(".") == 1 and any(
         _is_built(match[1].decode())
         for match in re.finditer(rb'\n\["(%s\.\w+)",' % re.escape(module).encode(), table())
@@ -310,7 +310,7 @@ def _has_built_part(module: str) -> bool:
 
 
 def _new_place(module: str, name: str, found: Indices, possible: Indices) -> str:
-    """The module that has a name in the user's release and took it over from `module`; "" when none certainly did."""
+    """Return the module that has a name in the user's release and took it over from `module`; "" when none certainly did."""
     candidates: list[tuple[bool, int, int, str]] = []
     for row in rows_with(name, ""):
         there = present(row[2].get("n", {}), name, row[1])
@@ -331,7 +331,7 @@ def _new_place(module: str, name: str, found: Indices, possible: Indices) -> str
 
 
 def _new_module(row: list[Any], found: Indices, possible: Indices) -> str:
-    """The module that has most names of a module that ended; "" when they are spread or gone."""
+    """Return the module that has most names of a module that ended; "" when they are spread or gone."""
     last = max(found)
     names = [
         word
@@ -384,7 +384,7 @@ def _missing_attribute(cls: str, name: str, release: str | None, owner: str | No
 
 
 def _is_closed(key: str, depth: int = 6) -> bool:
-    """Whether a class and its bases are all vLLM's, so that every attribute is known."""
+    """Return whether a class and its bases are all vLLM's, so that every attribute is known."""
     row = row_of(key)
     if row is None or not depth or any("__getattr__" in words.split(" ") for words in row[2].get("m", {}).values()):
         return False
@@ -399,7 +399,7 @@ def _is_closed(key: str, depth: int = 6) -> bool:
 
 
 def _callables(callee: str) -> list[str]:
-    """The keys of what a TypeError names: classes for `C.f`, modules for a function `f`."""
+    """Return the keys of what a TypeError names: classes for `C.f`, modules for a function `f`."""
     parts = [part for part in callee.split(".") if part != "<locals>"]
     if len(parts) > 1:
         return classes(parts[-2])
@@ -407,7 +407,7 @@ def _callables(callee: str) -> list[str]:
 
 
 def _accepts(key: str, function: str, parameter: str) -> Indices:
-    """The releases in which a function of a module or a method of a class takes a parameter."""
+    """Return the releases in which a function of a module or a method of a class takes a parameter."""
     found: Indices = frozenset()
     for spelling in (parameter, f"{parameter}="):
         if ":" in key:
@@ -448,7 +448,7 @@ def _unexpected(
 
 
 def _is_struct(key: str, depth: int = 6) -> bool:
-    """Whether a class is a msgspec.Struct."""
+    """Return whether a class is a msgspec.Struct."""
     row = row_of(key)
     for bases in row[2].get("b", {}).values() if row and depth else ():
         for base in bases.split(" "):
@@ -527,7 +527,7 @@ def _abstract(cls: str, method: str, release: str | None) -> Direction | None:
 
 
 def _dependency(module: str, name: str, release: str | None, owner: str | None) -> Direction | None:
-    """The packages that the release asks for, when vLLM or one of them misses a name of another."""
+    """Return the packages that the release asks for, when vLLM or one of them misses a name of another."""
     top, _, _ = module.partition(".")
     if owner == "" or (owner not in (None, "vllm") and not is_required(owner)):
         return None  # other software's imports are not what the release asks for

@@ -23,12 +23,12 @@ class Releases(NamedTuple):
 
     @classmethod
     def every(cls) -> Releases:
-        """All releases of the flag table."""
+        """Return all releases of the flag table."""
         return cls(flags.releases())
 
     @classmethod
     def of(cls, version: str) -> Releases:
-        """The one release that `version` (as vLLM prints it, dev and rc builds too) behaves as."""
+        """Return the one release that `version` (as vLLM prints it, dev and rc builds too) behaves as."""
         return cls((flags.resolve(version),), known=True)
 
     def narrow(self, specifier: str) -> Releases:
@@ -40,13 +40,13 @@ class Releases(NamedTuple):
         return Releases(left) if left else self
 
     def since(self, version: str) -> bool | None:
-        """True when all are `version` or newer, False when all are older, None when it is open."""
+        """Return true when all are `version` or newer, False when all are older, None when it is open."""
         admit = admitted(f">={version}")
         answers = {release in admit for release in self.candidates}
         return answers.pop() if len(answers) == 1 else None
 
     def admits(self, specifier: str) -> bool | None:
-        """Whether `specifier` admits all (True), none (False) or some (None) of them."""
+        """Return whether `specifier` admits all (True), none (False) or some (None) of them."""
         allowed = admitted(specifier)
         answers = {release in allowed for release in self.candidates}
         return answers.pop() if len(answers) == 1 else None

@@ -59,7 +59,7 @@ def requirement(package: str, release: str) -> Requirement | None:
 
 
 def _specifier(parts: list[str]) -> str:
-    """The lower bound first."""
+    """Return the lower bound first."""
     return ",".join(sorted(parts, key=lambda part: (part.startswith("<"), part.startswith("!"))))
 
 
@@ -72,7 +72,7 @@ def _at(points: list[list[Any]], release: str) -> str | None:
 
 
 def _next_minimum(points: list[list[Any]], release: str) -> str:
-    """The first higher minimum that a later release asks for: up to there the package was current."""
+    """Return the first higher minimum that a later release asks for: up to there the package was current."""
     for start, value in points:
         if numbers(start) > numbers(release) and value and (match := re.search(r"[>=]=([\d.]+)", value)):
             return match[1]

@@ -52,7 +52,7 @@ def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ..
 
 
 def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
-    """The reports, and how many logs could not be read: those are told on stderr when others could."""
+    """Return the reports, and how many logs could not be read: those are told on stderr when others could."""
     reports: list[Report] = []
     problems: list[InputError] = []
     for log in logs:
@@ -73,7 +73,7 @@ def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(log: str, options: Options, *, every: bool) -> list[Report]:
-    """The report on one log; on each of its runs with `--run all`."""
+    """Return the report on one log; on each of its runs with `--run all`."""
     report, runs = _report(log, options)
     if not every:
         return [report]
@@ -88,7 +88,7 @@ def _report(log: str, options: Options) -> tuple[Report, int]:
 
 
 def _fed(log: str, options: Options) -> Diagnosis:
-    """A diagnosis that has read the whole log."""
+    """Return a diagnosis that has read the whole log."""
     if log == "-":
         return _fed_from(sys.stdin.buffer, log, options)
     with open_log(log) as file:
@@ -96,7 +96,7 @@ def _fed(log: str, options: Options) -> Diagnosis:
 
 
 def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = False) -> Diagnosis:
-    """The diagnosis; `whole`: every start in the log is read as if the report were about it."""
+    """Return the diagnosis; `whole`: every start in the log is read as if the report were about it."""
     diagnosis = Diagnosis(options, log)
     past = None if whole or options.run is not None else _past(file)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
@@ -108,7 +108,7 @@ def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = Fals
 
 
 def _past(file: IO[bytes]) -> Past | None:
-    """What tells which part of a file holds starts that the report is not about; the first piece never does."""
+    """Return what tells which part of a file holds starts that the report is not about; the first piece never does."""
     if not is_plain(file) or os.fstat(file.fileno()).st_size <= _CHUNK:
         return None
 
@@ -116,7 +116,7 @@ def _past(file: IO[bytes]) -> Past | None:
 
 
 def _why(log: str, options: Options, rule_id: str) -> str:
-    """Why a rule fired on a log or did not, in one line."""
+    """Return why a rule fired on a log or did not, in one line."""
     diagnosis = _fed(log, options)
     report = diagnosis.finish()
     finding = next((item for item in report.findings if item.id == rule_id), None)
@@ -128,7 +128,7 @@ def _why(log: str, options: Options, rule_id: str) -> str:
 
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
-    """The reports in a format. Nothing in it is a command to the build runner that may read this output."""
+    """Return the reports in a format. Nothing in it is a command to the build runner that may read this output."""
     writer = WRITERS[format_]
     if format_ == "text":
         return inert_text(_texts(reports, values, writer.render))
@@ -153,7 +153,7 @@ def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., 
 
 
 def _from_here(report: Report) -> Report:
-    """The report with the log's path relative to the working directory, where it lies below it."""
+    """Return the report with the log's path relative to the working directory, where it lies below it."""
     path, here = report.source.path, os.getcwd()
     if not os.path.isabs(path) or not os.path.normpath(path).startswith(os.path.join(here, "")):
         return report

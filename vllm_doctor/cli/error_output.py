@@ -14,6 +14,6 @@ def tell(problem: DoctorError) -> None:
 
 
 def say(text: str) -> None:
-    """A line on stderr, where there is one: `print` would take stdout instead."""
+    """Return a line on stderr, where there is one: `print` would take stdout instead."""
     if sys.stderr is not None:
         print(text, file=sys.stderr)

@@ -42,17 +42,17 @@ class Settings(NamedTuple):
     format: str | None = None
 
     def ignored(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
-        """The ids left out on that day (by default today)."""
+        """Return the ids left out on that day (by default today)."""
         return tuple(item.id for item in self.ignore if not _expired(item, day or today))
 
     def notes(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
-        """A sentence for each ignore that has expired."""
+        """Return a sentence for each ignore that has expired."""
         return tuple(f"The ignore of {item.id} expired on {item.expires} and counts no more "
                      f"({self.path}: {item.reason})." for item in self.ignore if _expired(item, day or today))
 
 
 def today() -> date:
-    """The day in UTC; SOURCE_DATE_EPOCH stands for the clock where it is set. Asked for only when an ignore expires."""
+    """Return the day in UTC; SOURCE_DATE_EPOCH stands for the clock where it is set. Asked for only when an ignore expires."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(epoch), timezone.utc) if epoch.isdecimal() else datetime.now(timezone.utc)
     return moment.date()
@@ -63,7 +63,7 @@ def _expired(item: Ignore, day: Callable[[], date]) -> bool:
 
 
 def find(start: str | os.PathLike[str] = ".") -> Settings | None:
-    """The settings that hold in a folder, or None. Raises InputError when the file found cannot be used."""
+    """Return the settings that hold in a folder, or None. Raises InputError when the file found cannot be used."""
     for place in places(start):
         path = _as_path(place)
         found = _from_project(path) if path.name == PROJECT else read(path)
@@ -73,7 +73,7 @@ def find(start: str | os.PathLike[str] = ".") -> Settings | None:
 
 
 def read(path: str | os.PathLike[str]) -> Settings:
-    """The settings in a file named by the user or found. Raises InputError, in one line, for anything wrong in it."""
+    """Return the settings in a file named by the user or found. Raises InputError, in one line, for anything wrong in it."""
     file = _as_path(path)
     if file.name == PROJECT:
         return _from_project(file) or Settings(str(file))

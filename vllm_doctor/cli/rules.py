@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text")
 @_FOLDERS
 def list_(format_: str, folders: tuple[str, ...]) -> None:
-    """All rules, by phase."""
+    """Return all rules, by phase."""
     rules = sorted(load(folders).rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     if format_ == "json":
         click.echo(json.dumps([{"id": rule.id, "title": rule.title, "severity": rule.severity, "phase": rule.phase,
@@ -46,7 +46,7 @@ def list_(format_: str, folders: tuple[str, ...]) -> None:
 @click.argument("rule_id")
 @_FOLDERS
 def show(rule_id: str, folders: tuple[str, ...]) -> None:
-    """The rule's file."""
+    """Return the rule's file."""
     rules = load(folders).rules
     if rule_id not in rules:
         raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(rules))}")
@@ -87,7 +87,7 @@ def test(paths: tuple[str, ...]) -> None:
 
 @command.command()
 def schema() -> None:
-    """The JSON Schema of a rule file, for editors."""
+    """Return the JSON Schema of a rule file, for editors."""
     click.echo(json.dumps(RULE_SCHEMA, indent=2))
 
 

@@ -17,7 +17,7 @@ _TOOL = lazy(r"""\s*\[\s*["']?tool["']?\s*\]""")  # [tool], as nobody writes it:
 
 
 def places(start: str | os.PathLike[str] = ".") -> Iterator[str]:
-    """The files that may hold settings for a folder, the one that counts first."""
+    """Yield the files that may hold settings for a folder, the one that counts first."""
     try:
         folder, below = os.path.realpath(start), ""
     except OSError:  # the working directory is gone
@@ -32,7 +32,7 @@ def places(start: str | os.PathLike[str] = ".") -> Iterator[str]:
 
 
 def _speaks_of_us(path: str) -> bool:
-    """Whether a pyproject.toml may hold our table: one that does not is not parsed, so its faults are not ours."""
+    """Return whether a pyproject.toml may hold our table: one that does not is not parsed, so its faults are not ours."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()

@@ -45,7 +45,7 @@ def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool
 
 
 def gather(values: dict[str, Any], run: int | None = None) -> Options:
-    """The engine's options from click's values. Raises InputError."""
+    """Return the engine's options from click's values. Raises InputError."""
     config = ""
     if values["config_file"]:
         try:

@@ -55,12 +55,12 @@ class Problem:
 
 
 def lint(rule: Rule, base: RuleBase) -> list[Problem]:
-    """Everything wrong with one rule."""
+    """Return everything wrong with one rule."""
     return _run(_CHECKS, rule, base)
 
 
 def unusable(rule: Rule, base: RuleBase) -> list[Problem]:
-    """What would fail when the rule is used; the rest of `lint` is about how it is written."""
+    """Return what would fail when the rule is used; the rest of `lint` is about how it is written."""
     return _run((_patterns, _fix_releases, _expressions), rule, base)
 
 
@@ -82,7 +82,7 @@ def _line_of(text: str, word: str) -> int:
 
 @lru_cache(maxsize=1)
 def _healthy_lines() -> tuple[str, ...]:
-    """What a busy server prints most: a pattern that is tried on each of these lines makes a long log slow."""
+    """Return what a busy server prints most: a pattern that is tried on each of these lines makes a long log slow."""
     return tuple(sample for entry in read_yaml(builtin_folder() / "healthy.yaml") if entry["id"] != _PROMPTS
                  for sample in entry["samples"])
 
@@ -110,7 +110,7 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
 
 
 def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
-    """What is wrong with one wording, of a rule or a fact."""
+    """Return what is wrong with one wording, of a rule or a fact."""
     where = pattern.anchor
     for name, source in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
         try:
@@ -187,7 +187,7 @@ def _texts(rule: Rule) -> Iterator[str]:
 
 
 def _choices(rule: Rule, base: RuleBase) -> Complaints:
-    """A pattern that is not there is never the one that fired."""
+    """Return a pattern that is not there is never the one that fired."""
     del base
     own = [pattern.id for pattern in rule.any]
     for tree in _trees(rule):
@@ -197,7 +197,7 @@ def _choices(rule: Rule, base: RuleBase) -> Complaints:
 
 
 def _trees(rule: Rule) -> Iterator[Tree]:
-    """What can be read of the rule's expressions and words."""
+    """Yield what can be read of the rule's expressions and words."""
     sources = [*rule.when, *rule.unless, *chain(*rule.let.values())]
     for fix in rule.fixes:
         sources += _computed(fix)

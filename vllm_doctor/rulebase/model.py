@@ -23,7 +23,7 @@ class Literals(NamedTuple):
     enough: Sequence[str] = ()
 
     def tell(self, text: str) -> bool | None:
-        """Whether the expression matches somewhere in the text; None where it may."""
+        """Return whether the expression matches somewhere in the text; None where it may."""
         for word in self.enough:
             if word in text:
                 return True
@@ -171,13 +171,13 @@ class RuleBase:
 
 
 def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:
-    """The anchors of a rule base."""
+    """Return the anchors of a rule base."""
     patterns = (*(marker.pattern for marker in markers), *facts, *(wording.pattern for wording in wordings))
     return [pattern.anchor for pattern in patterns]
 
 
 def wordings(rule: Rule) -> list[Wording]:
-    """All patterns of a rule."""
+    """Return all patterns of a rule."""
     parts = (("any", rule.any), ("also", rule.also), ("absent", rule.absent))
     return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
 

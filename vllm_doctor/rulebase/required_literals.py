@@ -24,7 +24,7 @@ _LEAST = 3  # characters of a word that is worth looking for
 
 
 def required_literals(regex: str) -> Literals:
-    """The words that an expression needs. Raises re.error."""
+    """Return the words that an expression needs. Raises re.error."""
     tree = _parsed(regex)
     if tree.state.flags & re.IGNORECASE:
         return Literals()
@@ -40,7 +40,7 @@ def required_literals(regex: str) -> Literals:
 
 
 def _ways(tree: Any) -> list[Any]:
-    """The alternatives of an expression, each with what stands before all of them."""
+    """Return the alternatives of an expression, each with what stands before all of them."""
     *head, (operation, given) = tree or [("", None)]
     if str(operation) != "BRANCH" or _texts(head) is None:
         return [tree]
@@ -48,7 +48,7 @@ def _ways(tree: Any) -> list[Any]:
 
 
 def _parsed(regex: str) -> Any:
-    """The expression's tree: of items, each a name of an operation and its arguments."""
+    """Return the expression's tree: of items, each a name of an operation and its arguments."""
     return sre_parse.parse(regex)
 
 
@@ -91,7 +91,7 @@ def _one_of_each(branches: Iterable[Any]) -> list[str]:
 
 
 def _item_texts(operation: str, given: Any) -> list[str] | None:
-    """All texts that an item matches; None where they are too many, or where more than its text counts."""
+    """Return all texts that an item matches; None where they are too many, or where more than its text counts."""
     if operation == "LITERAL":
         return [chr(given)]
     if operation == "IN" and all(str(kind) == "LITERAL" for kind, _ in given):
@@ -109,7 +109,7 @@ def _item_texts(operation: str, given: Any) -> list[str] | None:
 
 
 def _texts(tree: Iterable[Any]) -> list[str] | None:
-    """All texts that a sequence matches; None where they are too many."""
+    """Return all texts that a sequence matches; None where they are too many."""
     texts: list[str] | None = [""]
     for operation, given in tree:
         more = _item_texts(str(operation), given)

@@ -138,7 +138,7 @@ class _Loader(yaml.SafeLoader):
     """Refuses aliases: a short file with them can stand for an endless one."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The node that comes next."""
+        """Return the node that comes next."""
         if self.check_event(yaml.AliasEvent):
             mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
@@ -146,7 +146,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def said(error: Exception) -> str:
-    """What a YAML error says, in one line, with `:line:column: ` before it."""
+    """Return what a YAML error says, in one line, with `:line:column: ` before it."""
     mark = getattr(error, "problem_mark", None)
     where = f":{mark.line + 1}:{mark.column + 1}" if mark else ":1:1"
     return f"{where}: not YAML: {' '.join(str(getattr(error, 'problem', None) or error).split())}"

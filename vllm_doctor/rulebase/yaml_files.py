@@ -19,7 +19,7 @@ def check_text(text: str, path: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a rule file. Raises RuleError."""
+    """Return the text of a rule file. Raises RuleError."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -29,7 +29,7 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> Any:
-    """What stands in a YAML file. Raises RuleError with file:line:column when it is none."""
+    """Return what stands in a YAML file. Raises RuleError with file:line:column when it is none."""
     try:
         return yaml.load(read_text(path), Loader=_loader())  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or date that is none
@@ -39,7 +39,7 @@ def read_yaml(path: Path) -> Any:
 
 @lru_cache(maxsize=1)
 def _loader() -> Any:
-    """The safe loader, but for a key that stands twice in one mapping: of its values PyYAML would take the last."""
+    """Return the safe loader, but for a key that stands twice in one mapping: of its values PyYAML would take the last."""
     safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(safe):  # type: ignore[misc] # which of the two is known only when it runs

@@ -60,7 +60,7 @@ class Expression(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """The facts it reads."""
+        """Return the facts it reads."""
         return frozenset(names(self.tree))
 
     def value(self, facts: Mapping[str, Any]) -> Any:
@@ -68,7 +68,7 @@ class Expression(NamedTuple):
         return evaluate(self.tree, facts)
 
     def holds(self, facts: Mapping[str, Any]) -> bool:
-        """Whether it is certainly true: UNKNOWN counts as false."""
+        """Return whether it is certainly true: UNKNOWN counts as false."""
         result = self.value(facts)
         return result is not UNKNOWN and bool(result)
 
@@ -80,12 +80,12 @@ def parse(source: str) -> Expression:
 
 
 def names(tree: Tree) -> Iterator[str]:
-    """The names that a tree reads."""
+    """Return the names that a tree reads."""
     return (node[1] for node in _nodes(tree) if node[0] == "name")
 
 
 def compared_with(name: str, tree: Tree) -> Iterator[str]:
-    """The texts with which a tree compares what has that name."""
+    """Yield the texts with which a tree compares what has that name."""
     for node in _nodes(tree):
         if node[0] == "compare" and node[1] == ["name", name]:
             yield from (part[1] for part in _nodes(node) if part[0] == "const" and isinstance(part[1], str))
@@ -102,7 +102,7 @@ def _nodes(tree: Tree) -> Iterator[Tree]:
 
 
 def evaluate(tree: Tree, facts: Mapping[str, Any]) -> Any:
-    """The value of a tree given `facts`, or UNKNOWN."""
+    """Return the value of a tree given `facts`, or UNKNOWN."""
     kind, *parts = tree
     if kind == "const":
         return parts[0]

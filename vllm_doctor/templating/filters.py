@@ -25,12 +25,12 @@ _MAX_DIGITS = 15
 
 
 def floor_to(value: float, step: float) -> float:
-    """The largest multiple of `step` not above `value`."""
+    """Return the largest multiple of `step` not above `value`."""
     return _tidy(math.floor(value / step + 1e-9) * step, step)
 
 
 def ceil_to(value: float, step: float) -> float:
-    """The smallest multiple of `step` not below `value`."""
+    """Return the smallest multiple of `step` not below `value`."""
     return _tidy(math.ceil(value / step - 1e-9) * step, step)
 
 
@@ -44,22 +44,22 @@ def round_to(value: float, digits: int = 2) -> float:
 
 
 def at_least(value: float, bound: float | None = None) -> float:
-    """The larger of the two; `value` when the bound is unknown."""
+    """Return the larger of the two; `value` when the bound is unknown."""
     return value if bound is None else max(value, bound)
 
 
 def at_most(value: float, bound: float | None = None) -> float:
-    """The smaller of the two; `value` when the bound is unknown."""
+    """Return the smaller of the two; `value` when the bound is unknown."""
     return value if bound is None else min(value, bound)
 
 
 def power_of_two(value: float) -> int | None:
-    """The largest power of two not above `value`."""
+    """Return the largest power of two not above `value`."""
     return None if value < 1 else 1 << (int(value).bit_length() - 1)
 
 
 def largest_divisor(value: float, limit: float) -> int | None:
-    """The largest whole divisor of `value` that is not above `limit`. None for more than a million."""
+    """Return the largest whole divisor of `value` that is not above `limit`. None for more than a million."""
     whole = int(value)
     if whole > _MAX_COUNT:
         return None
@@ -67,7 +67,7 @@ def largest_divisor(value: float, limit: float) -> int | None:
 
 
 def power_of_two_divisor(value: float, limit: float) -> int | None:
-    """The largest power of two not above `limit` that divides `value`: vLLM's kernels and KV heads like these best."""
+    """Return the largest power of two not above `limit` that divides `value`: vLLM's kernels and KV heads like these best."""
     number, whole = 1, int(value)
     if whole < 1 or limit < 1:
         return None
@@ -77,7 +77,7 @@ def power_of_two_divisor(value: float, limit: float) -> int | None:
 
 
 def aligned_parallel(shard: float, parallel: float, unit: float) -> int | None:
-    """The largest number of ranks below `parallel` whose share of the split dimension is a whole number of units.
+    """Return the largest number of ranks below `parallel` whose share of the split dimension is a whole number of units.
 
     `shard` is the share at `parallel` ranks; only divisors of `parallel` count, for they divide the heads as well.
     None when none fits, not even a single rank, and for more than a million ranks.
@@ -100,70 +100,70 @@ def given(value: Any, condition: bool) -> Any:
 
 
 def since(releases: Releases, version: str) -> bool | None:
-    """Whether every release this log can be of is `version` or newer; unknown when some are and some are not."""
+    """Return whether every release this log can be of is `version` or newer; unknown when some are and some are not."""
     return releases.since(version)
 
 
 def before(releases: Releases, version: str) -> bool | None:
-    """Whether every release this log can be of is older than `version`; unknown when some are and some are not."""
+    """Return whether every release this log can be of is older than `version`; unknown when some are and some are not."""
     answer = releases.since(version)
     return None if answer is None else not answer
 
 
 def reached(phase: str, other: str) -> bool:
-    """Whether a start in `phase` has come as far as `other`."""
+    """Return whether a start in `phase` has come as far as `other`."""
     return phases.reached(phase, other)
 
 
 def contains(text: Any, part: str) -> bool:
-    """Whether `part` stands in the text, without regard to case."""
+    """Return whether `part` stands in the text, without regard to case."""
     return part.lower() in str(text).lower()
 
 
 def starts_with(text: Any, part: str) -> bool:
-    """Whether the text begins with `part`, without regard to case."""
+    """Return whether the text begins with `part`, without regard to case."""
     return str(text).lower().startswith(part.lower())
 
 
 def is_local_path(model: str) -> bool:
-    """Whether a model name is a path rather than a repository id (`org/name`)."""
+    """Return whether a model name is a path rather than a repository id (`org/name`)."""
     return model.startswith(("/", "./", "../", "~")) or model.count("/") > 1
 
 
 def count(items: Any) -> int:
-    """How many items a list holds (1 for a single value)."""
+    """Return how many items a list holds (1 for a single value)."""
     return len(items) if isinstance(items, Sequence) and not isinstance(items, str) else 1
 
 
 def listed(text: Any) -> int:
-    """How many items a text lists, separated by commas: 2 for `0, 1`, 0 for an empty one."""
+    """Return how many items a text lists, separated by commas: 2 for `0, 1`, 0 for an empty one."""
     return sum(1 for item in str(text).split(",") if item.strip())
 
 
 def spaced(text: str) -> str:
-    """A list with a blank behind each comma: `a, b` for `a,b`."""
+    """Return a list with a blank behind each comma: `a, b` for `a,b`."""
     return ", ".join(item.strip() for item in text.split(","))
 
 
 def gib(value: float) -> str:
-    """A quantity of memory in words: `4.5 GiB`, `512 MiB`."""
+    """Return a quantity of memory in words: `4.5 GiB`, `512 MiB`."""
     if abs(value) < 0.1 and value:
         return f"{value * 1024:.0f} MiB"
     return f"{value:.2f}".rstrip("0").rstrip(".") + " GiB"
 
 
 def number(value: float) -> str:
-    """A number with thousands separated: `131,072`."""
+    """Return a number with thousands separated: `131,072`."""
     return f"{value:,.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
 
 
 def percent(value: float) -> str:
-    """A share in words: `0.92` is `92 %`."""
+    """Return a share in words: `0.92` is `92 %`."""
     return f"{value * 100:.1f}".rstrip("0").rstrip(".") + " %"
 
 
 def plural(value: float, one: str, many: str) -> str:
-    """A value with its noun: 1 with 'GPU' and 'GPUs' is `1 GPU`."""
+    """Return a value with its noun: 1 with 'GPU' and 'GPUs' is `1 GPU`."""
     return f"{number(value)} {one if value == 1 else many}"
 
 
@@ -199,7 +199,7 @@ _MODULES = (solver, value_filters, flag_filters, model_filters)  # all their pub
 
 
 def names() -> list[str]:
-    """The names of all filters, in order."""
+    """Return the names of all filters, in order."""
     return sorted({*_NAMES, *(name for module in _MODULES for name in module.__all__)})
 
 

@@ -102,12 +102,12 @@ class Remedy(NamedTuple):
     note: str = ""
 
     def words(self) -> str:
-        """The flag as it was typed, with its value."""
+        """Return the flag as it was typed, with its value."""
         return f"{self.flag} {self.value}" if self.value else self.flag
 
 
 def split_arguments(arguments: str) -> list[tuple[str, str | None]]:
-    """What argparse calls unrecognized, as flags with their values; what stands before the first flag is left away.
+    """Return what argparse calls unrecognized, as flags with their values; what stands before the first flag is left away.
 
     argparse joins the words by blanks and forgets the quotes, so a value may hold blanks.
     """
@@ -122,12 +122,12 @@ def split_arguments(arguments: str) -> list[tuple[str, str | None]]:
 
 
 def unknown_flags(arguments: str) -> str | None:
-    """The flags among what argparse calls unrecognized: `--swap-space 4 --foo=1` is `--swap-space --foo`."""
+    """Return the flags among what argparse calls unrecognized: `--swap-space 4 --foo=1` is `--swap-space --foo`."""
     return " ".join(dict.fromkeys(name for name, _ in split_arguments(arguments))) or None
 
 
 def remedies(arguments: str, releases: Releases) -> list[Remedy]:
-    """What to do about each unrecognized flag."""
+    """Return what to do about each unrecognized flag."""
     return [_remedy(name, value, releases) for name, value in split_arguments(arguments)]
 
 
@@ -182,7 +182,7 @@ def _whole(successor: Mapping[str, str]) -> dict[str, str]:
 
 
 def _successors(arguments: str, releases: Releases) -> dict[str, str]:
-    """All flags to write instead; keys of one JSON flag are put together."""
+    """Return all flags to write instead; keys of one JSON flag are put together."""
     made: dict[str, str] = {}
     for remedy in remedies(arguments, releases):
         for name, value in remedy.set.items():
@@ -194,19 +194,19 @@ def _successors(arguments: str, releases: Releases) -> dict[str, str]:
 
 
 def replacement_flag(arguments: str, releases: Releases, number: int = 1) -> str:
-    """The name of the number-th flag to write instead; a stand-in when there are fewer."""
+    """Return the name of the number-th flag to write instead; a stand-in when there are fewer."""
     names = list(_successors(arguments, releases))
     return names[number - 1] if number <= len(names) else _NONE
 
 
 def replacement_value(arguments: str, releases: Releases, number: int = 1) -> str | bool:
-    """The value of the number-th flag to write instead; False when there are fewer."""
+    """Return the value of the number-th flag to write instead; False when there are fewer."""
     values = list(_successors(arguments, releases).values())
     return (values[number - 1] or True) if number <= len(values) else False
 
 
 def replacement_words(arguments: str, releases: Releases) -> str | None:
-    """What to write instead of what, as one clause; None when nothing has a successor."""
+    """Return what to write instead of what, as one clause; None when nothing has a successor."""
     known = remedies(arguments, releases)
     replaced = [remedy for remedy in known if remedy.set]
     if not replaced:
@@ -225,12 +225,12 @@ def spelling_words(arguments: str, releases: Releases) -> str | None:
 
 
 def later_flags(arguments: str, releases: Releases) -> str | None:
-    """The flags that only newer releases have; None when there is none."""
+    """Return the flags that only newer releases have; None when there is none."""
     return ", ".join(remedy.flag for remedy in remedies(arguments, releases) if remedy.kind == "later") or None
 
 
 def later_release(arguments: str, releases: Releases) -> str | None:
-    """The first release that has all of them; None when there is none."""
+    """Return the first release that has all of them; None when there is none."""
     first = [remedy.since for remedy in remedies(arguments, releases) if remedy.kind == "later"]
     return max(first, key=flags.releases().index) if first else None
 
@@ -253,12 +253,12 @@ def _note(remedy: Remedy) -> str:
 
 
 def as_flag(keyword: str) -> str:
-    """A keyword, or how a message names a setting, as a flag: `max_model_len`, `kv cache dtype`."""
+    """Return a keyword, or how a message names a setting, as a flag: `max_model_len`, `kv cache dtype`."""
     return flags.canonical(keyword.strip().lower().replace(" ", "-"))
 
 
 def flag_meant(message: str, given: str) -> str | None:
-    """The flag of a message that speaks of one of the settings given (keywords, with blanks between) and no other."""
+    """Return the flag of a message that speaks of one of the settings given (keywords, with blanks between) and no other."""
     text = message.lower().replace("-", " ").replace("_", " ")
     meant = {name for name in given.split() if name not in _NOT_MEANT and any(part in text for part in _spoken(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None

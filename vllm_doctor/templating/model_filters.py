@@ -82,7 +82,7 @@ _CHAT = lazy(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking
 
 
 def is_base_model(model: str) -> bool:
-    """Whether a repository's name looks like that of a base model: nothing in it speaks of chat or instructions."""
+    """Return whether a repository's name looks like that of a base model: nothing in it speaks of chat or instructions."""
     return "/" in model and not model.startswith("/") and not _CHAT.search(model)
 
 
@@ -96,10 +96,10 @@ def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: s
 
 
 def tool_parser_for(model: str, releases: Releases) -> str | None:
-    """The --tool-call-parser of the model's family that the release has."""
+    """Return the --tool-call-parser of the model's family that the release has."""
     return _parser(model, _TOOL_PARSERS, "--tool-call-parser", releases)
 
 
 def reasoning_parser_for(model: str, releases: Releases) -> str | None:
-    """The --reasoning-parser of the model's family that the release has."""
+    """Return the --reasoning-parser of the model's family that the release has."""
     return _parser(model, _REASONING_PARSERS, "--reasoning-parser", releases)

@@ -47,7 +47,7 @@ def _parse(source: str) -> list[nodes.Node]:
 
 
 def _bounded(tree: Tree) -> Tree:
-    """The tree. Raises ExpressionError when to compute it would take too deep a stack."""
+    """Return the tree. Raises ExpressionError when to compute it would take too deep a stack."""
     level: list[Any] = [tree]
     depth = 0
     while level:

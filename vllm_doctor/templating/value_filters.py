@@ -56,7 +56,7 @@ _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "fal
 
 
 def scalar(text: str) -> Any:
-    """A text as the JSON value it spells, else the text itself."""
+    """Return a text as the JSON value it spells, else the text itself."""
     try:
         return json.loads(text)
     except ValueError:
@@ -64,12 +64,12 @@ def scalar(text: str) -> Any:
 
 
 def in_words(value: Any, before: str) -> str:
-    """The value behind some words."""
+    """Return the value behind some words."""
     return f"{before}{value}"
 
 
 def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:
-    """The first release whose flag takes the value, when it is newer than those that can have refused it; else None."""
+    """Return the first release whose flag takes the value, when it is newer than those that can have refused it; else None."""
     found = flags.lookup(name)
     if found is None:
         return None
@@ -83,13 +83,13 @@ def release_with_choice(value: Any, name: str, releases: Releases) -> str | None
 
 
 def _listed(choices: str) -> list[str]:
-    """The values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
+    """Return the values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
     words = re.findall(r"[A-Za-z0-9_][\w.+-]*", choices)
     return [word for word in words if word not in {"or", "and"} and len(word) <= _MAX_VALUE][:_MAX_LISTED]
 
 
 def nearest_choice(value: Any, choices: str) -> str | None:
-    """Which of the printed values is meant: the next larger number, another name of the data type, or the likest."""
+    """Return which of the printed values is meant: the next larger number, another name of the data type, or the likest."""
     listed = _listed(choices)
     text = str(value).strip("'\" ")
     if len(text) > _MAX_VALUE:
@@ -112,14 +112,14 @@ def nearest_choice(value: Any, choices: str) -> str | None:
 
 
 def table_choice(value: Any, name: str, releases: Releases) -> str | None:
-    """The same among the values that the release's flag takes, for a log that does not print them."""
+    """Return the same among the values that the release's flag takes, for a log that does not print them."""
     flag = flags.lookup(name)
     choices = flag.choices(releases.candidates[-1]) if flag is not None else ()
     return nearest_choice(value, ", ".join(choices)) if choices else None
 
 
 def number_meant(value: Any) -> int | None:
-    """The whole number in `32k`, `8,192` or `8192.0`, with vLLM's own reading of the letters (k 1000, K 1024).
+    """Return the whole number in `32k`, `8,192` or `8192.0`, with vLLM's own reading of the letters (k 1000, K 1024).
 
     None when it is none, and when it is written plainly already.
     """
@@ -132,7 +132,7 @@ def number_meant(value: Any) -> int | None:
 
 
 def share_meant(value: Any) -> float | None:
-    """The share in `90`, `90%` or `0,9`: 0.9; None when it is none."""
+    """Return the share in `90`, `90%` or `0,9`: 0.9; None when it is none."""
     match = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(%?)", str(value).strip("'\" "))
     if match is None:
         return None
@@ -143,7 +143,7 @@ def share_meant(value: Any) -> float | None:
 
 
 def as_json(value: Any) -> str | None:
-    """A value as the JSON that was meant: a Python dict, `image=4,audio=1`, JSON without its quotes or its end."""
+    """Return a value as the JSON that was meant: a Python dict, `image=4,audio=1`, JSON without its quotes or its end."""
     text = str(value).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
@@ -178,14 +178,14 @@ def as_json(value: Any) -> str | None:
 
 
 def as_json_list(value: Any) -> str | None:
-    """The JSON list that was meant by one word or several with commas: `*`, `GET,POST`, `[http://a]`."""
+    """Return the JSON list that was meant by one word or several with commas: `*`, `GET,POST`, `[http://a]`."""
     text = str(value).strip("'\" ").removeprefix("[").removesuffix("]")
     items = [item.strip("'\" ") for item in text.split(",")]
     return json.dumps(items) if all(items) else None
 
 
 def _missing_end(made: list[str]) -> list[str]:
-    """The brackets that are still open, closed."""
+    """Return the brackets that are still open, closed."""
     closers: list[str] = []
     for mark in made:
         if mark in {"{", "["}:
@@ -196,7 +196,7 @@ def _missing_end(made: list[str]) -> list[str]:
 
 
 def as_pairs(value: Any) -> str | None:
-    """A JSON object (or Python dict) of numbers as `image=4,audio=1`, which releases before 0.10 take."""
+    """Return a JSON object (or Python dict) of numbers as `image=4,audio=1`, which releases before 0.10 take."""
     text = as_json(value)
     read = json.loads(text) if text else None
     if not isinstance(read, dict) or not all(isinstance(item, int) for item in read.values()):
@@ -230,7 +230,7 @@ def yarn_overrides(length: float, original: float, theta: float, releases: Relea
 
 
 def with_position_limit(overrides: Any, length: float) -> str | None:
-    """The same --hf-overrides with max_position_embeddings beside the RoPE settings, as 0.30.0 and newer want it."""
+    """Return the same --hf-overrides with max_position_embeddings beside the RoPE settings, as 0.30.0 and newer want it."""
     text = as_json(overrides)
     read = json.loads(text) if text else None
     if not isinstance(read, dict):
@@ -242,14 +242,14 @@ def with_position_limit(overrides: Any, length: float) -> str | None:
 
 
 def with_key(settings: Any, key: str, value: Any) -> str | None:
-    """A JSON flag's settings with one key set; None when they are no mapping."""
+    """Return a JSON flag's settings with one key set; None when they are no mapping."""
     text = as_json(settings)
     read = json.loads(text) if text else None
     return json.dumps({**read, key: value}) if isinstance(read, dict) else None
 
 
 def with_renamed_key(settings: Any, old: str, new: str) -> str | None:
-    """A JSON flag's settings with one key renamed, in its place; None when it is not there."""
+    """Return a JSON flag's settings with one key renamed, in its place; None when it is not there."""
     text = as_json(settings)
     read = json.loads(text) if text else None
     if not isinstance(read, dict) or old not in read:
