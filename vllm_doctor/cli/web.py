@@ -1,4 +1,4 @@
-"""`vllm-doctor web`: a page on this machine to paste a log into."""
+"""The `vllm-doctor web` command: a local page to paste a log into."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
         for note in found.notes():
             click.echo(f"vllm-doctor: {note}", err=True)
     check_ids(options)
-    load(options.rules)  # a broken rule is told now, not with the first log
+    load(options.rules)  # report an invalid rule now, not with the first log
     try:
         server = Server(options, port, max_size << 20)
     except OSError as error:
