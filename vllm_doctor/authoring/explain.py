@@ -44,10 +44,11 @@ def rule_page(rule: Rule, base: RuleBase) -> str:
         parts += ["## It is this only when", "\n".join(conditions)]
     if rule.fixes:
         parts += ["## What to change", "\n".join(_fix_line(fix, base) for fix in rule.fixes)]
-    alike = [other for other in rule.refines if other in base.rules]
-    alike += [other.id for other in base.rules.values() if rule.id in other.refines]
-    if alike:
-        parts += ["## Look-alikes", "\n".join(f"- `{other}`: {with_names(base.rules[other].title)}" for other in alike)]
+    similar_rules = [other for other in rule.refines if other in base.rules]
+    similar_rules += [other.id for other in base.rules.values() if rule.id in other.refines]
+    if similar_rules:
+        lines = [f"- `{other}`: {with_names(base.rules[other].title)}" for other in similar_rules]
+        parts += ["## Look-alikes", "\n".join(lines)]
     if rule.references:
         parts += ["## References", "\n".join(f"- {link}" for link in rule.references)]
     return "\n\n".join(parts) + "\n"

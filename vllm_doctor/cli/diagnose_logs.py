@@ -23,6 +23,7 @@ from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
+from vllm_doctor.reports.output import finish
 
 _CHUNK = 1 << 18
 # These refer to a file of the repository, so a path below the working directory is made relative.
@@ -138,7 +139,11 @@ def _why_line(log: str, options: Options, rule_id: str) -> str:
 
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
-    """Return the reports in a format. Commands for CI runners that may read the output are escaped."""
+    """Return the reports in a format, without secrets and with commands for CI runners escaped."""
+    return finish(_written(reports, format_, values), format_, reports)
+
+
+def _written(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     writer = WRITERS[format_]
     if format_ == "text":
         return inert_text(_texts(reports, values, writer.render))

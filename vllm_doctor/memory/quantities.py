@@ -129,8 +129,8 @@ class Quantities:
             return peak - estimate, "computed"
         if peak is not None:
             return peak, "log"
-        whole = self.number("peak_torch_gib")  # 0.6.4: weights included
-        return (whole - weights, "computed") if whole is not None and weights is not None else None
+        torch_peak = self.number("peak_torch_gib")  # 0.6.4: weights included
+        return (torch_peak - weights, "computed") if torch_peak is not None and weights is not None else None
 
     def free_at_start(self) -> float | None:
         """Return the free memory at startup in GiB; None after a CUDA OOM, when `gpu_free_gib` is a later value."""

@@ -161,7 +161,7 @@ class RuleBase:
         self.stalls = stalls
         self.healthy = healthy
         self.healthy_anchors = healthy_anchors
-        self.foreign = foreign  # where text of clients and of the model stands
+        self.foreign = foreign  # where text of clients and of the model occurs
         self.anchors = anchors(markers, facts, wordings)
 
     def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:

@@ -122,8 +122,9 @@ def _more_gpus(current: Plan) -> Iterator[Change]:
     if current.launch.device == "cpu":
         return
     while ranks <= _MAX_GPUS:
-        whole = model is None or model.attention_heads % ranks == 0
-        after = _plan_if_it_fits(current, replace(current.launch, tensor_parallel_size=ranks)) if whole else None
+        divides_heads = model is None or model.attention_heads % ranks == 0
+        launch = replace(current.launch, tensor_parallel_size=ranks)
+        after = _plan_if_it_fits(current, launch) if divides_heads else None
         if after is not None:
             yield Change({"--tensor-parallel-size": str(ranks)}, f"{ranks} GPUs", after)
             return

@@ -102,8 +102,8 @@ class KvLayout:
         """Return the need in bytes as vLLM prints it: up to 0.16 the sum over all pipeline stages."""
         if self.era.stage_need or len(self.stage_layers) == 1:
             return self.need(length)
-        whole = KvLayout(self.groups, (range(1 << 20),), self.era, self.tokens_in_flight, self.states_cached)
-        return whole.need(length)
+        single_stage = KvLayout(self.groups, (range(1 << 20),), self.era, self.tokens_in_flight, self.states_cached)
+        return single_stage.need(length)
 
     def fits(self, length: int, available: int) -> bool:
         """Return whether a request of `length` tokens fits in `available` bytes on every stage (checked at startup)."""

@@ -17,7 +17,7 @@ from vllm_doctor.sizing.model_layers import Attention, Layer, State
 DEFAULT_BLOCK_SIZE = 16
 _LATENT_BLOCK_SIZE = 64  # FlashMLA, FlashInfer-MLA; CUTLASS-MLA has 128, Triton-MLA 16
 _CPU_BLOCK_SIZE = 128
-_SCALE_BYTES = 4  # float32 beside each head's data
+_SCALE_BYTES = 4  # a float32 scale for each head's keys and values
 
 
 @dataclass(frozen=True, slots=True)

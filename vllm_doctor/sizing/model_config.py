@@ -153,7 +153,7 @@ def _dtype(document: Mapping[str, Any], fields: Fields) -> str:
     return "bfloat16"
 
 
-def _quantization(document: Mapping[str, Any], beside: Mapping[str, Any] | None) -> dict[str, Any]:
+def _quantization(document: Mapping[str, Any], modelopt_file: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the quantization config with vLLM's spelling of `quant_method`; ModelOpt keeps it in a separate file."""
     inner = document.get("text_config")
     found = document.get("quantization_config") or document.get("compression_config")
@@ -161,9 +161,9 @@ def _quantization(document: Mapping[str, Any], beside: Mapping[str, Any] | None)
         found = inner.get("quantization_config")
     if isinstance(found, Mapping):
         return {**found, "quant_method": str(found.get("quant_method", "")).lower().replace("_", "-")}
-    if beside is not None and isinstance(beside.get("quantization"), Mapping):
-        algorithm = str(beside["quantization"].get("quant_algo", "")).upper()
-        return {**beside, "quant_method": "modelopt-fp4" if "FP4" in algorithm else "modelopt"}
+    if modelopt_file is not None and isinstance(modelopt_file.get("quantization"), Mapping):
+        algorithm = str(modelopt_file["quantization"].get("quant_algo", "")).upper()
+        return {**modelopt_file, "quant_method": "modelopt-fp4" if "FP4" in algorithm else "modelopt"}
     return {}
 
 

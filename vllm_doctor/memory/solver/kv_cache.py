@@ -123,10 +123,10 @@ def kv_cache_memory_bytes_for(
     block = need / blocks_for(max_model_len, block_size or ANY_BLOCK_SIZE) if max_model_len else 0.0
     size = math.ceil(max(kv_cache_needed_gib * 1.02, need + block) * GIB / MIB) * MIB
     if gpu_free_gib is not None and model_weights_gib is not None:
-        beside = (peak_activation_gib or 0.0) + (cuda_graph_gib or 0.0) + 0.15
+        other_parts = (peak_activation_gib or 0.0) + (cuda_graph_gib or 0.0) + 0.15
         if peak_activation_gib is None or cuda_graph_gib is None:
-            beside = max(1.5, beside)
-        if size / GIB > gpu_free_gib - model_weights_gib - beside:
+            other_parts = max(1.5, other_parts)
+        if size / GIB > gpu_free_gib - model_weights_gib - other_parts:
             return None
     return size
 
