@@ -114,8 +114,8 @@ class Flag(NamedTuple):
     @property
     def items(self) -> str | None:
         """Return the kind of a list's items, None for other kinds."""
-        found: str | None = self.item_kinds.at(self.last_index)
-        return found
+        item_kind: str | None = self.item_kinds.at(self.last_index)
+        return item_kind
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -135,8 +135,8 @@ class Flag(NamedTuple):
     @property
     def keyword(self) -> str | None:
         """Return the argument of `LLM()` and `EngineArgs`."""
-        found: str | None = self.keywords.at(self.last_index)
-        return found
+        argument: str | None = self.keywords.at(self.last_index)
+        return argument
 
     def exists(self, version: str | None = None) -> bool:
         """Return whether the release has the flag under this name."""

@@ -63,10 +63,10 @@ def lookup(name: str, version: str | None = None) -> Flag | None:
     spelling = canonical(name)
     if spelling in table().flags:
         return flag(spelling)
-    found = [flag(other) for other in _other_spellings().get(spelling, ())]
-    if not found:
+    candidates = [flag(other) for other in _other_spellings().get(spelling, ())]
+    if not candidates:
         return None
-    return max(found, key=lambda one: (spelling in one.spellings(version), one.last_index))
+    return max(candidates, key=lambda one: (spelling in one.spellings(version), one.last_index))
 
 
 def accepted(name: str, version: str | None = None) -> Flag | None:
@@ -126,18 +126,18 @@ def _flags_of(index: int) -> tuple[str, ...]:
 @lru_cache(maxsize=128)
 def _spellings_of(index: int) -> dict[str, str]:
     release = releases()[index]
-    found = {other: name for name in _flags_of(index) for other in flag(name).spellings(release)}
-    return found | {name: name for name in _flags_of(index)}
+    spellings = {other: name for name in _flags_of(index) for other in flag(name).spellings(release)}
+    return spellings | {name: name for name in _flags_of(index)}
 
 
 @lru_cache(maxsize=1)
 def _other_spellings() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    spellings: dict[str, tuple[str, ...]] = {}
     for name, entry in table().flags.items():
         others = {alias for _, aliases in entry.get("aliases", ()) for alias in aliases}
         others |= {inverse for _, inverse in entry.get("inverse", ()) if inverse}
         if any(negatable for _, negatable in entry.get("negatable", ())):
             others.add(f"--no-{name.removeprefix('--')}")
         for other in others:
-            found[other] = (*found.get(other, ()), name)
-    return found
+            spellings[other] = (*spellings.get(other, ()), name)
+    return spellings

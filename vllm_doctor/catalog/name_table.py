@@ -43,8 +43,8 @@ def row_of(key: str) -> list[Any] | None:
 
 
 def _row_at(start: int) -> list[Any]:
-    found: list[Any] = json.loads(table()[start : table().index(b"\n", start)])
-    return found
+    row: list[Any] = json.loads(table()[start : table().index(b"\n", start)])
+    return row
 
 
 def rows_with(word: str, kind: str) -> Iterator[list[Any]]:
@@ -69,11 +69,11 @@ def rows_with(word: str, kind: str) -> Iterator[list[Any]]:
 @lru_cache(maxsize=4096)
 def indices(life: str) -> Indices:
     """Return the release indices of a lifetime: "3-7,9", "12-"."""
-    found: set[int] = set()
+    expanded: set[int] = set()
     for span in life.split(","):
         first, dash, last = span.partition("-")
-        found.update(range(int(first), (int(last) if last else len(releases()) - 1 if dash else int(first)) + 1))
-    return frozenset(found)
+        expanded.update(range(int(first), (int(last) if last else len(releases()) - 1 if dash else int(first)) + 1))
+    return frozenset(expanded)
 
 
 def present(groups: Mapping[str, str], word: str, own: str) -> Indices:

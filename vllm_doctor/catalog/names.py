@@ -43,9 +43,9 @@ from vllm_doctor.catalog.name_table import (
 from vllm_doctor.catalog.requirements import is_required, requirement
 
 Kind = Literal[
-    "older",  # the name ended with `last`: the code needs an older vLLM
-    "newer",  # the name begins with `first`: the code needs a newer vLLM
-    "range",  # the release is unknown, and the name has both a beginning and an end
+    "older",  # the name was removed after `last`: the code needs an older vLLM
+    "newer",  # the name was added in `first`: the code needs a newer vLLM
+    "range",  # the release is unknown, and the name was both added and removed
     "moved",  # as older, and the user's release has it as `moved_to`
     "incomplete",  # the release has the name: the installation is incomplete, or of two releases
     "shadowed",  # the `vllm` that was imported is another file or folder

@@ -64,11 +64,11 @@ def _specifier(parts: list[str]) -> str:
 
 
 def _at(points: list[list[Any]], release: str) -> str | None:
-    found: str | None = None
+    current: str | None = None
     for start, value in points:
         if parsed(start) <= parsed(release):
-            found = value
-    return found
+            current = value
+    return current
 
 
 def _next_minimum(points: list[list[Any]], release: str) -> str:

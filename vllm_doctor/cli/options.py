@@ -29,8 +29,8 @@ class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
         """Return the matching ids of the built-in rules, of `--rules` and of the project settings."""
         del param
         try:
-            found = project_settings.find()
-            rules = load((*(found.rules if found else ()), *(ctx.params.get("rules") or ()))).rules
+            settings = project_settings.find()
+            rules = load((*(settings.rules if settings else ()), *(ctx.params.get("rules") or ()))).rules
         except DoctorError:  # the command itself reports a broken file, not the completion
             rules = load(()).rules
         return [CompletionItem(rule_id, help=rule.phase) for rule_id, rule in sorted(rules.items())

@@ -70,9 +70,9 @@ def find(start: str | os.PathLike[str] = ".") -> Settings | None:
     """Return the settings that apply in a folder, or None. Raises InputError if the nearest file is invalid."""
     for place in places(start):
         path = _as_path(place)
-        found = _from_project(path) if path.name == PROJECT else read(path)
-        if found is not None:
-            return found
+        settings = _from_project(path) if path.name == PROJECT else read(path)
+        if settings is not None:
+            return settings
     return None
 
 

@@ -23,23 +23,23 @@ def apply_project_settings(command: str, values: dict[str, Any], is_typed: Calla
     if not named and (isolated or not any(places())):
         return ()
 
-    found = project_settings.read(named) if named else project_settings.find()
-    if found is None:
+    settings = project_settings.read(named) if named else project_settings.find()
+    if settings is None:
         return ()
-    values["rules"] = (*found.rules, *values["rules"])
+    values["rules"] = (*settings.rules, *values["rules"])
     # An explicit --only overrides an ignore.
-    ignored = tuple(item for item in found.ignored() if item not in values["only"])
+    ignored = tuple(item for item in settings.ignored() if item not in values["only"])
     try:
-        check_ids(Options(rules=values["rules"], only=found.only, ignore=ignored))
+        check_ids(Options(rules=values["rules"], only=settings.only, ignore=ignored))
     except InputError as error:
-        raise InputError(f"{found.path}: {error}") from error
+        raise InputError(f"{settings.path}: {error}") from error
     values["ignore"] = (*ignored, *values["ignore"])
-    values["only"] = values["only"] or found.only
-    defaults = {"fail_on": found.fail_on, "max_fixes": found.max_fixes}
+    values["only"] = values["only"] or settings.only
+    defaults = {"fail_on": settings.fail_on, "max_fixes": settings.max_fixes}
     if command == "diagnose":
-        defaults["format_"] = found.format
+        defaults["format_"] = settings.format
     values.update({name: value for name, value in defaults.items() if value is not None and not is_typed(name)})
-    return found.notes()
+    return settings.notes()
 
 
 def engine_options(values: dict[str, Any], run: int | None = None) -> Options:

@@ -23,12 +23,12 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     The address printed holds a random token; without it the server answers nothing. From another machine:
     ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.
     """
-    found = project_settings.find()
+    settings = project_settings.find()
     options = Options(rules=rules)
-    if found is not None:
-        options = Options(rules=(*found.rules, *rules), only=found.only, ignore=found.ignored(),
-                          max_fixes=found.max_fixes or options.max_fixes)
-        for note in found.notes():
+    if settings is not None:
+        options = Options(rules=(*settings.rules, *rules), only=settings.only, ignore=settings.ignored(),
+                          max_fixes=settings.max_fixes or options.max_fixes)
+        for note in settings.notes():
             click.echo(f"vllm-doctor: {note}", err=True)
     check_ids(options)
     load(options.rules)  # report an invalid rule now, not with the first log

@@ -154,13 +154,13 @@ def kv_bytes_per_token(quantities: Quantities) -> int | None:
     cpu_blocks, blocks = number("kv_cache_cpu_blocks"), number("kv_cache_gpu_blocks")
     if cpu_blocks and not quantities.on_cpu:
         swap = number("swap_space_gb")
-        found = bytes_per_token_from_cpu_blocks(int(cpu_blocks), swap, quantities.block_size)
-        if found and blocks and available and available > 0:
-            size = kv_gib(blocks * quantities.block_size, found)
+        per_token = bytes_per_token_from_cpu_blocks(int(cpu_blocks), swap, quantities.block_size)
+        if per_token and blocks and available and available > 0:
+            size = kv_gib(blocks * quantities.block_size, per_token)
             # A swap space other than the logged one would contradict the GPU blocks.
-            if abs(size - available) > TOLERANCE + found * quantities.block_size / GIB:
+            if abs(size - available) > TOLERANCE + per_token * quantities.block_size / GIB:
                 return None
-        return found
+        return per_token
     tokens, concurrency = number("kv_cache_tokens"), number("max_concurrency")
     if number("num_gpu_blocks_override"):
         return None  # then the number of blocks does not follow from the memory

@@ -66,11 +66,11 @@ def check_usable(rule: Rule, base: RuleBase) -> list[Problem]:
 
 def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
     text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
-    found = []
+    problems = []
     for check in checks:
         for problem, word in check(rule, base):
-            found.append(Problem(rule.path, _line_of(text, word), problem))
-    return found
+            problems.append(Problem(rule.path, _line_of(text, word), problem))
+    return problems
 
 
 def _line_of(text: str, word: str) -> int:

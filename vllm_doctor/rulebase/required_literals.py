@@ -101,8 +101,8 @@ def _item_texts(operation: str, argument: Any) -> list[str] | None:
         return _texts(argument[3])
     if operation == "BRANCH":
         each = [_texts(branch) for branch in argument[1]]
-        found = _unique(text for texts in each if texts for text in texts)
-        return None if None in each or len(found) > _MAX_TEXTS else found
+        combined = _unique(text for texts in each if texts for text in texts)
+        return None if None in each or len(combined) > _MAX_TEXTS else combined
     if operation in {"MAX_REPEAT", "MIN_REPEAT"} and argument[:2] == (0, 1):
         texts = _texts(argument[2])
         return None if texts is None else _unique(["", *texts])

@@ -65,8 +65,8 @@ def _plan_if_it_fits(before: Plan, launch: Launch) -> Plan | None:
 
 def _flag_exists(flag: str, launch: Launch) -> bool:
     """Return whether the release has the flag."""
-    found = flags.lookup(flag)
-    return found is not None and found.exists(".".join(map(str, launch.version)))
+    known_flag = flags.lookup(flag)
+    return known_flag is not None and known_flag.exists(".".join(map(str, launch.version)))
 
 
 def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], str]]:

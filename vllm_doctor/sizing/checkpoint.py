@@ -46,10 +46,10 @@ class Checkpoint:
     @property
     def by_dtype(self) -> dict[str, int]:
         """Return the bytes of each dtype, the largest first."""
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for tensor in self.tensors:
-            found[tensor.dtype] = found.get(tensor.dtype, 0) + tensor.size
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            sizes[tensor.dtype] = sizes.get(tensor.dtype, 0) + tensor.size
+        return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
@@ -64,11 +64,11 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     if (total := _index_total(index)) is not None:
         return Checkpoint(total, (), f"{index.name}; the files themselves are not there", 0)
     for pattern in ("*.gguf", "*.bin", "*.pt", "*.pth"):
-        found = [path for path in sorted(folder.glob(pattern))
+        matches = [path for path in sorted(folder.glob(pattern))
                  if path.is_file() and not path.name.startswith(("training_args", "optimizer", "tokenizer"))]
-        if found:
-            size = sum(_lfs_pointer_size(path) or path.stat().st_size for path in found)
-            return Checkpoint(size, (), f"the size of {len(found)} {pattern} file(s)", len(found))
+        if matches:
+            size = sum(_lfs_pointer_size(path) or path.stat().st_size for path in matches)
+            return Checkpoint(size, (), f"the size of {len(matches)} {pattern} file(s)", len(matches))
     return None
 
 
@@ -133,10 +133,10 @@ def _lfs_pointer_size(path: Path) -> int | None:
     try:
         if path.stat().st_size > 1024:
             return None
-        found = _LFS_SIZE.search(path.read_bytes())
+        match = _LFS_SIZE.search(path.read_bytes())
     except OSError:
         return None
-    return int(found.group(1)) if found else None
+    return int(match.group(1)) if match else None
 
 
 def dtype_bytes(dtype: str) -> int:

@@ -53,17 +53,17 @@ class KvLayout:
     @cached_property
     def _stages(self) -> tuple[tuple[Group, ...], ...]:
         """Return the groups of each stage; a stage without a layer of a group still counts that group's blocks."""
-        found = []
+        stages_groups = []
         for layers in self.stage_layers:
             own = []
             for group in self.groups:
                 kept = [(layer, page) for layer, page in zip(group.layers, group.pages, strict=True)
                         if layer in layers]
                 own.append((kept, group.page))
-            found.append(tuple(
+            stages_groups.append(tuple(
                 Group(tuple(layer for layer, _ in kept), tuple(page for _, page in kept) or (_empty(page),))
                 for kept, page in own))
-        return tuple(found)
+        return tuple(stages_groups)
 
     def blocks_for(self, group: Group, length: int) -> int:
         """Return the blocks that a request of `length` tokens holds in a group (max_memory_usage_bytes / page size)."""
@@ -158,15 +158,15 @@ class KvLayout:
 
         Sliding-window and Mamba layers need nothing for tokens beyond their window or state.
         """
-        found = 0
+        most = 0
         for groups in self._stages:
             pool = max((group.block_bytes for group in groups), default=0)
             growing = [group for group in groups if group.page.kind not in {"state", "sliding"}]
             if self.era.need == "layers":
-                found = max(found, sum(page.token_bytes for group in growing for page in group.pages))
+                most = max(most, sum(page.token_bytes for group in growing for page in group.pages))
             else:
-                found = max(found, sum(pool // group.page.block_size for group in growing))
-        return found
+                most = max(most, sum(pool // group.page.block_size for group in growing))
+        return most
 
     @property
     def linear(self) -> bool:

@@ -119,17 +119,17 @@ def pages_of(model: ModelConfig, settings: KvSettings) -> tuple[tuple[int, Page]
     size = block_size_of(model, settings)
     attention = next((layer for layer in model.layers if isinstance(layer, Attention)
                       and layer.kind != "indexer"), None)
-    found: list[tuple[int, Page]] = []
+    pages: list[tuple[int, Page]] = []
     for layer in model.layers:
         if isinstance(layer, State):
             page = _state(layer, model, settings)
             if attention is not None:
                 full = size * _attention(attention, model, settings, 1).token_bytes
                 page = replace(page, padded=full) if full > page.size else page
-            found.append((layer.layer, page))
+            pages.append((layer.layer, page))
         else:
-            found.append((layer.layer, _attention(layer, model, settings, size)))
-    return tuple(found)
+            pages.append((layer.layer, _attention(layer, model, settings, size)))
+    return tuple(pages)
 
 
 def _attention(layer: Attention, model: ModelConfig, settings: KvSettings, block_size: int) -> Page:
@@ -189,13 +189,13 @@ def groups_of(pages: Sequence[tuple[int, Page]], *, local_layers: bool = True) -
         kinds.setdefault(page, []).append(layer)
     fewest, most = min(map(len, kinds.values())), max(map(len, kinds.values()))
     size = most if most < fewest * 1.5 else fewest
-    found = []
+    groups = []
     for page, layers in kinds.items():
         parts = ceil(len(layers) / size)
         for part in range(parts):
             chosen = tuple(layers[part::parts])
-            found.append(Group(chosen, (page,) * len(chosen)))
-    return tuple(found)
+            groups.append(Group(chosen, (page,) * len(chosen)))
+    return tuple(groups)
 
 
 def _alike(pages: Sequence[tuple[int, Page]]) -> bool:
@@ -213,17 +213,17 @@ def _alike(pages: Sequence[tuple[int, Page]]) -> bool:
 def _of_one_size(pages: Sequence[tuple[int, Page]]) -> list[tuple[int, Page]]:
     """Return the pages enlarged to the largest: more tokens per block, or padding (unify_kv_cache_spec_page_size)."""
     largest = max(page.size for _, page in pages)
-    found = []
+    unified = []
     for layer, page in pages:
         if page.size == largest:
-            found.append((layer, page))
+            unified.append((layer, page))
         elif page.kind != "state" and largest % page.size == 0:
-            found.append((layer, replace(page, block_size=page.block_size * (largest // page.size))))
+            unified.append((layer, replace(page, block_size=page.block_size * (largest // page.size))))
         elif page.kind not in {"mla", "indexer"}:
-            found.append((layer, replace(page, padded=largest)))
+            unified.append((layer, replace(page, padded=largest)))
         else:
             raise InputError("the pages of this model's KV cache do not fit one another; use --from LOG")
-    return found
+    return unified
 
 
 def stages(num_layers: int, pipeline_parallel_size: int) -> tuple[range, ...]:
@@ -236,17 +236,17 @@ def stages(num_layers: int, pipeline_parallel_size: int) -> tuple[range, ...]:
     counts = [num_layers // pipeline_parallel_size] * pipeline_parallel_size
     for back in range(2, num_layers % pipeline_parallel_size + 2):
         counts[-back] += 1
-    found, start = [], 0
+    ranges, start = [], 0
     for count in counts:
-        found.append(range(start, start + count))
+        ranges.append(range(start, start + count))
         start += count
-    return tuple(found)
+    return tuple(ranges)
 
 
 def layer_kinds(layers: Sequence[Layer]) -> dict[str, int]:
     """Return how many layers there are of each kind: full, sliding, mla, indexer, state."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for layer in layers:
         kind = layer.kind if isinstance(layer, Attention) else "state"
-        found[kind] = found.get(kind, 0) + 1
-    return found
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts

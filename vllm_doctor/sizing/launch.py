@@ -89,10 +89,10 @@ def parse_release(text: str) -> ReleaseNumbers:
 
 def human_int(text: str) -> int:
     """Parse a number as vLLM's flags accept it: 8192, 8k (8000), 8K (8192), 25.6k. Raises ValueError."""
-    found = _HUMAN.fullmatch(text.strip())
-    if found is None:
+    match = _HUMAN.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is not a number such as 8192, 8k (8000) or 8K (8192)")
-    unit = found.group(2)
-    if unit in BINARY and "." in found.group(1):
+    unit = match.group(2)
+    if unit in BINARY and "." in match.group(1):
         raise ValueError(f"{text!r}: no decimals with a binary unit")
-    return int(float(found.group(1)) * FACTORS[unit])
+    return int(float(match.group(1)) * FACTORS[unit])

@@ -74,7 +74,7 @@ def weights(model: ModelConfig, launch: Launch) -> tuple[Range, str]:
 def _stage_bytes(model: ModelConfig, launch: Launch) -> list[float]:
     """Return the bytes of weights on one rank of each pipeline stage."""
     parts = stages(model.num_layers, launch.pipeline_parallel_size)
-    estimate = [0.0] * len(parts)
+    totals = [0.0] * len(parts)
     for tensor in model.checkpoint.tensors if model.checkpoint is not None else ():
         if model.tied_embeddings and "lm_head." in tensor.name:
             continue  # vLLM keeps one copy
@@ -82,12 +82,12 @@ def _stage_bytes(model: ModelConfig, launch: Launch) -> list[float]:
         layer = _LAYER.search(tensor.name)
         if _ENCODER.search(tensor.name) or layer is None:
             last = "lm_head" in tensor.name or "norm" in tensor.name
-            estimate[-1 if last else 0] += size
+            totals[-1 if last else 0] += size
             if model.tied_embeddings and "embed" in tensor.name and len(parts) > 1 and not _ENCODER.search(tensor.name):
-                estimate[-1] += size
+                totals[-1] += size
         elif int(layer.group(1)) < model.num_layers:  # the rest is an MTP draft model, not loaded by default
-            estimate[next(at for at, part in enumerate(parts) if int(layer.group(1)) in part)] += size
-    return estimate
+            totals[next(at for at, part in enumerate(parts) if int(layer.group(1)) in part)] += size
+    return totals
 
 
 def _loaded_bytes(tensor: Tensor, model: ModelConfig, launch: Launch) -> float:
@@ -146,8 +146,8 @@ def activations(model: ModelConfig, launch: Launch, tokens: int, sequences: int)
     forward = (hidden + max(dense if experts.layers < model.num_layers else 0, routed, keys)) / _GIB
     sampler = min(sequences, tokens) * model.vocab_size * 16 / _GIB
     larger, smaller = max(forward, sampler), min(forward, sampler)
-    estimate = Range(0.7 * larger, larger + 0.25 * smaller, 2 * (larger + smaller))
-    return estimate + Range(0.1, 1.0, 4.0) if model.multimodal else estimate
+    peak = Range(0.7 * larger, larger + 0.25 * smaller, 2 * (larger + smaller))
+    return peak + Range(0.1, 1.0, 4.0) if model.multimodal else peak
 
 
 def non_torch(launch: Launch) -> Range:

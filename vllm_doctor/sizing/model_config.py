@@ -156,11 +156,11 @@ def _dtype(document: Mapping[str, Any], fields: Fields) -> str:
 def _quantization(document: Mapping[str, Any], modelopt_file: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the quantization config with vLLM's spelling of `quant_method`; ModelOpt keeps it in a separate file."""
     inner = document.get("text_config")
-    found = document.get("quantization_config") or document.get("compression_config")
-    if found is None and isinstance(inner, Mapping):
-        found = inner.get("quantization_config")
-    if isinstance(found, Mapping):
-        return {**found, "quant_method": str(found.get("quant_method", "")).lower().replace("_", "-")}
+    config = document.get("quantization_config") or document.get("compression_config")
+    if config is None and isinstance(inner, Mapping):
+        config = inner.get("quantization_config")
+    if isinstance(config, Mapping):
+        return {**config, "quant_method": str(config.get("quant_method", "")).lower().replace("_", "-")}
     if modelopt_file is not None and isinstance(modelopt_file.get("quantization"), Mapping):
         algorithm = str(modelopt_file["quantization"].get("quant_algo", "")).upper()
         return {**modelopt_file, "quant_method": "modelopt-fp4" if "FP4" in algorithm else "modelopt"}

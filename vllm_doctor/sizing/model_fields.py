@@ -108,9 +108,9 @@ def read_fields(document: Mapping[str, Any]) -> Fields:
         if isinstance(inner, Mapping) and name == "thinker_config":
             return read_fields({**inner, "model_type": inner.get("model_type", outer)})
         if isinstance(inner, Mapping) and inner:
-            found = inner.get("model_type")
+            inner_type = inner.get("model_type")
             default = _types().get(outer, {}).get("text_config", outer)
-            return Fields(inner, found if isinstance(found, str) else str(default))
+            return Fields(inner, inner_type if isinstance(inner_type, str) else str(default))
     text = _types().get(outer, {}).get("text_config")
     if isinstance(text, str) and document.get("hidden_size") is None:
         return Fields({}, text)

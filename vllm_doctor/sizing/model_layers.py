@@ -72,27 +72,27 @@ def layers_of(fields: Fields) -> tuple[Layer, ...]:
     if fields.model_type in {"mamba", "falcon_mamba", "mamba2"}:
         return tuple(_state(fields, layer) for layer in range(fields.layers))
     words = _layer_words(fields)
-    found: list[Layer] = []
+    layers: list[Layer] = []
     shared_from = fields.layers - (fields.number("num_kv_shared_layers") or 0)
     for layer in range(fields.layers):
         word = words[layer] if words is not None else "attention"
         if word in _STATE_WORDS or word == "hybrid":
-            found.append(_state(fields, layer))
+            layers.append(_state(fields, layer))
         if word in _ATTENTION_WORDS and layer < shared_from:
-            found.append(_attention(fields, layer, word, words))
-    return tuple(found)
+            layers.append(_attention(fields, layer, word, words))
+    return tuple(layers)
 
 
 def _latent(fields: Fields) -> tuple[Layer, ...]:
     """Return MLA layers: one vector per token, replicated on every rank; DeepSeek V3.2 adds an indexer cache."""
     size = fields.require("kv_lora_rank") + fields.require("qk_rope_head_dim")
     index = fields.number("index_head_dim")
-    found: list[Layer] = []
+    layers: list[Layer] = []
     for layer in range(fields.layers):
         if index:
-            found.append(Attention(layer, "indexer", 1, index + index // 128 * 4, 0))
-        found.append(Attention(layer, "mla", 1, size, 0))
-    return tuple(found)
+            layers.append(Attention(layer, "indexer", 1, index + index // 128 * 4, 0))
+        layers.append(Attention(layer, "mla", 1, size, 0))
+    return tuple(layers)
 
 
 def _layer_words(fields: Fields) -> tuple[str, ...] | None:
@@ -179,9 +179,9 @@ def kv_heads(fields: Fields) -> int:
     configured = fields.get("attn_config")  # Dbrx, MPT
     if isinstance(configured, dict) and isinstance(configured.get("kv_n_heads"), int):
         return int(configured["kv_n_heads"])
-    found = fields.number("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num",
+    heads = fields.number("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num",
                           "num_attention_groups")
-    return found or fields.require("num_attention_heads", "n_head")
+    return heads or fields.require("num_attention_heads", "n_head")
 
 
 def _state(fields: Fields, layer: int) -> State:

@@ -66,13 +66,13 @@ def read_requests(path: str | Path, tokenizer: str | Path | None = None) -> Requ
             while line := file.readline(_MOST_LINE):
                 if not line.strip():
                     continue
-                found = _line(line, count)
-                if found is None:
+                tokens = _line(line, count)
+                if tokens is None:
                     skipped += 1
                     continue
-                prompts.append(found[0])
-                outputs.append(found[1])
-                texts = texts or found[2]
+                prompts.append(tokens[0])
+                outputs.append(tokens[1])
+                texts = texts or tokens[2]
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     if not prompts:
@@ -147,12 +147,12 @@ def _length(value: Mapping[str, Any], names: Sequence[str]) -> int | None:
 def _text(value: Mapping[str, Any], names: Sequence[str]) -> tuple[str, int] | None:
     """Return the text of the first of these fields, and how many chat messages it consists of."""
     for name in names:
-        found = value.get(name)
-        if isinstance(found, str):
-            return found, 0
-        if isinstance(found, list) and found:
-            pieces = [_piece(one) for one in found]
-            return "\n".join(pieces), sum(isinstance(one, Mapping) for one in found)
+        content = value.get(name)
+        if isinstance(content, str):
+            return content, 0
+        if isinstance(content, list) and content:
+            pieces = [_piece(one) for one in content]
+            return "\n".join(pieces), sum(isinstance(one, Mapping) for one in content)
     return None
 
 

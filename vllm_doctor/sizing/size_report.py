@@ -118,28 +118,28 @@ def _head(plan: Plan) -> str:
 def _cache(plan: Plan, width: int) -> list[str]:
     layout = plan.layout
     grows = "of every further token" if not layout.linear else "a token"
-    found = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
+    lines = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
     if layout.block_size > 1:
-        found[0] += f", blocks of {layout.block_size} tokens"
+        lines[0] += f", blocks of {layout.block_size} tokens"
     model = plan.target.model
     if model is not None and not layout.linear:
         kinds = layer_kinds(model.layers)
-        found += _wrap("Layers that keep " + ", ".join(f"{_WORDS[kind]}: {count}" for kind, count in kinds.items())
+        lines += _wrap("Layers that keep " + ", ".join(f"{_WORDS[kind]}: {count}" for kind, count in kinds.items())
                        + ". What a request needs is not in proportion to its length.", width, 2)
-    found.append(f"  one request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB")
+    lines.append(f"  one request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB")
     low, expected = plan.longest(cautious=True), plan.longest()
     if expected:
-        found.append(f"  longest max_model_len that fits: {_low_to_expected(low, expected)}")
+        lines.append(f"  longest max_model_len that fits: {_low_to_expected(low, expected)}")
     low, expected = plan.tokens("low"), plan.tokens()
     if expected:
-        found.append(f"  tokens of all requests: {_low_to_expected(low, expected)}")
+        lines.append(f"  tokens of all requests: {_low_to_expected(low, expected)}")
         rows = [(length, plan.concurrency(length, "low"), plan.concurrency(length)) for length in _lengths(plan)]
-        found.append("  requests at once: " + "; ".join(
+        lines.append("  requests at once: " + "; ".join(
             f"{one:.1f} to {other:.1f} of {length:,} tokens" if f"{one:.1f}" != f"{other:.1f}"
             else f"{other:.1f} of {length:,} tokens" for length, one, other in rows))
         if rows and rows[0][2] > plan.sequences:
-            found.append(f"  and never more than --max-num-seqs, {plan.sequences}")
-    return [line for text in found for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
+            lines.append(f"  and never more than --max-num-seqs, {plan.sequences}")
+    return [line for text in lines for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
 
 
 def _requests(requests: Requests, plan: Plan) -> str:

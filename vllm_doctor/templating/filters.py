@@ -210,8 +210,8 @@ def find_filter(name: str) -> Callable[..., Any] | None:
         return _NAMES[name]
     for module in _MODULES:
         if name in module.__all__:
-            found: Callable[..., Any] = getattr(module, name)
-            return found
+            function: Callable[..., Any] = getattr(module, name)
+            return function
     return None
 
 
@@ -238,5 +238,5 @@ _NUMBERS = ("int", "float", "int | None", "float | None", int, float, int | None
 
 
 def _signature(name: str) -> Mapping[str, inspect.Parameter]:
-    found = find_filter(name)
-    return inspect.signature(found).parameters if found else {}
+    function = find_filter(name)
+    return inspect.signature(function).parameters if function else {}

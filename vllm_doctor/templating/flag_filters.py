@@ -117,14 +117,14 @@ def split_arguments(arguments: str) -> list[tuple[str, str | None]]:
 
     argparse joins the words with spaces and drops quotes, so a value may contain spaces.
     """
-    found: list[tuple[str, list[str]]] = []
+    options: list[tuple[str, list[str]]] = []
     for word in arguments.split():
         name, equals, value = word.partition("=")
         if _FLAG.fullmatch(name):
-            found.append((name, [value] if equals else []))
-        elif found:
-            found[-1][1].append(word)
-    return [(name, " ".join(words) if words else None) for name, words in found]
+            options.append((name, [value] if equals else []))
+        elif options:
+            options[-1][1].append(word)
+    return [(name, " ".join(words) if words else None) for name, words in options]
 
 
 def unknown_flags(arguments: str) -> str | None:
@@ -139,19 +139,20 @@ def remedies(arguments: str, releases: Releases) -> list[Remedy]:
 
 def _remedy(name: str, value: str | None, releases: Releases) -> Remedy:
     newest = flags.releases()[-1]
-    found = flags.lookup(name)
-    if found is None:
+    known_flag = flags.lookup(name)
+    if known_flag is None:
         return _misspelt(name, value, releases)
-    releases_without = [release for release in releases.candidates if not found.exists(release)] or [newest]
+    releases_without = [release for release in releases.candidates if not known_flag.exists(release)] or [newest]
     spelling = flags.canonical(name)
-    if found.last == newest or flags.releases().index(releases_without[-1]) < flags.releases().index(found.first):
-        return Remedy(spelling, value, "later", since=found.first)
-    if found.replaced_by is None:
+    order = flags.releases().index
+    if known_flag.last == newest or order(releases_without[-1]) < order(known_flag.first):
+        return Remedy(spelling, value, "later", since=known_flag.first)
+    if known_flag.replaced_by is None:
         return Remedy(spelling, value, "dropped")
-    successor = {new: text for new, text in found.replaced_by.for_value(value).items()
+    successor = {new: text for new, text in known_flag.replaced_by.for_value(value).items()
                  if (other := flags.lookup(new)) is not None and other.exists(releases_without[-1])}
     kind = "renamed" if successor else "dropped"
-    return Remedy(spelling, value, kind, _with_merged_json_keys(successor), note=found.replaced_by.note)
+    return Remedy(spelling, value, kind, _with_merged_json_keys(successor), note=known_flag.replaced_by.note)
 
 
 def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
@@ -247,11 +248,11 @@ def unknown_flag_notes(arguments: str, releases: Releases) -> str | None:
 
 
 def _note(remedy: Remedy) -> str:
-    found = flags.lookup(remedy.flag)
+    known_flag = flags.lookup(remedy.flag)
     if remedy.kind == "later":
         return f"{remedy.flag} exists from vLLM {remedy.since} on; this release is older."
-    if found is not None:
-        life = f"{remedy.flag} existed from {found.first} to {found.last}."
+    if known_flag is not None:
+        life = f"{remedy.flag} existed from {known_flag.first} to {known_flag.last}."
         return f"{life} {remedy.note}".strip()
     if remedy.kind == "misspelt":
         return f"No release has {remedy.flag}; {next(iter(remedy.set), remedy.note)} is meant."

@@ -87,8 +87,8 @@ def is_base_model(model: str) -> bool:
 
 
 def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: str, releases: Releases) -> str | None:
-    found = flags.lookup(flag)
-    choices = found.choices(releases.candidates[-1]) if found is not None else ()
+    known_flag = flags.lookup(flag)
+    choices = known_flag.choices(releases.candidates[-1]) if known_flag is not None else ()
     for family, parsers in families:
         if re.search(family, model, re.IGNORECASE):
             return next((parser for parser in parsers if parser in choices), None)

@@ -70,16 +70,16 @@ def in_words(value: Any, before: str) -> str:
 
 def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:
     """Return the first release newer than the possible ones whose flag accepts the value; None if there is none."""
-    found = flags.lookup(name)
-    if found is None:
+    flag = flags.lookup(name)
+    if flag is None:
         return None
-    refusing = [release for release in releases.candidates if value not in found.choices(release)]
+    refusing = [release for release in releases.candidates if value not in flag.choices(release)]
     if not refusing:
         return None
     order = flags.releases()
-    known = [release for release in refusing if found.choices(release)] or refusing
+    known = [release for release in refusing if flag.choices(release)] or refusing
     newer = order[order.index(known[-1]) + 1:]
-    return next((release for release in newer if value in found.choices(release)), None)
+    return next((release for release in newer if value in flag.choices(release)), None)
 
 
 def _listed(choices: str) -> list[str]:
