@@ -1,4 +1,4 @@
-"""vLLM's parts and how to tell them: features.yaml."""
+"""Recognize the feature of vLLM that failed (features.yaml)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """What runs without a part: flags or variables to set or to leave out, for the releases that have them.
+    """Flags or variables that disable a feature, for the releases that have them.
 
-    `title` says it as the end of "To test: …". `paths` is an expression that the failure's calls or message hold;
-    `device` names the platform that has the switch.
+    `title` completes "To test: …". `paths` is an expression that must match the failure's calls or message; `device` is
+    the platform that has the switch.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A part of vLLM. `words` decide by the message, `paths` by the calls, `hints` where neither does."""
+    """A feature of vLLM, recognized by `words` in the message, `paths` of the calls, or else `hints` in the message."""
 
     id: str
     words: tuple[re.Pattern[str], ...]
@@ -44,7 +44,7 @@ class Feature:
 
 @lru_cache(maxsize=1)
 def features() -> tuple[Feature, ...]:
-    """Return the features, in the order in which their words are asked."""
+    """Return the features, in the order in which their words are tried."""
     path = os.path.join(os.path.dirname(__file__), "features.yaml")
     with open(path, "rb") as file:
         loaded = yaml.safe_load(file)
@@ -53,12 +53,12 @@ def features() -> tuple[Feature, ...]:
 
 @lru_cache(maxsize=64)
 def feature(name: str) -> Feature | None:
-    """Return the feature of an id; None when there is none."""
+    """Return the feature with an id, or None."""
     return next((one for one in features() if one.id == name), None)
 
 
 def feature_of_path(place: str) -> str | None:
-    """Return the feature that code belongs to, by `file:function`; the longest beginning counts."""
+    """Return the feature of a `file:function` by the longest matching path prefix, or None."""
     best, length = None, 0
     for name, paths in _paths():
         for path in paths:

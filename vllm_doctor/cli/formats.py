@@ -1,4 +1,4 @@
-"""The formats of a report (`--format`), each with the module that writes it."""
+"""The report formats (`--format`) and the modules that render them."""
 
 from __future__ import annotations
 

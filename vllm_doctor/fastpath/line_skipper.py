@@ -236,7 +236,7 @@ def words(base: RuleBase, *, serving: bool) -> list[str]:
 
 def _rarer(pattern: Pattern, healthy: Sequence[str]) -> Sequence[str]:
     """Words of which each line that a pattern matches holds one, and healthy lines none where there are such."""
-    groups = [] if pattern.needles.enough else pattern.needles.groups
+    groups = [] if pattern.required_literals.sufficient else pattern.required_literals.required
     return next((group for group in groups if not any(word in anchor for word in group for anchor in healthy)),
                 [pattern.anchor])
 

@@ -134,7 +134,7 @@ class Matcher:
                 continue
             if of_request and not self._is_of_requests(waiting):
                 continue
-            if pattern.frames and (not event.frames or pattern.frames_needles.tell(event.frames) is False):
+            if pattern.frames and (not event.frames or pattern.frames_literals.matches(event.frames) is False):
                 continue
             name = f"{waiting.rule}: {pattern.id}" if pattern.own else ""
             if name in self.slow:
@@ -174,13 +174,13 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     if values is not None or not event.context:
         return values
     text = f"{event.context}\n{text}"
-    match = _found(pattern.regex, text, own=pattern.own) if pattern.needles.tell(text) is not False else None
+    match = _found(pattern.regex, text, own=pattern.own) if pattern.required_literals.matches(text) is not False else None
     return _groups(match) if match and match.end() > len(event.context) else None
 
 
 def _captured(pattern: Pattern, text: str) -> dict[str, str] | None:
     """What the pattern captures in a text; None where it does not match."""
-    told = pattern.needles.tell(text)
+    told = pattern.required_literals.matches(text)
     if told is not None:
         return {} if told else None
     match = _found(pattern.regex, text, own=pattern.own)
@@ -195,14 +195,14 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
     """Whether the traceback's calls are those the pattern asks for."""
-    if pattern.frames and not _stands_in(pattern.frames, pattern.frames_needles, frames, own=pattern.own):
+    if pattern.frames and not _stands_in(pattern.frames, pattern.frames_literals, frames, own=pattern.own):
         return False
     refused = pattern.not_frames
-    return not (refused and _stands_in(refused, pattern.not_frames_needles, frames, own=pattern.own))
+    return not (refused and _stands_in(refused, pattern.not_frames_literals, frames, own=pattern.own))
 
 
-def _stands_in(source: str, needles: Literals, frames: str, *, own: bool) -> bool:
-    told = needles.tell(frames)
+def _stands_in(source: str, required: Literals, frames: str, *, own: bool) -> bool:
+    told = required.matches(frames)
     return _found(source, frames, own=own) is not None if told is None else told
 
 
