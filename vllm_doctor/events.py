@@ -15,7 +15,7 @@ from functools import lru_cache
 from vllm_doctor.joined import TRACEBACK, joined_traceback
 from vllm_doctor.log_head import BARE
 from vllm_doctor.patterns import lazy, portable
-from vllm_doctor.sources import shortened
+from vllm_doctor.sources import frame
 from vllm_doctor.starts import WORDS as RUN_WORDS
 from vllm_doctor.starts import RunCounter, concerns, ends, name_of, stage_of
 from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
@@ -81,7 +81,7 @@ START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
 """Literals without which a line neither begins nor ends a start, nor the traceback that ends one."""
 WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
 """Literals without which a line opens no traceback and neither begins nor ends a start."""
-_MAX_FRAMES = 200
+MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _PAGE = 40  # letters of the shortest line that is taken for one broken at the width of a page
@@ -381,7 +381,7 @@ class EventReader:
         if joined.opens or not stream.inside:
             stream.open(event.level)
             stream.indent = 0
-        stream.frames.extend(joined.frames[:_MAX_FRAMES - len(stream.frames)])
+        stream.frames.extend(joined.frames[:MAX_FRAMES - len(stream.frames)])
         if not joined.exception:
             return event._replace(text=joined.said or event.text, releases="", is_code=not joined.said)
         message = f"{joined.said} {joined.exception}".lstrip()
@@ -403,12 +403,12 @@ class EventReader:
     def _inside(self, stream: _Stream, event: Event) -> Event:
         """One line of an open traceback: a call, its source line, or the exception that ends it."""
         message = event.text
-        frame = _FRAME.match(message)
+        call = _FRAME.match(message)
         lead = len(message) - len(message.lstrip(" "))
-        if frame:
+        if call:
             stream.depth = lead
-            if len(stream.frames) < _MAX_FRAMES:
-                stream.frames.append(f"{shortened(frame['path'])}:{frame['function']}")
+            if len(stream.frames) < MAX_FRAMES:
+                stream.frames.append(frame(call["path"], call["function"]))
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             return _as_code(event)
