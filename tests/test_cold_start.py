@@ -22,7 +22,7 @@ from vllm_doctor.starts import _STAGES
 ROOT = Path(__file__).resolve().parent.parent
 DEAR = {
     "bz2", "click", "contextlib", "dataclasses", "datetime", "difflib", "gzip", "hashlib", "html", "importlib", "importlib.metadata", "inspect", "jinja2", "lzma", "packaging", "pathlib",
-    "regex", "rich", "shutil", "tempfile", "tomllib", "typing", "urllib.parse", "warnings", "yaml", "zstandard",
+    "rich", "shutil", "tempfile", "tomllib", "typing", "urllib.parse", "warnings", "yaml", "zstandard",
     "vllm_doctor.command.arguments", "vllm_doctor.gpus", "vllm_doctor.language", "vllm_doctor.lint", "vllm_doctor.needles", "vllm_doctor.report.to_html", "vllm_doctor.report.to_markdown",
     "vllm_doctor.rule_compiler", "vllm_doctor.schema", "vllm_doctor.settings", "vllm_doctor.sizing", "vllm_doctor.web",
 }

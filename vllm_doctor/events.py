@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vllm_doctor.lines import Line
 
 _PROCESS = lazy(
-    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d+))?"
+    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
     r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
 _RECORD = lazy(
@@ -61,7 +61,7 @@ _FRAME = lazy(
 )
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
-_RANK_SOURCE = lazy(r"\brank ?(\d+)\b")
+_RANK_SOURCE = lazy(r"\brank ?(\d{1,6})\b")
 # Which releases print a prefix: vllm/logger.py and decorate_logs of each. The first that fits counts.
 _PREFIX_RELEASES = (
     ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
@@ -74,7 +74,7 @@ _PREFIX_RELEASES = (
     ("Worker", ">=0.10.2"),
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-_PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$", cues=(" validation error",))
+_PYDANTIC = lazy(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """What stands between the tracebacks of one failure."""
 START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
@@ -451,7 +451,7 @@ class EventReader:
         """The rank a worker's process name tells; where it names several dimensions, the order of appearance."""
         if "Worker" not in name:
             return None
-        match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d+)(?:_DCP\d+)?(?:_EP\d+)?", name)
+        match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d{1,6})(?:_DCP\d+)?(?:_EP\d+)?", name)
         if match:
             return int(match[1])
         if name == "VllmWorkerProcess":  # V0's workers 1, 2, …; the driver is rank 0 and has no prefix

@@ -125,5 +125,5 @@ def plain(text: str) -> str:
     """A rule's words with their placeholders shown as names: `{{ max_model_len | number }}` is `<max_model_len>`."""
     import re  # noqa: PLC0415 - small, and only pages need it
 
-    text = re.sub(r"\{\{\s*(\w+)[^}]*\}\}", r"<\1>", text)
+    text = re.sub(r"\{\{\s{0,8}(\w{1,60})[^{}]{0,200}\}\}", r"<\1>", text)
     return re.sub(r"\{%[^%]*%\}", "", text)

@@ -17,9 +17,9 @@ from vllm_doctor.typed import Any, NamedTuple
 
 _UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
 _QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
-_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)\s*$")
+_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgG])\s*)?$")
 _HUMAN = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
-_VERSION = lazy(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
+_VERSION = lazy(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")  # without `.dev1+gabc`
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
 _MAX = 1e18  # no quantity of a log is larger
 _KEEP = 8  # observations kept at either end of a fact's list

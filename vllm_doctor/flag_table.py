@@ -241,13 +241,13 @@ def position(version: str | None) -> int:
         return newest
     if version in _positions():
         return _positions()[version]
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only for other versions
+    from packaging.version import Version  # noqa: PLC0415 - only for other versions
 
     if _UNTAGGED.match(version.strip()):
         return newest
     try:
         wanted = Version(version.strip())
-    except InvalidVersion:
+    except ValueError:  # no version, or one with thousands of digits
         return newest
     # rc and dev fall away, .postN stays: 0.11.1rc3.dev12 is 0.11.1
     release = Version(

@@ -59,7 +59,7 @@ def scalar(text: str) -> Any:
     """A text as the JSON value it spells, else the text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -174,7 +174,7 @@ def as_json(value: Any) -> str | None:
         made += _missing_end(made)
     try:
         return json.dumps(json.loads("".join(made)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

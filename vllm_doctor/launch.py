@@ -9,7 +9,7 @@ from vllm_doctor.errors import InputError
 
 Version = tuple[int, int, int]
 
-_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)")
+_HUMAN = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kmgtKMGT]?)")
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -79,7 +79,7 @@ class Launch:
 
 def version_of(text: str) -> Version:
     """(0, 8, 5) of 0.8.5.post1. Raises InputError for what is no version."""
-    numbers = re.match(r"[vV]?(\d+)\.(\d+)(?:\.(\d+))?", text)
+    numbers = re.match(r"[vV]?(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", text)
     if numbers is None:
         raise InputError(f"--vllm-version {text}: not a version such as 0.8.5")
     return int(numbers.group(1)), int(numbers.group(2)), int(numbers.group(3) or 0)

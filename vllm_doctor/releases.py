@@ -14,7 +14,7 @@ from vllm_doctor.patterns import lazy
 from vllm_doctor.typed import NamedTuple
 
 # Specifiers of plain releases, as all of our rules have: compared here, for `packaging` costs a start 10 ms.
-_PLAIN = lazy(r"(?P<numbers>\d+(?:\.\d+){0,5})(?:\.post(?P<post>\d+))?")
+_PLAIN = lazy(r"(?P<numbers>\d{1,9}(?:\.\d{1,9}){0,5})(?:\.post(?P<post>\d{1,9}))?")
 _CLAUSE = lazy(r"\s*(?P<sign>>=|<=|==|<(?!=))\s*(?P<version>[\w.]+)\s*")
 _SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}
 

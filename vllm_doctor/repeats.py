@@ -186,7 +186,11 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
     if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
         return None  # in JSON it may say something else
     checks: dict[str, Check] = {}  # by expression: several rules may have the same
-    for waiting in matcher.possible(event):
+    try:
+        possible = matcher.possible(event)
+    except TimeoutError:
+        return None
+    for waiting in possible:
         pattern = waiting.pattern
         if pattern.own:  # it is searched within a time limit
             return None

@@ -58,7 +58,7 @@ _SWITCH = lazy(
     r"|--(?:async-scheduling|language-model-only|headless|h|help|version)"
 )
 _NO_SWITCH = lazy(
-    r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.+=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
+    r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.[^=]*=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
 )
 _SEVERAL = frozenset({
     "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
@@ -67,9 +67,9 @@ _SEVERAL = frozenset({
 _FLAG = lazy(r"--[A-Za-z]|-[A-Za-z]")
 _HUMAN = lazy(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
 _INTEGER = lazy(r"[-+]?\d+", re.ASCII)
-_FLOAT = lazy(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_FLOAT = lazy(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_MAX_DIGITS = 400
+_MAX_DIGITS = 100
 
 
 def is_flag(text: str) -> bool:

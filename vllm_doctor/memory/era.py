@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from vllm_doctor.typed import NamedTuple
 
+_MOST_DIGITS = 9  # of one number of a version
+
 
 class Era(NamedTuple):
     """How a release counts (section 1 of the memory ledger)."""
@@ -40,7 +42,7 @@ def release(version: object) -> tuple[int, int, int] | None:
     numbers = []
     for piece in version.lstrip("vV").split("+")[0].split(".")[:3]:
         digits = piece[: len(piece) - len(piece.lstrip("0123456789"))]
-        if not digits:
+        if not digits or len(digits) > _MOST_DIGITS:
             break
         numbers.append(int(digits))
     if len(numbers) < 2:
