@@ -56,7 +56,7 @@ def _value(tree: Tree, known: Mapping[str, Any]) -> Any:
 
 def without_numbers(source: str) -> str:
     """The words with an ellipsis for each number, where one of them is unknown."""
-    return " ".join(re.sub(r"\{\{.{0,500}?\}\}|\{%.{0,500}?%\}", "…", source).split())
+    return " ".join(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source).split())
 
 
 def split(text: str) -> list[str]:
