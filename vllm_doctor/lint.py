@@ -6,7 +6,7 @@ Each check answers with `file:line: problem`. The shape of the file (keys, types
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,7 @@ from vllm_doctor.errors import did_you_mean
 from vllm_doctor.expressions import ExpressionError, Tree, compared_with, parse
 from vllm_doctor.expressions import names as names_read
 from vllm_doctor.load import Load
+from vllm_doctor.regex_check import slow_frames, slow_pattern
 from vllm_doctor.releases import admitted
 from vllm_doctor.rule_files import read_yaml
 from vllm_doctor.rule_index import rules_folder
@@ -34,6 +35,7 @@ DERIVED = frozenset({
 SITUATION = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUND_LOOK = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
+_SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
 _PROMPTS = "received"  # the line of `rules/healthy.yaml` in which a client's text stands
 
 
@@ -133,6 +135,24 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
     if any(_UNBOUND_LOOK.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
         yield f"`{pattern.id}`: a look-ahead over everything is tried at every place: begin with `^`", where
     yield from _specifier(pattern.id, pattern.vllm, where)
+
+
+def _linear(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    logs = [str(test["log"]) for test in rule.tests if "log" in test]
+    for pattern in (*rule.any, *rule.also, *rule.absent):
+        yield from check_linear(pattern, logs)
+
+
+def check_linear(pattern: Pattern, logs: Sequence[str] = ()) -> Complaints:
+    """Which expressions of a wording take more than linear time, each with the text that proves it."""
+    samples = [line for log in logs for line in log.splitlines() if pattern.anchor in line][:_SAMPLES]
+    with suppress(re.error, regex.error, OverflowError, RecursionError):  # told by check_pattern
+        found = [("pattern", slow_pattern(pattern.regex, samples))]
+        found += [("frames", slow_frames(pattern.frames)), ("not_frames", slow_frames(pattern.not_frames))]
+        for name, slow in found:
+            if slow is not None:
+                yield f"`{pattern.id}`: {name} is too slow: {slow}", pattern.anchor
 
 
 def _fix_releases(rule: Rule, base: RuleBase) -> Complaints:
@@ -251,4 +271,4 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _fix_releases, _expressions, _choices, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _linear, _fix_releases, _expressions, _choices, _fixes, _tests)
