@@ -13,7 +13,7 @@ from vllm_doctor.typed import NamedTuple
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
 _OMISSION = lazy(
     r"[\s\[(<.…*-]{0,12}"
-    r"(?:\.{3,}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
+    r"(?:\.{3,60}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
     r"[\s\])>.…*-]{0,12}", re.IGNORECASE)
 _OMISSION_WIDTH = 60
 OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut")
