@@ -1,7 +1,8 @@
-"""Puts the compiled index of the rules into the wheel (see vllm_doctor/rule_compiler.py)."""
+"""Put the compiled rules into the wheel (see vllm_doctor/rulebase/compiler.py)."""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -14,14 +15,14 @@ class IndexHook(BuildHookInterface):  # type: ignore[type-arg]
     """Runs before the wheel is packed."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Make the index from rules/ and add it; not in an editable install, where rules are still being written."""
+        """Compile rules/ and add the document; not in an editable install, where rules are still being written."""
         if version == "editable":
             return
         sys.path.insert(0, self.root)
-        from vllm_doctor.rule_compiler import make  # noqa: PLC0415 - of the tree being built
-        from vllm_doctor.rule_index import NAME  # noqa: PLC0415
+        from vllm_doctor.rulebase.compiler import compile_rules  # noqa: PLC0415 - of the tree being built
+        from vllm_doctor.rulebase.loader import COMPILED  # noqa: PLC0415
 
         folder = tempfile.mkdtemp()
-        path = Path(folder) / NAME
-        path.write_bytes(make(Path(self.root) / "rules"))
-        build_data["force_include"][str(path)] = f"vllm_doctor/_rules/{NAME}"
+        path = Path(folder) / COMPILED
+        path.write_text(json.dumps(compile_rules(Path(self.root) / "rules"), default=str), encoding="utf-8")
+        build_data["force_include"][str(path)] = f"vllm_doctor/_rules/{COMPILED}"

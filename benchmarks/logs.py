@@ -17,8 +17,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from vllm_doctor.own_rules import load
-from vllm_doctor.rules import Pattern
+from vllm_doctor.rulebase.loader import load
+from vllm_doctor.rulebase.model import Pattern
 
 MB = 10**6
 _BLOCK = 32 * MB

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.memory import Memory, Part
-from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
+from vllm_doctor.reports.model import Evidence, Finding, Fix, Report, Source, Unexplained
 
 COMMAND = "vllm serve /models/demo-8b --port 8000 \\\n  --tensor-parallel-size 2 --max-model-len 33712"
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor import windows
-from vllm_doctor.anchors import Anchors
+from vllm_doctor import literal_search
+from vllm_doctor.matching.anchors import Anchors
 
 WORDS = st.text(alphabet="ab*.[", min_size=1, max_size=4)
 
@@ -46,7 +46,7 @@ def test_what_may_stand_in_texts_of_one_shape(words: list[str], parts: list[str]
 
 @given(st.lists(WORDS, min_size=1, max_size=6), st.text(alphabet="ab*.[", max_size=30))
 def test_a_word_is_found_one_by_one_and_by_an_expression(words: list[str], text: str) -> None:
-    searched = windows._Words(tuple(words))
+    searched = literal_search._Words(tuple(words))
     early = searched.search(text)
     assert early == any(word in text for word in words)
     searched._patience = 1

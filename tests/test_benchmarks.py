@@ -10,7 +10,7 @@ from shutil import which
 
 import pytest
 
-from vllm_doctor.diagnosis import diagnose
+from vllm_doctor.diagnosis.engine import diagnose
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 PROGRAM = Path(sys.executable).parent / "vllm-doctor"

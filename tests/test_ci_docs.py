@@ -17,7 +17,7 @@ import yaml
 from runner import Runner
 from test_schema import GOOD
 
-from vllm_doctor import settings
+from vllm_doctor.cli import project_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log"
@@ -253,13 +253,13 @@ def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
     [text] = snippets("settings.md", "toml")["Settings of a project"]
     (tmp_path / "ops" / "vllm-rules").mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
-    found = settings.find(tmp_path)
+    found = project_settings.find(tmp_path)
     assert found is not None
     assert found.fail_on == "warning"
     assert [item.id for item in found.ignore] == ["shutdown-leftovers"]
     own = text.replace("[tool.vllm-doctor]\n", "").replace("[[tool.vllm-doctor.ignore]]", "[[ignore]]")
     (tmp_path / "vllm-doctor.toml").write_text(own, encoding="utf-8")
-    assert settings.find(tmp_path).ignore == found.ignore
+    assert project_settings.find(tmp_path).ignore == found.ignore
 
 
 def test_the_completion_line_runs(machine: Machine) -> None:

@@ -6,7 +6,7 @@ import pytest
 from command_table import lookup
 
 from vllm_doctor.command.arguments import from_arguments
-from vllm_doctor.literals import Repr, read_value
+from vllm_doctor.facts.python_literals import Repr, read_value
 
 
 def rendered(text: str, version: str | None, *, non_default_only: bool) -> str:

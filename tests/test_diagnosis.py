@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vllm_doctor import Diagnosis, diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
-from vllm_doctor.report import to_json, to_text
+from vllm_doctor.reports import to_json, to_text
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vllm_doctor.cli.root import cli
-from vllm_doctor.rule_index import builtin
+from vllm_doctor.rulebase.loader import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

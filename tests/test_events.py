@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.events import Event, EventReader
-from vllm_doctor.lines import Line
+from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.logs.lines import Line
 
 
 def read(*texts: str, source: str = "") -> list[Event]:

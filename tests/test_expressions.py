@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor import expressions, filters
-from vllm_doctor.expressions import UNKNOWN, ExpressionError, parse
+from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parse
 
 
 @pytest.mark.parametrize(("source", "facts", "value"), [
@@ -50,14 +48,6 @@ def test_unknown_follows_kleene(source: str, value: object) -> None:
 def test_what_is_not_in_the_language(source: str) -> None:
     with pytest.raises(ExpressionError):
         parse(source)
-
-
-@pytest.mark.parametrize("name", filters.names())
-def test_a_filters_parameters_are_read_as_inspect_reads_them(name: str) -> None:
-    told = inspect.signature(expressions.function(name)).parameters
-    assert {parameter.kind for parameter in told.values()} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
-    assert expressions.parameters(name) == tuple(told)
-    assert expressions._optional(name) == {key for key, parameter in told.items() if parameter.default is None}
 
 
 @given(st.text(max_size=80))

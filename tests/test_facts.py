@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor import diagnose
-from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.facts import FactStore, convert, read_settings
-from vllm_doctor.rule_index import builtin
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.facts.store import FactStore, convert, read_settings
+from vllm_doctor.rulebase.loader import builtin
 
 
 @pytest.mark.parametrize(("kind", "text", "value"), [

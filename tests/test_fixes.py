@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import parse
-from vllm_doctor.fixes import Situation, fixes, typed
-from vllm_doctor.releases import Releases
-from vllm_doctor.rules import Action, FixRule, Rule
+from vllm_doctor.diagnosis.fixes import Situation, fixes, typed
+from vllm_doctor.rulebase.model import Action, FixRule, Rule
 
 ACTIONS = {"free-gpu": Action("free-gpu", "Free the GPU", ("nvidia-smi", "GPU {{ oom_gpu_index }}"))}
 

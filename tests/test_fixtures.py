@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from vllm_doctor import diagnose
-from vllm_doctor.report.model import Report
-from vllm_doctor.rule_tests import offers, same
+from vllm_doctor.authoring.rule_tests import offers, same_fact
+from vllm_doctor.reports.model import Report
 
 FOLDER = Path(__file__).resolve().parent.parent / "fixtures" / "logs"
 CASES = sorted(path for path in FOLDER.rglob("*.log") if path.with_suffix(".yaml").exists())
@@ -45,6 +45,12 @@ def _conjunct(fix: object, wanted: dict) -> bool:
     return True
 
 
+def _only_removes(fix: object, forbidden: dict) -> bool:
+    """Whether a fix takes a flag away that the label forbids to set."""
+    name = forbidden.get("flag") or forbidden.get("env")
+    return bool(name) and not forbidden.get("remove") and name in fix.unset
+
+
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_real_log(path: Path) -> None:
     expected = _expected(path)
@@ -54,7 +60,11 @@ def test_a_real_log(path: Path) -> None:
     else:
         assert report.primary in [expected["primary"], *(expected.get("also_ok") or [])]
     for name, wanted in (expected.get("facts") or {}).items():
-        assert same(wanted, report.facts.get(name)), (name, wanted, report.facts.get(name))
+        assert same_fact(name, wanted, report.facts.get(name)), (name, wanted, report.facts.get(name))
+    assert report.primary not in (expected.get("not_primary") or [])
+    for forbidden in expected.get("fix_none_of") or []:
+        assert not [(finding.id, fix.id) for finding in report.findings for fix in finding.fixes
+                    if _conjunct(fix, forbidden) and not _only_removes(fix, forbidden)]
     if expected.get("fix_any_of"):
         assert any(_satisfies(report, wanted) for wanted in expected["fix_any_of"])
 

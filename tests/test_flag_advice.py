@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.flag_advice import (
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.templating.flag_filters import (
     as_flag,
     flag_meant,
     later_flags,
@@ -20,7 +21,6 @@ from vllm_doctor.flag_advice import (
     unknown_flag_notes,
     unknown_flags,
 )
-from vllm_doctor.releases import Releases
 
 
 def _set(arguments: str, release: str) -> dict[str, str | bool]:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.flag_values import (
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.templating.value_filters import (
     as_json,
     as_json_list,
     as_pairs,
@@ -23,7 +24,6 @@ from vllm_doctor.flag_values import (
     with_renamed_key,
     yarn_overrides,
 )
-from vllm_doctor.releases import Releases
 
 
 @pytest.mark.parametrize(("value", "choices", "wanted"), [

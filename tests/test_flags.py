@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor import flags
-from vllm_doctor.flag_file import table
-from vllm_doctor.flags import COMPUTED
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.flag_file import table
+from vllm_doctor.catalog.flags import COMPUTED
 
 NEWEST = flags.releases()[-1]
 

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from lxml import etree
 from test_formats import SARIF_SCHEMA, Tags, as_a_runner_reads, as_github_reads, uris
 
-from vllm_doctor.cli.reading import render
+from vllm_doctor.cli.diagnose_logs import render
 from vllm_doctor.cli.root import cli
-from vllm_doctor.diagnosis import diagnose
+from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
-from vllm_doctor.report.model import Report
+from vllm_doctor.reports.model import Report
 
 CASES = ("all", "attack", "namespace", "command", "curl", "traceback", "env", "unknown")
 FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_schema import GOOD
 
-from vllm_doctor.diagnosis import diagnose
+from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
 
 START = "INFO 05-06 10:00:03 [api_server.py:1043] vLLM API server version 0.8.5\n"

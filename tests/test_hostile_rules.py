@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 from test_schema import GOOD
 
+from vllm_doctor.authoring.rule_tests import run_tests
 from vllm_doctor.cli.root import cli
-from vllm_doctor.diagnosis import diagnose
-from vllm_doctor.expressions import UNKNOWN, ExpressionError, parse
-from vllm_doctor.rule_tests import run_tests
-from vllm_doctor.rules import read_rule
-from vllm_doctor.words import sentence
+from vllm_doctor.diagnosis.engine import diagnose
+from vllm_doctor.rulebase.model import read_rule
+from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parse
+from vllm_doctor.templating.renderer import sentence
 
 PRIME = 999_999_999_999_999_989
 FACTS = {"prime": PRIME, "word": "eager", "small": 7, "huge": 10**30}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vllm_doctor.literals import MAX_DEPTH, Repr, read_pairs, read_value
+from vllm_doctor.facts.python_literals import MAX_DEPTH, Repr, read_pairs, read_value
 
 ENGINE_LINE = (
     "model='org/model-7b', speculative_config=None, tokenizer='org/model-7b', dtype=torch.bfloat16, "

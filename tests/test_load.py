@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.load import Load
-from vllm_doctor.spells import Moment
+from vllm_doctor.facts.load_periods import Moment
+from vllm_doctor.facts.server_load import Load
 
 
 def _load(*lines: dict[str, float]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from report_sample import CAUSE, FAILED, HEALTHY, UNEXPLAINED
 from test_formats import as_a_runner_reads
 
 from vllm_doctor.cli.root import cli
-from vllm_doctor.report import summary
-from vllm_doctor.report.model import Evidence, Report, Source
+from vllm_doctor.reports import summary
+from vllm_doctor.reports.model import Evidence, Report, Source
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "fixtures" / "logs"
@@ -118,7 +118,7 @@ def test_several_formats_from_one_reading(folder: Path) -> None:
 
 
 def test_a_file_is_not_coloured_unless_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vllm_doctor.cli.reading.colored", lambda choice, _: choice != "never")  # as on a terminal
+    monkeypatch.setattr("vllm_doctor.cli.diagnose_logs.colored", lambda choice, _: choice != "never")  # as on a terminal
     run("a.log", "--report", "text=x.txt", "--output", "y.txt")
     assert "\x1b" not in (folder / "x.txt").read_text() + (folder / "y.txt").read_text()
 

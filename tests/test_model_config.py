@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_configs import CONFIGS
 
-from vllm_doctor.checkpoint import read_checkpoint
 from vllm_doctor.errors import InputError
-from vllm_doctor.model_config import model_of, read_model
-from vllm_doctor.model_fields import read_fields
-from vllm_doctor.model_layers import Attention, State
+from vllm_doctor.sizing.checkpoint import read_checkpoint
+from vllm_doctor.sizing.model_config import model_of, read_model
+from vllm_doctor.sizing.model_fields import read_fields
+from vllm_doctor.sizing.model_layers import Attention, State
 
 if TYPE_CHECKING:
     from pathlib import Path

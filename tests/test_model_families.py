@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_doctor.model_families import is_base_model, reasoning_parser_for, tool_parser_for
-from vllm_doctor.releases import Releases
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.templating.model_filters import is_base_model, reasoning_parser_for, tool_parser_for
 
 
 @pytest.mark.parametrize(("model", "release", "wanted"), [

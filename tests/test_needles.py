@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_doctor.needles import needles
-from vllm_doctor.rule_index import builtin, rules_folder
-from vllm_doctor.rules import Needles
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import Literals, read_rule
+from vllm_doctor.rulebase.required_literals import required_literals
+from vllm_doctor.rulebase.yaml_files import builtin_folder
 
 
 @pytest.mark.parametrize(("regex", "groups", "enough"), [
@@ -38,15 +40,15 @@ from vllm_doctor.rules import Needles
     (r"(?:0|1|2|3|4|5|6|7|8){3} of", [[" of"]], []),  # too many texts to tell each
 ])
 def test_needles(regex: str, groups: list[list[str]], enough: list[str]) -> None:
-    found = needles(regex)
+    found = required_literals(regex)
     assert (list(found.groups), list(found.enough)) == (groups, enough)
 
 
 def test_what_they_tell() -> None:
-    found = Needles([["one", "other"], ["end"]], ["word"])
+    found = Literals([["one", "other"], ["end"]], ["word"])
     assert [found.tell(text) for text in ("one end", "the other end", "one", "end", "", "a word")] == [
         None, None, False, False, False, True]
-    assert (Needles().tell(""), Needles([[]], ["word"]).tell("")) == (None, False)
+    assert (Literals().tell(""), Literals([[]], ["word"]).tell("")) == (None, False)
 
 
 _parts = st.sampled_from(["abc", "b", r"\d", "(?:abc|bcd)", "(?:cab)?", "[ab]", "[^a]", "(?P<x>ca|cb)", "(?=.*abc)", "(?!abc)", "(?:ab)+", "(?i:abc)", "a*", "^",
@@ -60,15 +62,15 @@ def test_they_tell_the_truth(regex: str, text: str) -> None:
         match = re.search(regex, text)
     except re.error:  # a name given twice
         return
-    assert needles(regex).tell(text) in {None, match is not None}
+    assert required_literals(regex).tell(text) in {None, match is not None}
 
 
 def _samples() -> list[str]:
     """What the patterns of the rules were written for."""
     base = builtin()
-    texts = [test["log"] for rule in base.rules.values() for test in rule.tests if "log" in test]
+    texts = [test["log"] for rule in base.rules.values() for test in read_rule(Path(rule.path)).tests if "log" in test]
     for name in ("engine", "runtime"):
-        with open(f"{rules_folder()}/facts/{name}.yaml", encoding="utf-8") as file:
+        with open(f"{builtin_folder()}/facts/{name}.yaml", encoding="utf-8") as file:
             texts += [sample["log"] for entry in yaml.safe_load(file) for sample in entry["samples"]]
     return [line for text in texts for line in (text, *text.splitlines())]
 
@@ -88,4 +90,4 @@ def test_those_of_the_built_in_patterns_tell_the_truth() -> None:
             told.add(says)
             assert says in {None, search(sample) is not None}
     assert told == {True, False, None}
-    assert sum(found != Needles() for _, found in known) > 0.95 * len(known)
+    assert sum(found != Literals() for _, found in known) > 0.95 * len(known)

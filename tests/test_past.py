@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from wraps import coloured, compose, journald, kubectl, two_services, windows
 
-from vllm_doctor.cli import reading
+from vllm_doctor.cli import diagnose_logs
+from vllm_doctor.fastpath.earlier_starts import Past
 from vllm_doctor.options import Options
-from vllm_doctor.past import Past
-from vllm_doctor.report import to_json
+from vllm_doctor.reports import to_json
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
 HEALTHY = (LOGS / "healthy" / "tiny-load.log").read_bytes()
@@ -23,8 +23,8 @@ def _answers(log: bytes, path: Path, options: Options = Options()) -> tuple[str,
     """The report as it is made, and with every start read in full."""
     path.write_bytes(log)
     with path.open("rb") as file:
-        whole = reading._fed_from(file, str(path), options, whole=True).finish()
-    return to_json.render(reading._fed(str(path), options).finish()), to_json.render(whole)
+        whole = diagnose_logs._fed_from(file, str(path), options, whole=True).finish()
+    return to_json.render(diagnose_logs._fed(str(path), options).finish()), to_json.render(whole)
 
 
 @pytest.fixture

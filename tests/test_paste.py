@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vllm_doctor import diagnose
-from vllm_doctor.report.model import Report
+from vllm_doctor.reports.model import Report
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = (ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log").read_text(encoding="utf-8")

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 import vllm_doctor
 from vllm_doctor import pipe
-from vllm_doctor.pipe import Gap, Reader, hand_over
+from vllm_doctor.pipe import Gap, Reader
+from vllm_doctor.pipe import frames as frame_format
 from vllm_doctor.pipe.analyser import Analyser
 
 ROOT = str(Path(vllm_doctor.__file__).resolve().parents[1])
@@ -601,9 +602,9 @@ def _reader(*frames: tuple[int, bytes | tuple[int, int]], whole_lines: bool = Fa
     read_end, write_end = os.pipe()
     for kind, content in frames:
         if isinstance(content, bytes):
-            os.write(write_end, hand_over.FRAME.pack(kind, len(content), 0) + content)
+            os.write(write_end, frame_format.FRAME.pack(kind, len(content), 0) + content)
         else:
-            os.write(write_end, hand_over.FRAME.pack(kind, *content))
+            os.write(write_end, frame_format.FRAME.pack(kind, *content))
     os.close(write_end)
     return Reader(read_end, whole_lines=whole_lines)
 
@@ -614,7 +615,7 @@ def drain(reader: Reader) -> list[bytes | Gap]:
     return pieces
 
 
-GAP, CUT = hand_over.GAP, hand_over.GAP | hand_over.CUT
+GAP, CUT = frame_format.GAP, frame_format.GAP | frame_format.CUT
 
 
 def test_a_gap_between_lines():
@@ -670,7 +671,7 @@ def test_read_like_a_file_and_wait():
 
 def test_a_frame_cut_short_is_read_as_far_as_it_goes():
     read_end, write_end = os.pipe()
-    os.write(write_end, hand_over.FRAME.pack(0, 100, 0) + b"half")
+    os.write(write_end, frame_format.FRAME.pack(0, 100, 0) + b"half")
     os.close(write_end)
     assert drain(Reader(read_end)) == [b"half"]
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from vllm_doctor import diagnose
-from vllm_doctor.match import Hit, Hits
-from vllm_doctor.ranking import Fired, rank
-from vllm_doctor.rules import Rule
+from vllm_doctor.diagnosis.ranking import Fired, rank
+from vllm_doctor.matching.matcher import Hit, Hits
+from vllm_doctor.rulebase.model import Rule
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "logs"
 

@@ -15,7 +15,7 @@ from events import EVENTS
 from launches import Launch, Release, releases
 from models import VARIANTS, named_in
 
-from vllm_doctor.rule_index import builtin
+from vllm_doctor.rulebase.loader import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 RELEASES = releases()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from vllm_doctor import flags
-from vllm_doctor.releases import Releases, _admitted_plainly, admitted
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.releases import Releases, _admitted_plainly, admitted
 
 PLAIN = st.sampled_from([*flags.releases(), "0.4.0", "0.4.0.post1", "0.11.3", "0.9", "1", "0.9.0.0", "0.5.3.post0"])
 CLAUSE = st.tuples(st.sampled_from([">=", "<=", "==", "<"]), PLAIN).map("".join)
@@ -54,5 +54,5 @@ def test_admits_all_none_or_some():
 
 
 def test_a_plain_specifier_does_without_packaging():
-    code = "import sys; from vllm_doctor.releases import admitted; admitted('>=0.8.0,<0.9.0'); print('packaging' in sys.modules)"
+    code = "import sys; from vllm_doctor.catalog.releases import admitted; admitted('>=0.8.0,<0.9.0'); print('packaging' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.facts import FactName, FactStore
-from vllm_doctor.repeats import Check, Plan, Repeats
-from vllm_doctor.scan import Shape
-from vllm_doctor.series import FIRST
-from vllm_doctor.wrappers.known import front
+from vllm_doctor.facts.store import FactName, FactStore
+from vllm_doctor.fastpath.line_scanner import Shape
+from vllm_doctor.fastpath.repeated_messages import Check, Plan, Repeats
+from vllm_doctor.fastpath.retained_lines import FIRST
+from vllm_doctor.logs.wrappers.byte_patterns import front
 
 
 def repeats(*names: FactName, extremes: tuple[str, ...] = ()) -> Repeats:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vllm_doctor.errors import RuleError
-from vllm_doctor.schema import RULE_SCHEMA, check
+from vllm_doctor.rulebase.schema import RULE_SCHEMA, check
 
 GOOD = (Path(__file__).resolve().parent / "my-rule.yaml").read_text(encoding="utf-8")
 

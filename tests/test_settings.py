@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from test_schema import GOOD
 
-from vllm_doctor import settings
+from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.formats import WRITERS
-from vllm_doctor.cli.option_table import SEVERITIES
+from vllm_doctor.cli.options import FAIL_ON
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 
@@ -52,27 +52,27 @@ def ignore(rule_id: str = CAUSE, more: str = "") -> str:
 def test_every_key(project: Path) -> None:
     (project / "own").mkdir()
     own(project, 'rules = ["own"]\nonly = ["a-b"]\nfail-on = "warning"\nmax-fixes = 2\nformat = "json"\n' + ignore("x", "expires = 2026-03-01"))
-    found = settings.find()
-    assert found == settings.Settings(
+    found = project_settings.find()
+    assert found == project_settings.Settings(
         str(project / "vllm-doctor.toml"), (str(project / "own"),), ("a-b",),
-        (settings.Ignore("x", "known, see OPS-7", date(2026, 3, 1)),), "warning", 2, "json")
+        (project_settings.Ignore("x", "known, see OPS-7", date(2026, 3, 1)),), "warning", 2, "json")
 
 
 def test_they_are_the_commands_choices() -> None:
-    assert tuple(WRITERS) == settings.FORMATS
-    assert settings.SEVERITIES == SEVERITIES
+    assert tuple(WRITERS) == project_settings.FORMATS
+    assert project_settings.SEVERITIES == FAIL_ON
 
 
 def test_the_nearest_file_counts_and_a_project_without_our_table_does_not(project: Path) -> None:
-    assert settings.find() is None
+    assert project_settings.find() is None
     (project / "pyproject.toml").write_text('[tool.vllm-doctor]\nfail-on = "never"\n', encoding="utf-8")
     (project / "a" / "pyproject.toml").write_text("[tool.other]\nx = 1\n", encoding="utf-8")
-    assert settings.find().path == str(project / "pyproject.toml")
+    assert project_settings.find().path == str(project / "pyproject.toml")
     assert told()[0] == 0
     own(project, 'fail-on = "error"\n')
-    assert settings.find().path == str(project / "vllm-doctor.toml")
+    assert project_settings.find().path == str(project / "vllm-doctor.toml")
     own(project / "a", '[tool.vllm-doctor]\nfail-on = "never"\n')  # with its table's name, as in pyproject.toml
-    assert settings.find().path == str(project / "a" / "vllm-doctor.toml")
+    assert project_settings.find().path == str(project / "a" / "vllm-doctor.toml")
     assert told()[0] == 0
 
 
@@ -92,13 +92,13 @@ def test_a_broken_project_that_is_not_ours_does_not_matter(project: Path) -> Non
 ])
 def test_however_the_table_is_written(project: Path, text: str) -> None:
     (project / "pyproject.toml").write_text(f'[project]\nname = "vllm-doctor"\n\n{text}\n' if text[0] == "[" else text, encoding="utf-8")
-    assert settings.find() is not None
+    assert project_settings.find() is not None
     assert told()[0] == 0
 
 
 def test_a_project_that_only_names_us_is_not_parsed(project: Path) -> None:
     (project / "pyproject.toml").write_text('dependencies = ["vllm-doctor"\n[tool.other]\n', encoding="utf-8")  # no TOML
-    assert settings.find() is None
+    assert project_settings.find() is None
 
 
 def test_what_is_typed_counts_before(project: Path) -> None:
@@ -150,7 +150,7 @@ def test_an_expired_ignore_is_absent_and_told(project: Path, expires: str, count
 
 def test_without_an_expiry_the_clock_is_not_asked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own(project, ignore())
-    monkeypatch.setattr(settings, "today", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(project_settings, "today", lambda: pytest.fail("asked"))
     assert report()["primary"] != CAUSE
 
 
@@ -169,7 +169,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert settings.find() is None
+    assert project_settings.find() is None
     monkeypatch.undo()
 
 
@@ -211,7 +211,7 @@ def test_bytes_that_are_no_toml(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "vllm-doctor.toml"
     path.write_bytes(data)
     with pytest.raises(InputError, match="is no TOML"):
-        settings.read(path)
+        project_settings.read(path)
 
 
 def test_watch_takes_them_too(project: Path) -> None:

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from model_configs import CONFIGS
 from test_model_config import folder, safetensors
 
-from vllm_doctor import gpus
+from vllm_doctor.catalog import gpus
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
-from vllm_doctor.launch import Launch, human_int
-from vllm_doctor.memory_estimate import weights
-from vllm_doctor.model_config import model_of, read_model
-from vllm_doctor.report.size_report import as_text, document
-from vllm_doctor.sizing import Subject, plan
-from vllm_doctor.sizing_changes import changes
+from vllm_doctor.sizing.changes import changes
+from vllm_doctor.sizing.launch import Launch, human_int
+from vllm_doctor.sizing.memory_estimate import weights
+from vllm_doctor.sizing.model_config import model_of, read_model
+from vllm_doctor.sizing.plan import Subject, plan
+from vllm_doctor.sizing.size_report import as_text, document
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 4,
@@ -300,7 +300,7 @@ def test_diagnose_does_not_load_it() -> None:
 
     mine = ("sizing", "sizing_changes", "sizing_from_log", "memory_estimate", "kv_layout", "kv_pages", "model_config",
             "model_fields", "model_layers", "checkpoint", "request_lengths", "launch")
-    code = ("import sys; from vllm_doctor.cli.diagnose import command; import vllm_doctor.diagnosis; "
+    code = ("import sys; from vllm_doctor.cli.diagnose import command; import vllm_doctor.diagnosis.engine; "
             f"print([name for name in {mine} if 'vllm_doctor.' + name in sys.modules])")
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.strip() == "[]"

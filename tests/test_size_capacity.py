@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.capacity import linear_token_bytes, pressure, sentences
+from vllm_doctor.diagnosis.capacity import linear_token_bytes, pressure, sentences
 from vllm_doctor.memory import derived, ledger
 
 # Qwen3-0.6B on a 24 GB card: the numbers of a healthy start.

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from model_configs import CONFIGS
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.kv_layout import KvLayout, layout_of, layout_of_tokens
-from vllm_doctor.kv_pages import KvSettings, stages
-from vllm_doctor.model_config import model_of
+from vllm_doctor.sizing.kv_layout import KvLayout, layout_of, layout_of_tokens
+from vllm_doctor.sizing.kv_pages import KvSettings, stages
+from vllm_doctor.sizing.model_config import model_of
 
 GIB = 2**30
 ANSWERS = [json.loads(line) for line in

@@ -10,7 +10,7 @@ from test_model_config import folder
 from test_size import TINY, planned
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.request_lengths import read_requests
+from vllm_doctor.sizing.request_lengths import read_requests
 
 if TYPE_CHECKING:
     from pathlib import Path

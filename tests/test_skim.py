@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 import random
 import re
 import zlib
@@ -11,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -18,18 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wraps import SOURCES, WRAPS, coloured, compose, docker, kubectl, two_services
 
-from vllm_doctor import skim
-from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.events import EventReader
-from vllm_doctor.lines import Line
-from vllm_doctor.match import Matcher
-from vllm_doctor.repeats import Repeats
-from vllm_doctor.report.to_json import render
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.samples import Layout, Layouts, Samples
-from vllm_doctor.scan import FastScanner, Scanner, forms
-from vllm_doctor.skim import Mode, Reader, Skimmer, mode_of, words
-from vllm_doctor.windows import Trie
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.events.reader import EventReader
+from vllm_doctor.fastpath import line_skipper
+from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, forms
+from vllm_doctor.fastpath.line_skipper import Consumer, LineSkipper, Mode, mode_of, words
+from vllm_doctor.fastpath.repeated_messages import Repeats
+from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, Samples
+from vllm_doctor.literal_search import Trie
+from vllm_doctor.logs.lines import Line
+from vllm_doctor.matching.matcher import Matcher
+from vllm_doctor.options import Options
+from vllm_doctor.reports.to_json import render
+from vllm_doctor.rulebase.loader import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -40,8 +40,8 @@ TRAFFIC = [ANSWERED, b"(APIServer pid=7) INFO 11-20 11:38:49 [async_llm.py:261] 
            b"(EngineCore pid=8) DEBUG 11-20 11:38:49 [core.py:9] step 12 took 3.5 ms\n"]
 
 
-def report(data: bytes, size: int = 1 << 18) -> str:
-    diagnosis = Diagnosis()
+def report(data: bytes, size: int = 1 << 18, *, shortcuts: bool = True) -> str:
+    diagnosis = Diagnosis(Options(shortcuts=shortcuts))
     for at in range(0, len(data), size):
         diagnosis.feed(data[at:at + size])
     return render(diagnosis.finish())
@@ -49,7 +49,7 @@ def report(data: bytes, size: int = 1 << 18) -> str:
 
 @pytest.fixture
 def read_whole(monkeypatch: pytest.MonkeyPatch):
-    return lambda lines: monkeypatch.setattr(skim, "READ_WHOLE", lines)
+    return lambda lines: monkeypatch.setattr(line_skipper, "READ_WHOLE", lines)
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
@@ -60,8 +60,7 @@ def test_no_report_changes(log: Path, read_whole) -> None:
     """
     lines = log.read_bytes().splitlines(keepends=True)
     data = b"".join([*TRAFFIC, TRAFFIC[0] * 300, *(line + TRAFFIC[i % 3] * (i % 7 == 0) for i, line in enumerate(lines)), *TRAFFIC * 40])
-    read_whole(1 << 60)
-    whole = report(data)
+    whole = report(data, shortcuts=False)
     first, size = ((3, 700), (3, 1 << 18), (len(lines) // 2, 1 << 12))[LOGS.index(log) % 3]
     read_whole(first)
     assert report(data, size) == whole
@@ -72,8 +71,7 @@ def test_no_report_changes(log: Path, read_whole) -> None:
 def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], bytes], read_whole) -> None:
     lines = [line for own in log.read_bytes().splitlines(keepends=True) for line in (own, TRAFFIC[0])]
     data = b"".join(map(wrap, [*TRAFFIC, *TRAFFIC[:1] * 50, *lines, *statistics(300, 1), *TRAFFIC * 20]))
-    read_whole(1 << 60)
-    whole = report(data)
+    whole = report(data, shortcuts=False)
     read_whole(40)
     assert report(data, 5000) == whole
 
@@ -114,12 +112,12 @@ def test_a_client_s_words_make_no_finding() -> None:
     assert diagnosis.finish().findings == ()
 
 
-def reader_of(**parts: Callable[..., object]) -> Reader:
+def reader_of(**parts: Callable[..., object]) -> Consumer:
     """A reader that reads nothing, but for these parts."""
-    nothing = {"mode": lambda: None, "number": lambda: 1, "awaits": lambda line, number, shape: True,
-               "sample": lambda lines: None, "short": lambda line, number, shape: False, "traceback": lambda *_: False,
-               "ending": lambda block, at: 0, "alone": lambda line: False, "skip": lambda lines, size: None}
-    return Reader(**{**nothing, **parts})
+    nothing = {"mode": lambda: None, "next_number": lambda: 1, "awaits": lambda line, number, shape: True,
+               "read_short": lambda line, number, shape: False, "read_traceback": lambda *_: False,
+               "read_ending": lambda block, at: 0, "read_alone": lambda line: False, "skip": lambda lines, size: None}
+    return SimpleNamespace(**{**nothing, **parts})
 
 
 TELLING, EVERYTHING = (mode_of(builtin(), awaited=awaited, serving=True) for awaited in (False, True))
@@ -133,11 +131,11 @@ def layout_of(line: bytes) -> Layout:
 
 
 class Passes:
-    """A skimmer that reads nothing by itself, and what it passed over."""
+    """A line skipper that reads nothing by itself, and what it passed over."""
 
     def __init__(self, mode: Mode) -> None:
         self.passed: list[tuple[int, int]] = []
-        self.skimmer = Skimmer(reader_of(mode=lambda: mode, skip=lambda lines, size: self.passed.append((lines, size))))
+        self.skimmer = LineSkipper(reader_of(mode=lambda: mode, skip=lambda lines, size: self.passed.append((lines, size))))
 
 
 def first(mode: Mode, block: bytes, start: int = 1) -> int:
@@ -160,7 +158,7 @@ def first(mode: Mode, block: bytes, start: int = 1) -> int:
 def test_only_lines_that_tell_something_are_read() -> None:
     passes = Passes(TELLING)
     told = b"(EngineCore pid=8) ERROR 11-20 11:38:49 [core.py:9] torch.OutOfMemoryError: CUDA out of memory.\n"
-    head = ANSWERED * skim.READ_WHOLE
+    head = ANSWERED * line_skipper.READ_WHOLE
     assert list(passes.skimmer.pieces(head)) == [head]
     data = ANSWERED * 9 + TRAFFIC[2] + told + ANSWERED * 5
     assert list(passes.skimmer.pieces(data)) == [told]
@@ -184,7 +182,7 @@ def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open
     prefixes = [f"({process}) " if process else "" for process in open_processes]
     diagnosis.feed(TRAFFIC[0] * 300 + "".join(f"{prefix}Traceback (most recent call last):\n" for prefix in prefixes).encode())
     block, shape = b"\n" + line, TELLING.scanner.shape(line)
-    assert (first(EVERYTHING, block) == 1 and diagnosis._awaits(line, 9, shape)) is read
+    assert (first(EVERYTHING, block) == 1 and diagnosis._session.shortcuts.awaits(line, 9, shape)) is read
 
 
 @pytest.mark.parametrize("told", [
@@ -201,7 +199,7 @@ def test_lines_of_text_amid_noise_are_found() -> None:
     told = b"torch.OutOfMemoryError: CUDA out of memory.\n"
     noise = [chance.randbytes(chance.randrange(900)).replace(b"\n", b"") + b"\n" for _ in range(400)]
     block = b"\n" + b"".join(line + told * (place % 90 == 89) for place, line in enumerate(noise)) + ANSWERED
-    scanner = skim.scanner(builtin(), serving=False)
+    scanner = line_skipper.scanner(builtin(), serving=False)
     rows = [row for row in scanner.telling(block, 1, 0, len(block)) if row[2] == told]
     assert [block.count(b"\n", 1, begin) for _, begin, *_ in rows] == [place for place, *_ in rows] == [90, 181, 272, 363]
 
@@ -211,12 +209,11 @@ def test_the_engines_find_the_same_lines(serving: bool, monkeypatch: pytest.Monk
     """Over all logs, with a server's traffic and noise between the lines. Of lines without a literal `re` gives a few."""
     pytest.importorskip("hyperscan", reason="the extra `fast` is not installed")
     chance = random.Random(5)
-    monkeypatch.setattr(skim.Prospects, "may_tell", lambda *_: True)  # it is asked after so many shapes with a piece of a literal
-    monkeypatch.delenv(skim.ENGINE, raising=False)
-    fast = skim.scanner.__wrapped__(builtin(), serving=serving)
-    monkeypatch.setenv(skim.ENGINE, "re")
-    plain = skim.scanner.__wrapped__(builtin(), serving=serving)
-    literal = re.compile(Trie(forms(skim.words(builtin(), serving=serving))).any().encode("latin-1"))
+    monkeypatch.delenv(line_skipper.ENGINE, raising=False)
+    fast = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
+    monkeypatch.setenv(line_skipper.ENGINE, "re")
+    plain = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
+    literal = re.compile(Trie(forms(line_skipper.words(builtin(), serving=serving))).any().encode("latin-1"))
     assert isinstance(fast, FastScanner)
     assert not isinstance(plain, FastScanner)
     for log in LOGS:
@@ -282,8 +279,7 @@ def test_older_statistics_lines_kept_back_change_no_report(form: str, read_whole
     lines = statistics_before_0_8_3(form, 700, 4)
     assert all(map(layout_of, lines))
     data = ANSWERED * 9 + b"".join(line + ANSWERED * 3 for line in lines)
-    read_whole(1 << 60)
-    whole = report(data)
+    whole = report(data, shortcuts=False)
     read_whole(5)
     assert report(data) == whole
 
@@ -320,9 +316,9 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
 def test_a_line_that_changes_how_lines_are_read_counts_at_once(read_whole) -> None:
     read_whole(1)
     read: list[bytes] = []
-    reader = reader_of(mode=lambda: None if read else TELLING, alone=lambda line: read.append(line) is None)
+    reader = reader_of(mode=lambda: None if read else TELLING, read_alone=lambda line: read.append(line) is None)
     lines = statistics(3, 3)
-    assert list(Skimmer(reader).pieces(ANSWERED + b"".join(lines))) == [ANSWERED, *lines[1:]]
+    assert list(LineSkipper(reader).pieces(ANSWERED + b"".join(lines))) == [ANSWERED, *lines[1:]]
     assert read == lines[:1]
 
 
@@ -350,26 +346,6 @@ def messages() -> list[str]:
 
 
 MESSAGES = messages()
-
-
-def test_whatever_a_pattern_matches_may_tell() -> None:
-    """As its line stands, in JSON as Python and Go write it, and in HTML."""
-    matcher, prospects, scanner = Matcher(builtin()), skim.prospects(builtin()), skim.scanner(builtin(), serving=False)
-    chance, told = random.Random(3), 0
-    for text in MESSAGES:
-        for line in (text, re.sub(r"\d", lambda _: str(chance.randrange(10)), text)):
-            if matcher.matches(EventReader().alone(Line(1, line))):
-                told += 1
-                quoted = json.dumps({"log": f"{line}\n"})
-                for form in (line, quoted, re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", quoted), html.escape(line)):
-                    assert prospects.may_tell(scanner.shape(f"{form} {chance.getrandbits(99):032x}\n".encode()).text), form
-    assert told > 2000
-
-
-def test_most_lines_with_no_more_than_an_anchor_tell_nothing() -> None:
-    prospects = skim.prospects(builtin())
-    lines = {f"WARNING 00-00 00:00:00 [a.py:0] {anchor}, and nothing\n".encode() for anchor in builtin().anchors}
-    assert sum(map(prospects.may_tell, lines)) < len(lines) / 2
 
 
 def test_of_many_shapes_each_is_asked_at_last_whether_it_may_tell() -> None:
@@ -422,8 +398,8 @@ def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], s
     take = Repeats.take
     monkeypatch.setattr(Repeats, "take", lambda *given, **named: taken.append(take(*given, **named)) or taken[-1])
     # As in a process of its own: after other tests the scanner may pass over the lines that only tell their prefixes.
-    skim.mode_of.cache_clear()
-    skim.scanner.cache_clear()
+    line_skipper.mode_of.cache_clear()
+    line_skipper.scanner.cache_clear()
     for seed in range(60, 60 + seeds):
         chance = random.Random(seed)
         data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
@@ -438,7 +414,7 @@ def test_words_are_looked_for_that_healthy_lines_lack() -> None:
     """A request is noted in healthy lines; it tells something with the log probabilities of its prompt."""
     base = builtin()
     assert any("eceived request " in anchor for anchor in base.anchors)
-    looked_for = skim.words(base, serving=True)
+    looked_for = line_skipper.words(base, serving=True)
     assert not [word for word in looked_for if any(word in anchor for anchor in base.healthy_anchors)]
     assert "prompt_logprobs=3" in looked_for
     quiet = b"INFO 06-03 09:55:06 [logger.py:1] Received request c-1: prompt: 'a', params: SamplingParams(prompt_logprobs=None).\n"

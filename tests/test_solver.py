@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from vllm_doctor import solver
-from vllm_doctor.solver import (
+from vllm_doctor.memory import solver
+from vllm_doctor.memory.solver import (
     activation_peak_for,
     available_with_graph_estimate,
     available_with_tensor_parallel,
@@ -49,7 +49,7 @@ from vllm_doctor.solver import (
     utilization_limit,
     utilization_minus,
 )
-from vllm_doctor.solver.rounding import GIB
+from vllm_doctor.memory.solver.rounding import GIB
 
 EXACT = {"null_block": False, "rounding_gib": 0.0}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.spells import Moment, SpellKeeper
+from vllm_doctor.facts.load_periods import Moment, SpellKeeper
 
 
 def _at(minute: int, second: int = 0, line: int = 1) -> Moment:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from terminal import Terminal
 
-from vllm_doctor.cli.voice import Voice
+from vllm_doctor.cli.live_reporter import Voice
 from vllm_doctor.options import Options
 from vllm_doctor.phases import PHASES
+from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusWords
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.start_progress import StartProgress
+from vllm_doctor.rulebase.loader import builtin
 
 WATCH = f"{sys.executable} -m vllm_doctor watch"
 BANNER = b"INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5\n"

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from wraps import WRAPS
 
-from vllm_doctor import skim
-from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.report.to_json import render
-from vllm_doctor.tracebacks import traceback_at
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.fastpath import line_skipper
+from vllm_doctor.fastpath.shortcuts import Shortcuts
+from vllm_doctor.fastpath.tracebacks import traceback_at
+from vllm_doctor.reports.to_json import render
 
 HEAD = "Traceback (most recent call last):"
 PLACES = ("/opt/venv/lib/python3.11/site-packages/starlette/routing.py", "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/core.py",
@@ -145,13 +146,13 @@ def report(data: bytes, size: int) -> str:
 def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    read = Diagnosis._read_traceback
-    monkeypatch.setattr(Diagnosis, "_read_traceback", lambda *given: taken.append(read(*given)) or taken[-1])
+    read = Shortcuts.read_traceback
+    monkeypatch.setattr(Shortcuts, "read_traceback", lambda *given: taken.append(read(*given)) or taken[-1])
     for seed in range(seeds):
         chance = random.Random(seed)
         data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
-        monkeypatch.setattr(skim, "READ_WHOLE", 1 << 60)
+        monkeypatch.setattr(line_skipper, "READ_WHOLE", 1 << 60)
         whole = report(data, 1 << 18)
-        monkeypatch.setattr(skim, "READ_WHOLE", 12)
+        monkeypatch.setattr(line_skipper, "READ_WHOLE", 12)
         assert report(data, chance.choice([2000, 1 << 18])) == whole
     assert taken.count(True) > least

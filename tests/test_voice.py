@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from vllm_doctor.cli.voice import Voice
-from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.options import Options
 from vllm_doctor.pipe.status_line import StatusWords
 
@@ -52,7 +52,7 @@ def statistics(second: int, waiting: int, usage: float, running: int = 40) -> by
 @pytest.fixture
 def eager(monkeypatch):
     """Weigh the rules after every piece of news, so that no clock has a part in what is said."""
-    monkeypatch.setattr("vllm_doctor.cli.voice._SHARE", 0)
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter._SHARE", 0)
 
 
 def test_after_a_failure_the_rules_are_not_weighed_for_lines_without_news(monkeypatch, capsys) -> None:

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor import web
-from vllm_doctor.multipart import Part, boundary_of, parts
-from vllm_doctor.report import to_html
+from vllm_doctor.reports import to_html
+from vllm_doctor.web import server as web
+from vllm_doctor.web.multipart import Part, boundary_of, parts
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = (ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log").read_bytes()

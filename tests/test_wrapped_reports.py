@@ -10,8 +10,8 @@ import pytest
 from test_wrappers import INNER, OUTER, WRAPPERS
 
 from vllm_doctor import diagnose
-from vllm_doctor.lines import LineReader
-from vllm_doctor.report import to_json
+from vllm_doctor.logs.lines import LineReader
+from vllm_doctor.reports import to_json
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = (ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log").read_text(encoding="utf-8")

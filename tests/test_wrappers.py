@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_doctor.lines import Line, LineReader
-from vllm_doctor.wrappers import MAX_DEPTH, MAX_PARTIAL
+from vllm_doctor.logs.lines import Line, LineReader
+from vllm_doctor.logs.wrappers import MAX_DEPTH, MAX_PARTIAL
 
 HEAD = "INFO 10-08 20:33:48 [__init__.py:216] Automatically detected platform cuda."
 MESSAGES = [

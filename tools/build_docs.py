@@ -13,11 +13,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # these files' own package, whichever is installed
 
-from vllm_doctor import diagnose, explain, flags
+from vllm_doctor import diagnose
+from vllm_doctor.authoring import explain
+from vllm_doctor.catalog import flags
 from vllm_doctor.phases import ORDER
-from vllm_doctor.report import to_text
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.schema import RULE_SCHEMA
+from vllm_doctor.reports import to_text
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.schema import RULE_SCHEMA
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 96

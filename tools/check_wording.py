@@ -30,9 +30,9 @@ from packaging.version import Version
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from vllm_doctor.facts import FactName, FactStore
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.rules import RuleBase
+from vllm_doctor.facts.store import FactName, FactStore
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import RuleBase
 
 FILLINGS = 3
 """How often a template is filled in differently: placeholders may be optional or of several kinds."""

@@ -17,7 +17,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from vllm_doctor.report.escape import workflow_data
+from vllm_doctor.reports.escape import workflow_data
 
 TEXT = "output.log"  # the log that came as text
 FILES = {"json": "report.json", "html": "report.html", "sarif": "report.sarif", "markdown": "report.md", "junit": "report.xml"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vllm_doctor.typed import Any
+import difflib
+from typing import Any
 
 
 class DoctorError(Exception):
@@ -19,7 +20,5 @@ class RuleError(DoctorError):
 
 def did_you_mean(word: str, known: list[Any]) -> str:
     """`; did you mean `x`?` when a known word is close, else nothing."""
-    import difflib  # noqa: PLC0415 - only when something is misspelt
-
     close = difflib.get_close_matches(word, [str(name) for name in known if name], n=1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""

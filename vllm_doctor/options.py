@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from vllm_doctor.typed import NamedTuple
+from typing import NamedTuple
 
 
 class Options(NamedTuple):
     """Everything has a default.
 
     `run` is a start's number, or None for the last one that says something. `gpu_memory_gib` is the card's size where
-    the log does not show it. `command` is what was run, `config` the text of a `--config` YAML file.
+    the log does not show it. `command` is what was run, `config` the text of a `--config` YAML file. Without
+    `shortcuts` every line is read in full: slower, with the same report.
     """
 
     rules: tuple[str, ...] = ()
@@ -22,3 +23,4 @@ class Options(NamedTuple):
     run: int | None = None
     max_fixes: int = 5
     show_secrets: bool = False
+    shortcuts: bool = True

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-
-from vllm_doctor.typed import Any, AnyStr, cast
+from typing import Any, AnyStr, cast
 
 
 class _Lazy:

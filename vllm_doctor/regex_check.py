@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from time import thread_time
 from types import FrameType
 from typing import Any, NamedTuple
 
 import regex
 
-from vllm_doctor.events import MAX_FRAMES
-from vllm_doctor.late import module
-from vllm_doctor.sources import LONGEST_FRAME
+from vllm_doctor.events.code_paths import LONGEST_FRAME
+from vllm_doctor.events.reader import MAX_FRAMES
 
 LONGEST = 16_384
 """Characters of the longest text in which a pattern of a rule is searched."""
@@ -41,13 +41,20 @@ _REPEATED = 8  # times a part may repeat before it counts as a repeat
 _PATHS = 24  # alternatives of one expression that are tried
 _SEGMENTS = 7
 _GIVE_UP = 0.5  # seconds; a search that takes longer is stopped
-_ALPHABET = "xa0 _-./:,'\"()[]{}<>=|+*#%&@;!?\\\n\tXAbcdefghijklmnopqrstuvwyzBCDEFGHIJKLMNOPQRSTUVWYZ123456789~^$`\xa0é中"
+_ALPHABET = (
+    "xa0 _-./:,'\"()[]{}<>=|+*#%&@;!?\\\n\tXAbcdefghijklmnopqrstuvwyzBCDEFGHIJKLMNOPQRSTUVWYZ123456789~^$`\xa0é中"
+)
 _ALL = frozenset(_ALPHABET)
 _CATEGORIES: dict[str, Callable[[str], bool]] = {
     "CATEGORY_DIGIT": lambda character: character.isdecimal(),
     "CATEGORY_SPACE": lambda character: character.isspace(),
     "CATEGORY_WORD": lambda character: character.isalnum() or character == "_",
 }
+
+if sys.version_info >= (3, 11):
+    from re import _parser as sre_parse  # type: ignore[attr-defined]  # the parser is not public
+else:
+    import sre_parse
 
 Search = Callable[[str], object]
 
@@ -110,11 +117,8 @@ _Atom = str | _Repeat
 
 def parsed(source: str | bytes, flags: int = 0) -> Any:
     """Return the tree of an expression: items, each the name of an operation and its arguments."""
-    try:
-        parser: Any = module("re._parser")  # from Python 3.11 on
-    except ImportError:
-        parser = module("sre_parse")
-    return parser.parse(source, flags)
+    read: Any = sre_parse.parse  # takes bytes as well
+    return read(source, flags)
 
 
 def pumps(source: str | bytes, flags: int = 0, samples: Iterable[str] = ()) -> Iterator[Pump]:
@@ -151,11 +155,8 @@ def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[P
     for shortest in (True, False):
         starts = [_sample(path[:place], shortest=shortest) for place in places]
         for place, start in zip(places, starts, strict=True):
-            repeat = path[place]
-            assert isinstance(repeat, _Repeat)
-            following = path[place + 1][:1] if place + 1 < len(path) and isinstance(path[place + 1], str) else ""
-            near = [*telling, frozenset(following), frozenset(whole[:1])]
-            for unit in repeat.units(near):
+            near = [*telling, frozenset(_sample(path[place + 1 : place + 2], shortest=True)[:1]), frozenset(whole[:1])]
+            for unit in _units(path[place], near):
                 for end in ends:
                     yield Pump(start, (unit,), end)
                 if start:  # the search begins again at each start
@@ -177,10 +178,15 @@ def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[P
         yield Pump("", (whole[:-1],), "")
 
 
+def _units(atom: _Atom, telling: Sequence[frozenset[str]]) -> Iterator[str]:
+    if isinstance(atom, _Repeat):
+        yield from atom.units(telling)
+
+
 def _segments(path: list[_Atom], places: list[int], *, shortest: bool) -> list[str]:
     """The texts between the repeats, each with the repeat behind it."""
     cuts = [0, *(place + 1 for place in places), len(path)]
-    made = [_sample(path[start:stop], shortest=shortest) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    made = [_sample(path[start:stop], shortest=shortest) for start, stop in pairwise(cuts)]
     return [segment for segment in made if segment]
 
 
@@ -313,7 +319,8 @@ def _in_lines(pump: Pump) -> Iterator[Pump]:
 
 def _as_frames(text: str) -> str:
     """Return a text with its lines cut as calls are."""
-    pieces = (line[at : at + LONGEST_FRAME] for line in text.split("\n") for at in range(0, max(1, len(line)), LONGEST_FRAME))
+    pieces = (line[at : at + LONGEST_FRAME] for line in text.split("\n")
+              for at in range(0, max(1, len(line)), LONGEST_FRAME))
     return "\n".join(islice(pieces, MAX_FRAMES))
 
 

@@ -12,8 +12,8 @@ import pytest
 from report_sample import CAUSE, FAILED, HEALTHY, UNEXPLAINED
 from test_hostile import ATTACKS
 
-from vllm_doctor.report import to_html
-from vllm_doctor.report.model import Evidence, Fix, Report, Source
+from vllm_doctor.reports import to_html
+from vllm_doctor.reports.model import Evidence, Fix, Report, Source
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_page import CHROMIUM, SCREENS, Opened, axe
 
-from vllm_doctor.web import Server
+from vllm_doctor.web.server import Server
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium, or set CHROMIUM to one)")
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -10,19 +10,19 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from vllm_doctor import skim, words
-from vllm_doctor.diagnosis import Diagnosis, diagnose
+from vllm_doctor.authoring.rule_tests import run_tests
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.diagnosis.engine import Diagnosis, diagnose
 from vllm_doctor.errors import DoctorError, RuleError
-from vllm_doctor.expressions import UNKNOWN, ExpressionError, parameters, parse
-from vllm_doctor.facts import FactStore, convert, read_settings
-from vllm_doctor.filters import names as filter_names
+from vllm_doctor.facts.store import FactStore, convert, read_settings
+from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.options import Options
-from vllm_doctor.own_rules import load
-from vllm_doctor.releases import Releases
-from vllm_doctor.report import to_json, to_text
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.rule_tests import run_tests
-from vllm_doctor.rules import read_rule
+from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.rulebase.loader import builtin, load
+from vllm_doctor.rulebase.model import read_rule
+from vllm_doctor.templating import renderer
+from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parameters, parse
+from vllm_doctor.templating.filters import names as filter_names
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schema" / "report.schema.json").read_text()))
@@ -55,7 +55,7 @@ def skimmed(data: bytes) -> None:
     times = 14 if len(data) % 2 else 1
     log = BUSY + (data + b"\n" + ANSWERED) * times + BUSY
     whole, cut = Diagnosis(), Diagnosis()
-    before, skim.READ_WHOLE = skim.READ_WHOLE, 2
+    before, line_skipper.READ_WHOLE = line_skipper.READ_WHOLE, 2
     try:
         whole.feed(log)
         size = times * (1 + len(data) % 97)
@@ -64,7 +64,7 @@ def skimmed(data: bytes) -> None:
         made = to_json.render(whole.finish())
         assert made == to_json.render(cut.finish())
     finally:
-        skim.READ_WHOLE = before
+        line_skipper.READ_WHOLE = before
     assert json.loads(made)["source"]["bytes"] == len(log)
 
 
@@ -130,15 +130,15 @@ def template(data: bytes) -> None:
     """The words of a rule: an error in one line, or words of a bounded length."""
     source = data.decode("utf-8", "replace")
     try:
-        for paragraph in words.split(source):
-            words.parse(paragraph)
+        for paragraph in renderer.split(source):
+            renderer.parse(paragraph)
     except ExpressionError as error:
         check_told(str(error))
         return
     for known in (KNOWN, {}):
-        said = words.paragraphs(source, known)
+        said = renderer.paragraphs(source, known)
         assert len(said) <= len(source) * len(str(KNOWN["text"]))
-        assert words.without_numbers(source) is not None
+        assert renderer.without_numbers(source) is not None
 
 
 def filters(data: bytes) -> None:

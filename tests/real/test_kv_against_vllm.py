@@ -20,9 +20,9 @@ from server import free_port
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from model_configs import CONFIGS
 
-from vllm_doctor.kv_layout import KvLayout, layout_of
-from vllm_doctor.kv_pages import KvSettings
-from vllm_doctor.model_config import model_of
+from vllm_doctor.sizing.kv_layout import KvLayout, layout_of
+from vllm_doctor.sizing.kv_pages import KvSettings
+from vllm_doctor.sizing.model_config import model_of
 
 pytestmark = pytest.mark.real
 ORACLE = Path(__file__).resolve().parent / "kv_oracle.py"

@@ -17,13 +17,13 @@ import pytest
 from expressions import Expression, expressions
 from pumped_logs import SIZE, logs
 
-from vllm_doctor.cli.reading import render
-from vllm_doctor.diagnosis import diagnose
-from vllm_doctor.lint import check_linear, lint
+from vllm_doctor.cli.diagnose_logs import render
+from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
 from vllm_doctor.regex_check import pumps, slow_code, slow_frames, slow_pattern
-from vllm_doctor.rule_index import builtin
-from vllm_doctor.rules import Pattern, read_rule
+from vllm_doctor.rulebase.lint import check_linear, lint
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import Pattern, read_rule
 
 BASE = builtin()
 TOLD = [*(marker.pattern for marker in BASE.markers), *BASE.facts]
@@ -41,7 +41,7 @@ def test_wordings_of_facts_and_phases(pattern: Pattern) -> None:
 
 def test_expressions_of_the_program_are_found() -> None:
     assert len(CODE) > 250
-    assert {"vllm_doctor.events._FRAME", "vllm_doctor.joined._CALL"} <= {expression.place for expression in CODE}
+    assert {"vllm_doctor.events.reader._FRAME", "vllm_doctor.events.single_line_tracebacks._CALL"} <= {expression.place for expression in CODE}
 
 
 @pytest.mark.parametrize("expression", CODE, ids=lambda expression: str(expression.place))

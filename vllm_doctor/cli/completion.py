@@ -20,9 +20,8 @@ def command(shell: str) -> None:
     zsh    eval "$(vllm-doctor completion zsh)"       in ~/.zshrc, after compinit
     fish   vllm-doctor completion fish > ~/.config/fish/completions/vllm-doctor.fish
     """
-    from vllm_doctor.cli.root import cli  # noqa: PLC0415 - root loads this module
-
     completer = get_completion_class(shell)
     if completer is None:
         raise InputError(f"this click knows no completion for {shell}")
+    cli = click.get_current_context().find_root().command
     click.echo(completer(cli, {}, "vllm-doctor", "_VLLM_DOCTOR_COMPLETE").source(), nl=False)

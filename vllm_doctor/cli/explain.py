@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from vllm_doctor.authoring.explain import page
 from vllm_doctor.cli.options import RuleId
 from vllm_doctor.errors import InputError
 
@@ -14,8 +15,6 @@ from vllm_doctor.errors import InputError
 @click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable.")
 def command(name: str, vllm_version: str, rules: tuple[str, ...]) -> None:
     """Explain a rule id, a flag (--max-num-seqs) or a fact (kv_cache_tokens)."""
-    from vllm_doctor.explain import page  # noqa: PLC0415 - only this command needs it
-
     text = page(name, vllm_version.lstrip("vV"), rules)
     if not text:
         raise InputError(f"nothing is called `{name}`")

@@ -1,14 +1,18 @@
-"""The formats of a report (`--format`), each with its module of `vllm_doctor.report`, imported when asked for."""
+"""The formats of a report (`--format`), each with the module that writes it."""
 
 from __future__ import annotations
 
-WRITERS = {
-    "text": "to_text",
-    "json": "to_json",
-    "jsonl": "to_json",
-    "markdown": "to_markdown",
-    "html": "to_html",
-    "sarif": "to_sarif",
-    "junit": "to_junit",
-    "github": "to_github",
+from types import ModuleType
+
+from vllm_doctor.reports import to_github, to_html, to_json, to_junit, to_markdown, to_sarif, to_text
+
+WRITERS: dict[str, ModuleType] = {
+    "text": to_text,
+    "json": to_json,
+    "jsonl": to_json,
+    "markdown": to_markdown,
+    "html": to_html,
+    "sarif": to_sarif,
+    "junit": to_junit,
+    "github": to_github,
 }

@@ -1,94 +1,120 @@
-"""The options that `diagnose`, `watch` and `run` share."""
+"""The options that `diagnose`, `watch` and `run` share, and the kinds of values that click does not have."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
-from vllm_doctor.cli import option_table
-from vllm_doctor.cli.option_table import SHARED, Choice, File, Option, Own, Quantity, Text, Whole
+from vllm_doctor.cli import project_settings
+from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.values import fill_in
 from vllm_doctor.errors import DoctorError
-from vllm_doctor.typed import TYPE_CHECKING, Any, TypeVar, cast
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from vllm_doctor.rulebase.loader import load
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class OwnKind(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """A kind of value of ours."""
-
-    def __init__(self, kind: Own) -> None:
-        self.name = kind.name
-        self._kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value, if it is one."""
-        try:
-            return self._kind.read(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+FAIL_ON = ("error", "warning", "info", "never")
 
 
 class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """A rule's id, which a shell completes."""
+    """A rule id, which a shell completes. Whether the rule exists is checked once the rules are read."""
 
     name = "ID"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The ids that begin so: of the built-in rules, of `--rules` and of the settings' folders."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell asks
-
-        from vllm_doctor import settings  # noqa: PLC0415
-        from vllm_doctor.own_rules import load  # noqa: PLC0415
-
+        """Return the matching ids of the built-in rules, of `--rules` and of the project settings."""
         del param
         try:
-            found = settings.find()
+            found = project_settings.find()
             rules = load((*(found.rules if found else ()), *(ctx.params.get("rules") or ()))).rules
-        except DoctorError:  # a broken file of the user's is told by the command, not while typing
+        except DoctorError:  # the command itself reports a broken file, not the completion
             rules = load(()).rules
         return [CompletionItem(rule_id, help=rule.phase) for rule_id, rule in sorted(rules.items())
                 if rule_id.startswith(incomplete)]
 
 
-def _kind(kind: Text | None) -> Any:
-    """Click's type for a kind of value; None for a text."""
-    if isinstance(kind, Choice):
-        return click.Choice(kind.words)
-    if isinstance(kind, Whole):
-        return click.IntRange(min=kind.least)
-    if isinstance(kind, Quantity):
-        return click.FloatRange(min=0, min_open=True)
-    if isinstance(kind, File):
-        return click.Path()
-    if isinstance(kind, option_table.RuleId):
-        return RuleId()
-    return OwnKind(kind) if isinstance(kind, Own) else None
+class RunNumber(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
+    """`last`, `all`, or the number of a start."""
+
+    name = "N|last|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text. Fails for anything else."""
+        text = str(value)
+        if text not in {"last", "all"} and not (text.isdecimal() and int(text) > 0):
+            self.fail(f"{text!r} is not a number from 1, `last` or `all`", param, ctx)
+        return text
 
 
-def of_table(table: Sequence[Option]) -> Callable[[F], F]:
-    """Add the options of a table."""
-    def added(function: F) -> F:
-        made: Callable[..., Any] = function
-        for option in reversed(table):
-            given = {"is_flag": True} if option.kind is None else {"type": _kind(option.kind), "multiple": option.many}
-            if not option.many:
-                given.update(default=option.default, show_default=bool(option.default))
-            made = click.option(*option.names, option.key, metavar=option.metavar, help=option.help, **given)(made)
-        return cast("F", made)
+class ReportFile(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
+    """`FORMAT=FILE`."""
 
-    return added
+    name = "FORMAT=FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return the format and the file. Fails for an unknown format or an empty name."""
+        format_, _, path = str(value).partition("=")
+        if format_ not in WRITERS or not path:
+            self.fail(f"{value!r} is not FORMAT=FILE with one of {', '.join(WRITERS)}", param, ctx)
+        return format_, path
+
+
+_SHARED = (
+    click.option("--rules", multiple=True, metavar="DIR", help="A folder of your own rules; repeatable."),
+    click.option("--only", multiple=True, type=RuleId(), metavar="ID", help="Look for this rule only; repeatable."),
+    click.option("--ignore", multiple=True, type=RuleId(), metavar="ID", help="Skip this rule; repeatable."),
+    click.option("--command", "command_text", default="", metavar="TEXT",
+                 help="The command you ran, if the log does not show it."),
+    click.option("--config", "config_file", default="", metavar="FILE",
+                 help="The YAML file you passed to vllm serve --config."),
+    click.option("--gpu-memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
+                 help="Total memory of the GPU, if the log does not show it."),
+    click.option("--vllm-version", default="", metavar="V", help="The vLLM release, if the log does not show it."),
+    click.option("--max-fixes", type=click.IntRange(min=1), default=5, show_default=True, metavar="N",
+                 help="Show at most this many fixes for each cause."),
+    click.option("--show-secrets", is_flag=True, help="Do not mask API keys and tokens."),
+    click.option("--fail-on", type=click.Choice(FAIL_ON), default="error", show_default=True,
+                 help="Exit with status 1 from this severity on."),
+    click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
+                 help="Color the text report."),
+    click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text report."),
+    click.option("--settings", "settings_file", type=click.Path(), metavar="FILE",
+                 help="Read these settings instead of the nearest pyproject.toml or vllm-doctor.toml."),
+    click.option("--isolated", is_flag=True, help="Read no settings file."),
+    click.option("-v", "--verbose", is_flag=True, help="Show every finding, with its proof and links."),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing when nothing was found."),
+)
+_DIAGNOSE = (
+    click.option("--format", "format_", type=click.Choice(tuple(WRITERS)), default="text", show_default=True,
+                 help="Format of the report."),
+    click.option("--output", metavar="FILE", help="Write the report to this file instead of stdout."),
+    click.option("--report", "also", multiple=True, type=ReportFile(),
+                 help="Also write the report in another format; repeatable, the log is read once."),
+    click.option("--run", "run_number", type=RunNumber(), default="last", show_default=True,
+                 help="Which server start in the log the report is about."),
+    click.option("--no-shortcuts", is_flag=True, help="Read every line in full: slower, with the same report."),
+    click.option("--why", type=RuleId(), metavar="ID", help="Explain why this rule fired, or why it did not."),
+)
 
 
 def shared(function: F) -> F:
-    """Add the options every reading command has, and what the project's settings say where nothing was typed."""
-    return of_table(SHARED)(cast("F", _with_settings(function)))
+    """Add the options that every reading command has; the project settings fill in what was not typed."""
+    return _with(_SHARED, cast("F", _with_settings(function)))
+
+
+def of_diagnose(function: F) -> F:
+    """Add the options that only `diagnose` has."""
+    return _with(_DIAGNOSE, function)
+
+
+def _with(options: tuple[Callable[[F], F], ...], function: F) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def _with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +123,7 @@ def _with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
         context = click.get_current_context()
         name = str(context.command.name)
         notes = fill_in(name, values, lambda key: context.get_parameter_source(key) is not ParameterSource.DEFAULT)
-        if name == "diagnose":  # the others' reports come late, if ever
+        if name == "diagnose":  # the reports of the others come late, if ever
             return function(**values, notes=notes)
         for note in notes:
             click.echo(f"vllm-doctor: {note}", err=True)

@@ -1,42 +1,20 @@
-"""The group of commands, and how problems are told."""
+"""The group of commands, and how errors on the user's side are reported."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-import vllm_doctor
-from vllm_doctor.cli.problem import tell
+from vllm_doctor.cli import completion, diagnose, explain, rules, run, size, watch, web
+from vllm_doctor.cli.error_output import tell
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.late import module
-from vllm_doctor.typed import Any
-
-_COMMANDS = {
-    "completion": "vllm_doctor.cli.completion",
-    "diagnose": "vllm_doctor.cli.diagnose",
-    "explain": "vllm_doctor.cli.explain",
-    "rules": "vllm_doctor.cli.rules",
-    "run": "vllm_doctor.cli.run",
-    "size": "vllm_doctor.cli.size",
-    "watch": "vllm_doctor.cli.watch",
-    "web": "vllm_doctor.cli.web",
-}
+from vllm_doctor.version import __version__
 
 
 class _Group(click.Group):
-    """Loads a command's module when it is used, and turns our errors into one line and status 2."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        holder = _COMMANDS.get(cmd_name)
-        if holder is None:
-            return None
-        command: click.Command = module(holder).command
-        return command
+    """Turns our own errors into one line on stderr and exit status 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -46,7 +24,16 @@ class _Group(click.Group):
             ctx.exit(ExitStatus.USAGE)
 
 
-@click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(vllm_doctor.__version__, prog_name="vllm-doctor")
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="vllm-doctor")
 def cli() -> None:
-    """Read a vLLM server's log and say why it failed, what to change and by how much."""
+    """Explain why a vLLM server failed or runs slowly, what to change and by how much."""
+
+
+for module in (completion, diagnose, explain, rules, run, size, watch, web):
+    cli.add_command(module.command)
+
+
+def main() -> None:
+    """Run `vllm-doctor`."""
+    cli(prog_name="vllm-doctor")

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import click
 
-from vllm_doctor.errors import InputError, RuleError
+from vllm_doctor.authoring.record_expectations import bless as write
+from vllm_doctor.authoring.rule_scaffold import draft
+from vllm_doctor.authoring.rule_tests import run_tests
+from vllm_doctor.errors import InputError, RuleError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.typed import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from vllm_doctor.rules import Rule
+from vllm_doctor.phases import ORDER
+from vllm_doctor.rulebase.lint import lint as check
+from vllm_doctor.rulebase.loader import builtin, load
+from vllm_doctor.rulebase.model import Rule, read_rule
+from vllm_doctor.rulebase.schema import RULE_SCHEMA
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
                         help="A folder of rules of your own; repeatable.")
@@ -29,9 +33,6 @@ def command() -> None:
 @_FOLDERS
 def list_(format_: str, folders: tuple[str, ...]) -> None:
     """All rules, by phase."""
-    from vllm_doctor.own_rules import load  # noqa: PLC0415
-    from vllm_doctor.phases import ORDER  # noqa: PLC0415
-
     rules = sorted(load(folders).rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     if format_ == "json":
         click.echo(json.dumps([{"id": rule.id, "title": rule.title, "severity": rule.severity, "phase": rule.phase,
@@ -46,9 +47,6 @@ def list_(format_: str, folders: tuple[str, ...]) -> None:
 @_FOLDERS
 def show(rule_id: str, folders: tuple[str, ...]) -> None:
     """The rule's file."""
-    from vllm_doctor.errors import did_you_mean  # noqa: PLC0415
-    from vllm_doctor.own_rules import load  # noqa: PLC0415
-
     rules = load(folders).rules
     if rule_id not in rules:
         raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(rules))}")
@@ -59,9 +57,6 @@ def show(rule_id: str, folders: tuple[str, ...]) -> None:
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def lint(paths: tuple[str, ...]) -> None:
     """Check rule files; without a path, the built-in ones. Every problem with its file and line."""
-    from vllm_doctor.lint import lint as check  # noqa: PLC0415
-    from vllm_doctor.rule_index import builtin  # noqa: PLC0415
-
     base = builtin()
     files = _files(paths) if paths else [Path(rule.path) for rule in base.rules.values()]
     read = [_read(path) for path in files]
@@ -79,13 +74,9 @@ def lint(paths: tuple[str, ...]) -> None:
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def test(paths: tuple[str, ...]) -> None:
     """Run the tests inside rule files; without a path, of the built-in ones."""
-    from vllm_doctor.rule_index import builtin  # noqa: PLC0415
-    from vllm_doctor.rule_tests import run_tests  # noqa: PLC0415
-    from vllm_doctor.rules import read_rule  # noqa: PLC0415
-
     rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
     if not paths:
-        rules = [(rule, ()) for rule in builtin().rules.values()]
+        rules = [(read_rule(Path(rule.path)), ()) for rule in builtin().rules.values()]
     failures = [str(failure) for rule, folders in rules for failure in run_tests(rule, folders)]
     for failure in failures:
         click.echo(failure)
@@ -97,8 +88,6 @@ def test(paths: tuple[str, ...]) -> None:
 @command.command()
 def schema() -> None:
     """The JSON Schema of a rule file, for editors."""
-    from vllm_doctor.schema import RULE_SCHEMA  # noqa: PLC0415
-
     click.echo(json.dumps(RULE_SCHEMA, indent=2))
 
 
@@ -106,8 +95,6 @@ def schema() -> None:
 @click.argument("logs", nargs=-1, required=True, metavar="LOG…")
 def bless(logs: tuple[str, ...]) -> None:
     """Write what comes out of whole logs beside them (NAME.yaml), for a person to review."""
-    from vllm_doctor.bless import bless as write  # noqa: PLC0415
-
     for log in logs:
         click.echo(f"{write(Path(log))}: review it")
 
@@ -120,8 +107,6 @@ def bless(logs: tuple[str, ...]) -> None:
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
 def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) -> None:
     """Start a rule: a draft with the wording, its numbers and its test taken from a log's line."""
-    from vllm_doctor.drafts import draft  # noqa: PLC0415
-
     path = Path(into) / f"{rule_id}.yaml"
     if path.exists():
         raise InputError(f"{path}: exists already")
@@ -135,8 +120,6 @@ def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) 
 
 
 def _read(path: Path) -> Rule | RuleError:
-    from vllm_doctor.rules import read_rule  # noqa: PLC0415
-
     try:
         return read_rule(path)
     except RuleError as error:

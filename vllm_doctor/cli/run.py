@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from typing import Any
 
 import click
 
 from vllm_doctor import pipe
+from vllm_doctor.cli.live_reporter import Voice
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, gather
-from vllm_doctor.cli.voice import Voice
-from vllm_doctor.typed import Any
+from vllm_doctor.command import parse
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -20,8 +22,6 @@ from vllm_doctor.typed import Any
 @shared
 def command(argv: tuple[str, ...], format_: str, output: str | None, **values: Any) -> None:
     """Run COMMAND and read its output along. Signals are forwarded; the exit status is the command's own."""
-    import shlex  # noqa: PLC0415
-
     options = gather(values)
     check_ids(options)
     if not options.command:
@@ -32,6 +32,4 @@ def command(argv: tuple[str, ...], format_: str, output: str | None, **values: A
 
 def _if_vllm(text: str) -> str:
     """The command as text when it is one that starts vLLM (a wrapper script is not)."""
-    from vllm_doctor.command import parse  # noqa: PLC0415
-
     return text if parse(text) is not None else ""

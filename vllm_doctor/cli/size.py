@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import click
 
-from vllm_doctor import flags, gpus
+from vllm_doctor.catalog import flags, gpus
+from vllm_doctor.cli.terminal import columns
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.launch import Launch, human_int, version_of
-from vllm_doctor.model_config import ModelConfig, read_model
 from vllm_doctor.options import Options
-from vllm_doctor.report import size_report
-from vllm_doctor.request_lengths import Requests, read_requests
-from vllm_doctor.sizing import Subject, plan
-from vllm_doctor.sizing_changes import changes
-from vllm_doctor.sizing_from_log import Told, read_log
-from vllm_doctor.typed import Any
+from vllm_doctor.sizing import size_report
+from vllm_doctor.sizing.changes import changes
+from vllm_doctor.sizing.from_log import Told, read_log
+from vllm_doctor.sizing.launch import Launch, human_int, version_of
+from vllm_doctor.sizing.model_config import ModelConfig, read_model
+from vllm_doctor.sizing.plan import Subject, plan
+from vllm_doctor.sizing.request_lengths import Requests, read_requests
 
 _FROM_020 = (0, 20, 0)
 
@@ -105,7 +107,6 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
         given = True
     made = plan(_subject(values["gpu"], total, told, model, launch), launch)
     found = changes(made, length_given=given)
-    from vllm_doctor.cli.terminal import columns  # noqa: PLC0415 - the terminal's width, for the text alone
 
     text = size_report.as_json(made, found, requests) if values["format_"] == "json" \
         else size_report.as_text(made, found, requests, columns(values["width"]))
@@ -114,8 +115,6 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
 
 
 def _replace(launch: Launch, **fields: Any) -> Launch:
-    from dataclasses import replace  # noqa: PLC0415
-
     return replace(launch, **fields)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-
-from vllm_doctor.typed import Any
+from typing import Any
 
 
 def colored(choice: str, stream: Any) -> bool:
@@ -21,6 +21,5 @@ def columns(width: int | None) -> int:
         return width
     if not (sys.stdout.isatty() or sys.stderr.isatty()):
         return 100
-    import shutil  # noqa: PLC0415 - it loads the archive modules
 
     return min(120, shutil.get_terminal_size((100, 24)).columns)

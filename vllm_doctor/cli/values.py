@@ -6,15 +6,15 @@ Nothing here needs click: a `diagnose` starts without it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from vllm_doctor.cli import project_settings
+from vllm_doctor.cli.settings_location import places
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
-from vllm_doctor.settings_place import places
-from vllm_doctor.typed import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from vllm_doctor.report.model import Report
+from vllm_doctor.reports.model import Report
+from vllm_doctor.rulebase.loader import load
 
 
 def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:
@@ -24,9 +24,8 @@ def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool
         raise InputError("--settings and --isolated contradict each other")
     if not named and (isolated or not any(places())):
         return ()
-    from vllm_doctor import settings  # noqa: PLC0415 - most runs have none
 
-    found = settings.read(named) if named else settings.find()
+    found = project_settings.read(named) if named else project_settings.find()
     if found is None:
         return ()
     values["rules"] = (*found.rules, *values["rules"])
@@ -59,13 +58,12 @@ def gather(values: dict[str, Any], run: int | None = None) -> Options:
     return Options(
         rules=tuple(values["rules"]), only=tuple(values["only"]), ignore=tuple(values["ignore"]),
         command=values["command_text"], config=config, gpu_memory_gib=values["gpu_memory"],
-        vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"])
+        vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"],
+        shortcuts=not values.get("no_shortcuts", False))
 
 
 def check_ids(options: Options, *more: str) -> None:
     """Raise InputError for a rule id nobody knows, with the nearest."""
-    from vllm_doctor.own_rules import load  # noqa: PLC0415 - only when an id is named
-
     ids = (*options.only, *options.ignore, *more)
     if ids:
         known = load(options.rules).rules

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
 from vllm_doctor import pipe
+from vllm_doctor.cli.live_reporter import Voice
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, gather
-from vllm_doctor.cli.voice import Voice
 from vllm_doctor.errors import InputError
-from vllm_doctor.typed import Any
 
 
 @click.command("watch")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import click
 
+from vllm_doctor.cli import project_settings
+from vllm_doctor.cli.values import check_ids
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
+from vllm_doctor.rulebase.loader import load
+from vllm_doctor.web.server import Server
 
 
 @click.command("web")
@@ -19,12 +23,7 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     The address printed holds a random token; without it the server answers nothing. From another machine:
     ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.
     """
-    from vllm_doctor import settings  # noqa: PLC0415
-    from vllm_doctor.cli.values import check_ids  # noqa: PLC0415
-    from vllm_doctor.own_rules import load  # noqa: PLC0415
-    from vllm_doctor.web import Server  # noqa: PLC0415 - a server is needed by no other command
-
-    found = settings.find()
+    found = project_settings.find()
     options = Options(rules=rules)
     if found is not None:
         options = Options(rules=(*found.rules, *rules), only=found.only, ignore=found.ignored(),

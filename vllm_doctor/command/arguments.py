@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, several
 from vllm_doctor.command.line import Command, Option, Word, compact
-from vllm_doctor.literals import Repr, read_value
-from vllm_doctor.typed import TYPE_CHECKING
+from vllm_doctor.facts.python_literals import Repr, read_value
 
 if TYPE_CHECKING:
     from packaging.version import Version

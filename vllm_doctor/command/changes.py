@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from typing import TYPE_CHECKING
 
 from vllm_doctor.command.flags import (
     MODEL,
@@ -22,7 +23,6 @@ from vllm_doctor.command.flags import (
 )
 from vllm_doctor.command.line import Command, Option, Word, compact, with_key
 from vllm_doctor.command.render import yaml_scalar
-from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,7 @@ from vllm_doctor.command.shell import (
     spellings,
 )
 from vllm_doctor.command.words import split
-from vllm_doctor.literals import read_value
+from vllm_doctor.facts.python_literals import read_value
 from vllm_doctor.patterns import lazy
 
 _KEY = lazy(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from vllm_doctor.command.flags import (
     MODEL,
@@ -24,7 +25,6 @@ from vllm_doctor.command.flags import (
     several,
     spell,
 )
-from vllm_doctor.typed import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

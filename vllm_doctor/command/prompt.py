@@ -7,11 +7,11 @@ what stands behind must be arguments.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.patterns import lazy
-from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from vllm_doctor.command.flags import Lookup

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vllm_doctor.command.flags import Lookup, known_flag
 from vllm_doctor.command.line import Command, Document, Option, Word, compact
-from vllm_doctor.literals import Repr, read_value
+from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.patterns import lazy
 
 CALL = lazy(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")

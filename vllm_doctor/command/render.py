@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 
 from vllm_doctor.command.flags import is_flag
 from vllm_doctor.command.line import Word, join
 from vllm_doctor.patterns import lazy
-from vllm_doctor.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vllm_doctor.command.line import Command

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, spell, takes
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
-from vllm_doctor.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,10 @@ its value is unknown.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from vllm_doctor.command.line import Word
 from vllm_doctor.patterns import lazy
-from vllm_doctor.typed import NamedTuple
 
 _PARENTHESIS = lazy(r"[()]")
 _GAP = lazy(r"(?:[ \t\r]|\\\r?\n)+")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from vllm_doctor.memory.derived import derived
 from vllm_doctor.memory.ledger import ledger
-from vllm_doctor.memory.parts import Memory, Part
+from vllm_doctor.memory.ledger_model import Memory, Part
 
 __all__ = ["Memory", "Part", "derived", "ledger"]

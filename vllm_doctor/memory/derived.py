@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vllm_doctor.memory.book import Book, Facts, kv_bytes_per_token
-from vllm_doctor.solver.kv_cache import kv_gib, tokens_in_blocks, tokens_that_fit
+from vllm_doctor.memory.quantities import Book, Facts, kv_bytes_per_token
+from vllm_doctor.memory.solver.kv_cache import kv_gib, tokens_in_blocks, tokens_that_fit
 
 
 def derived(facts: Facts) -> dict[str, float | int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.typed import NamedTuple
+from typing import NamedTuple
 
 _MOST_DIGITS = 9  # of one number of a version
 

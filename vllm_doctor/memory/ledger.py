@@ -10,8 +10,8 @@ bytes; all is per GPU. Which parts a release counts as its own is in `_Era`.
 
 from __future__ import annotations
 
-from vllm_doctor.memory.book import TOLERANCE, Book, Facts
-from vllm_doctor.memory.parts import Memory, Origin, Part
+from vllm_doctor.memory.ledger_model import Memory, Origin, Part
+from vllm_doctor.memory.quantities import TOLERANCE, Book, Facts
 
 _A_TENANT = 1.0  # GiB; less than this is a CUDA context or a desktop, not another server
 

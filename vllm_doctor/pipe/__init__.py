@@ -11,7 +11,7 @@ misses the oldest bytes instead and is told so (`Gap`). A crash is at the end of
 Main thread of a POSIX system only: signal handlers and fork are used.
 """
 
-from vllm_doctor.pipe.hand_over import Gap, Reader
+from vllm_doctor.pipe.frames import Gap, Reader
 from vllm_doctor.pipe.started_command import run_command
 from vllm_doctor.pipe.stdin_pump import PumpResult, pump
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
 from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds, say
-from vllm_doctor.pipe.route import Route
 from vllm_doctor.pipe.signals import Signals
 from vllm_doctor.pipe.status_line import StatusLine
+from vllm_doctor.pipe.stream_copier import Route
 
 STRAGGLER_GRACE = 1.0  # seconds of silence after the command's end before its open pipes are given up
 STRAGGLER_LIMIT = 5.0  # seconds after the command's end, however much still comes

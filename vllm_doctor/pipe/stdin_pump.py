@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import signal
 import time
+from typing import NamedTuple
 
 from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
 from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds
-from vllm_doctor.pipe.route import UNREADABLE, Route
 from vllm_doctor.pipe.signals import Signals
 from vllm_doctor.pipe.status_line import StatusLine
-from vllm_doctor.typed import NamedTuple
+from vllm_doctor.pipe.stream_copier import UNREADABLE, Route
 
 STOP_GRACE = 1.0  # seconds after SIGTERM for what is already in the pipe
 STUCK_LIMIT = 5  # seconds after SIGTERM until a pump that nobody reads from is ended the hard way

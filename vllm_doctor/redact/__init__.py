@@ -12,6 +12,6 @@ never removes a newline.
 from vllm_doctor.redact.patterns import MASK
 from vllm_doctor.redact.texts import redact, redact_lines, secrets_in
 from vllm_doctor.redact.values import redact_value
-from vllm_doctor.visible import safe_text
+from vllm_doctor.terminal_safe import safe_text
 
 __all__ = ["MASK", "redact", "redact_lines", "redact_value", "safe_text", "secrets_in"]

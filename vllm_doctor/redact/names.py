@@ -6,8 +6,7 @@ A name that leaves it open (`my_token`) announces one only if the value looks ra
 from __future__ import annotations
 
 import re
-
-from vllm_doctor.typed import NamedTuple
+from typing import NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
 NAME = r"""(?x)

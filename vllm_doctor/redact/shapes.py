@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from vllm_doctor.redact.patterns import MASK, compiled
-from vllm_doctor.typed import NamedTuple
 
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # the start of a word, also after an escaped line end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from vllm_doctor.redact.names import CUES
 from vllm_doctor.redact.patterns import MASK
@@ -10,10 +11,7 @@ from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, mask_private_key
 from vllm_doctor.redact.scan import Scan
 from vllm_doctor.redact.shapes import mask_shapes
 from vllm_doctor.redact.urls import mask_urls
-from vllm_doctor.typed import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 def _masked(text: str, found: dict[str, None]) -> str:
     text = mask_urls(mask_private_keys(text, found), found)

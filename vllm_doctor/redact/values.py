@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from vllm_doctor.redact.names import NAME, classify
 from vllm_doctor.redact.patterns import MASK, compiled
 from vllm_doctor.redact.scan import HARMLESS
 from vllm_doctor.redact.texts import redact
-from vllm_doctor.typed import Any
 
 
 def redact_value(value: Any) -> Any:

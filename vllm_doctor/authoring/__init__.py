@@ -1,0 +1,1 @@
+"""Tools for rule authors: tests, scaffolds, explanations."""

@@ -1,0 +1,129 @@
+"""Pages on a rule, a flag or a fact, made from the data itself. `docs/` is made of the same pages."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.errors import InputError
+from vllm_doctor.rulebase.loader import load
+from vllm_doctor.rulebase.model import Rule, RuleBase, read_rule
+
+
+def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
+    """The page on `name` in Markdown. Raises InputError with the nearest names when nothing is called so."""
+    base = load(folders)
+    if name in base.rules:
+        return rule_page(base.rules[name], base)
+    flag = flags.lookup(name) if name.startswith("-") or name not in base.names else None
+    if flag is not None and not (name in base.names and not name.startswith("-")):
+        return flag_page(flag, version, base)
+    if name in base.names:
+        return fact_page(name, base)
+    known = [*base.rules, *base.names, *flags.flags_of(flags.releases()[-1])]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    raise InputError(f"nothing is called `{name}`" + (f"; near: {', '.join(near)}" if near else ""))
+
+
+def rule_page(rule: Rule, base: RuleBase) -> str:
+    """What a failure is, how it looks, why, what to change, its look-alikes, its releases."""
+    parts = [f"# {rule.id}", plain(rule.title),
+             f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## What it means",
+             plain(rule.explain.strip())]
+    example = next((test["log"] for test in read_rule(Path(rule.path)).tests if test["fires"]), None)
+    if example:
+        parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
+    spans = [f"- `{pattern.id}`: {pattern.vllm or 'any release'}" for pattern in rule.any]
+    parts += ["## Wordings and their releases", "\n".join(spans)]
+    if rule.when or rule.unless:
+        conditions = [f"- `{source}`" for source in rule.when] + [f"- not `{source}`" for source in rule.unless]
+        parts += ["## It is this only when", "\n".join(conditions)]
+    if rule.fixes:
+        parts += ["## What to change", "\n".join(_fix_line(fix, base) for fix in rule.fixes)]
+    alike = [other for other in rule.refines if other in base.rules]
+    alike += [other.id for other in base.rules.values() if rule.id in other.refines]
+    if alike:
+        parts += ["## Look-alikes", "\n".join(f"- `{other}`: {plain(base.rules[other].title)}" for other in alike)]
+    if rule.references:
+        parts += ["## References", "\n".join(f"- {link}" for link in rule.references)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _fix_line(fix: Any, base: RuleBase) -> str:
+    settings = [f"`{name}`" + (f" = `{value}`" if value is not True else "") for name, value in
+                (*fix.set.items(), *fix.env.items())]
+    settings += [f"without `{name}`" for name in fix.unset]
+    line = f"1. {plain(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
+    line += f" (vLLM {fix.vllm})" if fix.vllm else ""
+    line += f". Cost: {plain(fix.cost)}" if fix.cost else ""
+    if fix.action in base.actions:
+        steps = "\n".join(f"   - {step}" for step in base.actions[fix.action].steps)
+        line += f"\n{steps}" if steps else ""
+    return line
+
+
+def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
+    """What a flag is in a release: since, until, default, choices, its other spellings, the rules that use it."""
+    release = flags.resolve(version) if version else flags.releases()[-1]
+    since = f"{flag.first} or earlier" if flag.first == flags.releases()[0] else flag.first
+    until = f", gone after {flag.last}" if flag.last != flags.releases()[-1] else ""
+    parts = [f"# {flag.name}", f"In vLLM since {since}{until}."]
+    if flag.exists(release):
+        default = flag.default(release)
+        parts.append(f"Default in {release}: `{'none' if default is None else default}`. Type: {flag.kind}.")
+        choices = flag.choices(release)
+        if choices:
+            parts.append(f"Choices in {release}: {', '.join(f'`{choice}`' for choice in choices)}.")
+    else:
+        parts.append(f"vLLM {release} has not got it." + _instead(flag))
+    spellings = [f"`{alias}`" for alias in flag.aliases]
+    if flag.yaml_key:
+        spellings.append(f"YAML `{flag.yaml_key}`")
+    if flag.keyword:
+        spellings.append(f"Python `{flag.keyword}=`")
+    if spellings:
+        parts.append("Other spellings: " + ", ".join(spellings) + ".")
+    users = sorted(rule.id for rule in base.rules.values()
+                   if any(flag.name in fix.set or flag.name in fix.unset for fix in rule.fixes))
+    if users:
+        parts.append("Rules that change it: " + ", ".join(f"`{user}`" for user in users) + ".")
+    return "\n\n".join(parts) + "\n"
+
+
+def _instead(flag: flags.Flag) -> str:
+    """What to write where the flag is gone."""
+    advice = flag.replaced_by
+    if advice is None:
+        return ""
+    wanted = " ".join(f"{name} {value}".strip() for name, value in advice.set.items())
+    return (f" Write `{wanted}` instead." if wanted else " Leave it out." if advice.drop else "") + (
+        f" {advice.note}" if advice.note else "")
+
+
+def fact_page(name: str, base: RuleBase) -> str:
+    """What a fact means, how several values are merged, which wordings print it."""
+    fact = base.names[name]
+    merged = {"max": "the largest", "min": "the smallest", "first": "the first", "last": "the last"}[fact.merge]
+    parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values {merged} counts."]
+    lines = [f"- `{pattern.anchor}` ({pattern.vllm or 'any release'})" for pattern in base.facts
+             if f"(?P<{name}>" in pattern.regex or name in pattern.set]
+    if fact.args:
+        lines.append(f"- the argument `{fact.args}` in the lines that print the arguments")
+    if fact.config:
+        lines.append(f"- `{fact.config}` in the engine's config line")
+    if lines:
+        parts += ["Read from:", "\n".join(lines)]
+    users = sorted(rule.id for rule in base.rules.values() if name in rule.explain)
+    if users:
+        parts.append("Rules that speak of it: " + ", ".join(f"`{user}`" for user in users) + ".")
+    return "\n\n".join(parts) + "\n"
+
+
+def plain(text: str) -> str:
+    """A rule's words with their placeholders shown as names: `{{ max_model_len | number }}` is `<max_model_len>`."""
+    text = re.sub(r"\{\{\s{0,8}(\w{1,60})[^{}]{0,200}\}\}", r"<\1>", text)
+    return re.sub(r"\{%[^%]*%\}", "", text)

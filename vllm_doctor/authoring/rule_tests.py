@@ -1,0 +1,134 @@
+"""Runs the tests that stand in a rule file. Used by pytest and by `vllm-doctor rules test`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.errors import InputError
+from vllm_doctor.matching.matcher import why_not
+from vllm_doctor.options import Options
+from vllm_doctor.reports.model import Finding, Fix
+from vllm_doctor.rulebase.model import Rule
+
+_MEASURED = ("_gib", "_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One expectation that was not met."""
+
+    rule: str
+    test: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.test}: {self.problem}"
+
+
+def run_tests(rule: Rule, folders: tuple[str, ...] = ()) -> list[Failure]:
+    """What the rule's tests find wrong; empty when all pass. `folders` are rule folders beside the built-in ones."""
+    return [Failure(rule.id, str(test["name"]), problem)
+            for test in rule.tests for problem in _problems(rule, test, folders)]
+
+
+def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> list[str]:
+    options = Options(rules=folders, command=test.get("command", ""), vllm_version=str(test.get("vllm", "")))
+    try:
+        diagnosis = Diagnosis(options)
+    except InputError as error:
+        return [str(error)]
+    diagnosis.feed(str(test["log"]).encode())
+    report = diagnosis.finish()
+    finding = next((item for item in report.findings if item.id == rule.id), None)
+    problems = []
+    fired = None
+    if finding is not None:
+        hits = diagnosis.case().run.hits[rule.id]
+        fired = hits.first[0].pattern
+        patterns = {hit.pattern for hit in (*hits.first, *hits.last)}
+    if test["fires"] is None:
+        if finding is not None:
+            problems.append(f"fires ({fired}) and must not")
+    elif finding is None:
+        problems.append("does not fire; " + explain_silence(diagnosis, rule))
+    elif test["fires"] not in patterns:
+        problems.append(f"fires by `{fired}`, not by `{test['fires']}`")
+    for name, wanted in (test.get("facts") or {}).items():
+        got = report.facts.get(name, report.derived.get(name))
+        if not same_fact(name, wanted, got):
+            problems.append(f"{name} is {got!r}, not {wanted!r}")
+    if finding is not None:
+        problems += _fix_problems(finding, test)
+    return problems
+
+
+def _fix_problems(finding: Finding, test: Mapping[str, Any]) -> list[str]:
+    problems = []
+    wanted = test.get("first_fix")
+    if wanted:
+        first = finding.fixes[0] if finding.fixes else None
+        if first is None or not offers(first, wanted):
+            problems.append(f"the first fix is {_words(first)}, not {dict(wanted)}")
+    offered = {fix.id for fix in finding.fixes}
+    problems += [f"offers the fix `{fix_id}`" for fix_id in test.get("no_fix", ()) if fix_id in offered]
+    return problems
+
+
+def offers(fix: Fix, wanted: Mapping[str, Any]) -> bool:
+    """Whether a fix sets each wanted flag or variable, or is the wanted action; a wanted null means `unset`."""
+    table: dict[str, Any] = {**fix.flags, **fix.env, "action": fix.action}
+    for name, value in wanted.items():
+        if value is None:
+            if name not in fix.unset:
+                return False
+        elif name not in table or not same("" if value is True else value, table[name]):
+            return False
+    return True
+
+
+def _words(fix: Fix | None) -> str:
+    if fix is None:
+        return "none"
+    return f"`{fix.id}` {dict(fix.flags) | dict(fix.env) or fix.action or fix.unset}"
+
+
+def same(wanted: Any, got: Any) -> bool:
+    """Return whether two values are equal as numbers or as texts."""
+    try:
+        return float(wanted) == float(got)
+    except (TypeError, ValueError):
+        return str(wanted) == str(got)
+
+
+def same_fact(name: str, wanted: Any, got: Any) -> bool:
+    """Return whether a fact has the expected value; only measured GiB and seconds have a tolerance, of 0.6 %."""
+    if not name.endswith(_MEASURED):
+        return same(wanted, got)
+    try:
+        return math.isclose(float(wanted), float(got), rel_tol=0.006, abs_tol=0.01)
+    except (TypeError, ValueError):
+        return False
+
+
+def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
+    """Why a rule did not fire: the wording not found, the condition that failed, the rule that hid it."""
+    case = diagnosis.case()
+    hits = case.run.hits.get(rule.id)
+    if hits is None or not hits.first:
+        return "none of its wordings stands in the log: " + ", ".join(f"`{p.id}`" for p in rule.any)
+    if hits.absent:
+        return "a line that must be absent is there"
+    missing = [p.id for p in rule.also if p.id not in hits.also]
+    if missing:
+        return f"`{missing[0]}` must be in the log as well"
+    reason = why_not(rule, case.known(rule, hits))
+    if reason:
+        return reason
+    hiding = [item.rule.id for item in case.fired if rule.id in item.rule.refines]
+    if hiding:
+        return f"`{hiding[0]}` says it more exactly"
+    return "another cause stands" if rule.fallback else "it fires"

@@ -1,0 +1,1 @@
+"""What each vLLM release has: releases, flags, environment variables."""

@@ -1,0 +1,175 @@
+"""What `watch` and `run` say while a server's log passes: on stderr, the moment it is known, and whole at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from vllm_doctor.cli.terminal import colored, columns
+from vllm_doctor.cli.values import exit_status
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.errors import InputError
+from vllm_doctor.options import Options
+from vllm_doctor.outputs import write_text
+from vllm_doctor.pipe import Gap, Reader
+from vllm_doctor.pipe.start_progress import StartProgress
+from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.reports.model import Report
+
+_PULSE = 0.5  # seconds between two looks at the clock while nothing comes
+_SHARE = 20  # the rules are weighed anew for at most one part in so many of the time
+_LONGEST_PAUSE = 0.5  # seconds
+
+
+class Voice:
+    """Reads along and says what it knows. Runs in the process beside the one that passes the bytes on."""
+
+    def __init__(self, options: Options, format_: str, output: str | None, once: bool, values: dict[str, Any]) -> None:
+        self._options = options
+        self._format = format_
+        self._output = output
+        self._once = once
+        self._values = values
+        self._status = StatusWords()
+        self._cause: str | None = None  # of a failure, as said
+        self._troubles: dict[str, str] = {}  # what limited the server, as said: id -> kind of spell
+        self._trouble = ""  # the one of them that goes on
+        self._weighed = (0, "", "", 0)  # the news when the rules were last weighed
+        self._next = 0.0
+        self._shown = ("", 0.0)  # the status line's words, and when they were said
+
+    @property
+    def status_line(self) -> bool:
+        """Whether a status line is wanted: a person looks at a terminal that can wipe a line."""
+        return (self._format == "text" and not self._values["quiet"] and sys.stderr.isatty()
+                and os.environ.get("TERM", "dumb") != "dumb")
+
+    def listen(self, reader: Reader) -> int:
+        """Analyse what comes until it ends; returns the exit status."""
+        diagnosis = Diagnosis(self._options, "standard input", live=True)
+        self._status = reader.status
+        missed = 0
+        for piece in self._pieces(reader, diagnosis):
+            if isinstance(piece, Gap):
+                diagnosis.skip(piece.lines)
+                missed += piece.size
+                continue
+            diagnosis.feed(piece)
+            self._weigh(diagnosis)
+            if self._once and (self._cause or diagnosis.runs[-1].status == "serving"):
+                report = diagnosis.snapshot()
+                break
+        else:
+            report = diagnosis.finish()
+        if missed:
+            self._echo(f"vllm-doctor: {missed:,} bytes came too fast and were not analysed\n")
+        self._speak(report, whole=True)
+        if self._output:
+            self._save(report)
+        return exit_status([report], self._values["fail_on"])
+
+    def _pieces(self, reader: Reader, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
+        """What comes, b"" while nothing does; a start that stands still is told, once a phase."""
+        source = iter(reader)
+        last, told = time.monotonic(), ""
+        progress = StartProgress(diagnosis.base.stalls, last)
+        while True:
+            run, now = diagnosis.runs[-1], time.monotonic()
+            self._show("" if run.status else progress.line(now), now)
+            if reader.wait(_PULSE):
+                piece = next(source, None)
+                if piece is None:
+                    return
+                last = time.monotonic()
+                yield piece
+                run = diagnosis.runs[-1]
+                progress.see(piece if isinstance(piece, bytes) else b"", run.number, run.phase, last)
+                continue
+            yield b""
+            phase = run.phase or "args"
+            if phase != told:
+                report = self._stall(diagnosis, time.monotonic() - last)
+                if report is not None:
+                    told = phase
+                    self._speak(report, whole=False)
+
+    def _stall(self, diagnosis: Diagnosis, seconds: float) -> Report | None:
+        after = self._values.get("stall_after")
+        return None if after == 0 else diagnosis.stall(seconds, after)
+
+    def _show(self, words: str, now: float) -> None:
+        """Say what the status line says: anew with each pulse, for the log may have wiped it off; "" once."""
+        before, at = self._shown
+        if (words or before) and (now - at >= _PULSE or not words):
+            self._status.show(words[:_terminal_width() - 1])
+            self._shown = (words, now)
+
+    def _weigh(self, diagnosis: Diagnosis) -> None:
+        """Look whether the rules now say more: after news only, and not all the time."""
+        run, now = diagnosis.runs[-1], time.monotonic()
+        news = (run.number, run.phase, run.status, run.news)
+        if news == self._weighed or now < self._next:
+            return
+        self._weighed = news
+        cause = diagnosis.certain()
+        if cause is not None and cause != self._cause:
+            self._cause = cause
+            if not self._once:
+                self._speak(diagnosis.snapshot(), whole=False)
+        self._weigh_load(diagnosis)
+        self._next = time.monotonic() + min(_LONGEST_PAUSE, _SHARE * (time.monotonic() - now))
+
+    def _weigh_load(self, diagnosis: Diagnosis) -> None:
+        """Say once what limits a server that serves, when it has lasted; and once that it is over."""
+        run = diagnosis.runs[-1]
+        lasts = run.load.lasts
+        if lasts is None and self._trouble:
+            report = diagnosis.snapshot()
+            when = run.load.summary().get(f"{self._troubles[self._trouble]}_time")
+            title = next((item.title for item in report.findings if item.id == self._trouble), "")
+            if self._format == "json":
+                self._speak(report, whole=False)
+            elif title:
+                self._echo(f"\nvllm-doctor: over for now: {title} ({self._trouble}){f', {when}' if when else ''}\n")
+            self._trouble = ""
+        trouble = diagnosis.trouble() if lasts else None
+        if lasts and trouble and trouble not in self._troubles:
+            self._troubles[trouble], self._trouble = lasts[0], trouble
+            self._speak(diagnosis.snapshot(), whole=False)
+
+    def _speak(self, report: Report, *, whole: bool) -> None:
+        if self._format == "json":
+            self._echo(to_json.render_line(report))
+            return
+        silent = report.worst() in {None, "info"} and report.status != "stalled" and not self._values["verbose"]
+        if silent:
+            return
+        text = to_text.render(report, width=columns(self._values["width"]), verbose=self._values["verbose"],
+                              color=colored(self._values["color"], sys.stderr), brief=not whole)
+        self._echo("\n--- vllm-doctor " + "-" * 40 + "\n" + text + "\n")
+
+    def _echo(self, text: str) -> None:
+        """Write to stderr, in one piece, where no status line stands."""
+        self._status.hush()
+        click.echo(text, nl=False, err=True)
+
+    def _save(self, report: Report) -> None:
+        text = to_json.render(report) if self._format == "json" else to_text.render(report)
+        try:
+            write_text(str(self._output), text)
+        except InputError as error:
+            self._echo(f"vllm-doctor: {error}\n")
+
+
+def _terminal_width() -> int:
+    """The columns of the terminal on stderr now: a line that wraps could not be wiped off."""
+    try:
+        return os.get_terminal_size(2).columns or 80
+    except OSError:
+        return 80

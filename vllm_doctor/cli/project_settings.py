@@ -1,0 +1,188 @@
+"""A project's settings: `[tool.vllm-doctor]` in pyproject.toml, or a vllm-doctor.toml with the same keys.
+
+The nearest file counts, looked for from the working directory upward; in one folder vllm-doctor.toml comes before
+pyproject.toml. What is typed on the command line counts before what stands here; rule folders and ignores add up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_doctor.cli.settings_location import PROJECT, TABLE, places
+from vllm_doctor.errors import InputError, did_you_mean
+
+__all__ = ["FORMATS", "SEVERITIES", "Ignore", "Settings", "find", "read", "today"]
+
+FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github")
+SEVERITIES = ("error", "warning", "info", "never")
+
+
+class Ignore(NamedTuple):
+    """A rule left out, why, and the last day on which it is (None: for good)."""
+
+    id: str
+    reason: str
+    expires: date | None = None
+
+
+class Settings(NamedTuple):
+    """What the file says; None or empty where it is silent. Rule folders are paths from the file's own folder."""
+
+    path: str
+    rules: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    ignore: tuple[Ignore, ...] = ()
+    fail_on: str | None = None
+    max_fixes: int | None = None
+    format: str | None = None
+
+    def ignored(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
+        """The ids left out on that day (by default today)."""
+        return tuple(item.id for item in self.ignore if not _expired(item, day or today))
+
+    def notes(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
+        """A sentence for each ignore that has expired."""
+        return tuple(f"The ignore of {item.id} expired on {item.expires} and counts no more "
+                     f"({self.path}: {item.reason})." for item in self.ignore if _expired(item, day or today))
+
+
+def today() -> date:
+    """The day in UTC; SOURCE_DATE_EPOCH stands for the clock where it is set. Asked for only when an ignore expires."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(epoch), timezone.utc) if epoch.isdecimal() else datetime.now(timezone.utc)
+    return moment.date()
+
+
+def _expired(item: Ignore, day: Callable[[], date]) -> bool:
+    return item.expires is not None and day() > item.expires
+
+
+def find(start: str | os.PathLike[str] = ".") -> Settings | None:
+    """The settings that hold in a folder, or None. Raises InputError when the file found cannot be used."""
+    for place in places(start):
+        path = _as_path(place)
+        found = _from_project(path) if path.name == PROJECT else read(path)
+        if found is not None:
+            return found
+    return None
+
+
+def read(path: str | os.PathLike[str]) -> Settings:
+    """The settings in a file named by the user or found. Raises InputError, in one line, for anything wrong in it."""
+    file = _as_path(path)
+    if file.name == PROJECT:
+        return _from_project(file) or Settings(str(file))
+    document = _parse(file)
+    inner = document.get("tool", {}).get(TABLE) if isinstance(document.get("tool"), dict) else None
+    return _settings(file, document if inner is None else inner)
+
+
+def _as_path(path: str | os.PathLike[str]) -> Path:
+    return Path(path)
+
+
+def _from_project(path: Path) -> Settings | None:
+    tool = _parse(path).get("tool")
+    table = tool.get(TABLE) if isinstance(tool, dict) else None
+    return None if table is None else _settings(path, table)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415 - most runs have no settings file
+    else:
+        import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
+    try:
+        document: dict[str, Any] = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:  # tomllib's own, and bytes that are not UTF-8
+        raise InputError(f"{path}: is no TOML: {error}") from error
+    return document
+
+
+def _settings(path: Path, table: Any) -> Settings:
+    if not isinstance(table, dict):
+        raise InputError(f"{path}: tool.{TABLE} is a table")
+    readers: dict[str, Callable[[Path, Any], Any]] = {
+        "rules": _folders, "only": _texts("only"), "ignore": _ignores, "fail-on": _one_of("fail-on", SEVERITIES),
+        "max-fixes": _count, "format": _one_of("format", FORMATS)}
+    _check_keys(path, table, readers, "")
+    values = {key.replace("-", "_"): readers[key](path, value) for key, value in table.items()}
+    return Settings(str(path), **values)
+
+
+def _check_keys(path: Path, table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in known:
+            near = did_you_mean(key, list(known)) or f"; known are {', '.join(known)}"
+            raise InputError(f"{path}: {where}unknown key `{key}`{near}")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+
+
+def _texts(key: str) -> Callable[[Path, Any], tuple[str, ...]]:
+    def reader(path: Path, value: Any) -> tuple[str, ...]:
+        if not _is_texts(value):
+            raise InputError(f"{path}: `{key}` is a list of texts")
+        return tuple(value)
+
+    return reader
+
+
+def _folders(path: Path, value: Any) -> tuple[str, ...]:
+    folders = _texts("rules")(path, value)
+    for folder in folders:
+        if not (path.parent / folder).is_dir():
+            raise InputError(f"{path}: `rules` names no folder: {folder}")
+    return tuple(str(path.parent / folder) for folder in folders)
+
+
+def _one_of(key: str, choices: tuple[str, ...]) -> Callable[[Path, Any], str]:
+    def reader(path: Path, value: Any) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise InputError(f"{path}: `{key}` is one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    return reader
+
+
+def _count(path: Path, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{path}: `max-fixes` is a number from 1, not {value!r}")
+    return value
+
+
+def _ignores(path: Path, value: Any) -> tuple[Ignore, ...]:
+    if not isinstance(value, list):
+        raise InputError(f"{path}: `ignore` is a list of tables, [[tool.{TABLE}.ignore]] each, with `id` and `reason`")
+    return tuple(_ignore(path, entry) for entry in value)
+
+
+def _ignore(path: Path, entry: Any) -> Ignore:
+    if not isinstance(entry, dict):
+        raise InputError(f'{path}: `ignore` needs a reason: {{id = "{entry}", reason = "…"}}')
+    _check_keys(path, entry, ("id", "reason", "expires"), "`ignore`: ")
+    for key in ("id", "reason"):
+        if not isinstance(entry.get(key), str) or not entry[key].strip():
+            raise InputError(f"{path}: `ignore`: an entry has no `{key}`")
+    return Ignore(entry["id"], entry["reason"].strip(), _day(path, entry.get("expires")))
+
+
+def _day(path: Path, value: Any) -> date | None:
+    """TOML has dates; `"2026-12-31"` as a text is taken as well."""
+    if isinstance(value, datetime):
+        return value.date()
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: `ignore`: `expires` is a date such as 2026-12-31, not {value!r}") from error

@@ -1,0 +1,148 @@
+"""The capacity of a server that runs, in sentences: where its memory went, what it holds, what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_doctor.facts.server_load import ROOMY_PERCENT, SATURATED_PERCENT
+from vllm_doctor.memory import Memory
+
+_GIB = 2**30
+_LENGTHS = (2048, 8192, 32768)
+_LASTING = 3  # statistics lines; one busy line is no pressure
+
+
+def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memory | None) -> tuple[str, ...]:
+    """A short paragraph on a healthy log: weights against nvidia-smi, concurrency, one more GiB, pressure.
+
+    Only what the facts tell; empty when they tell neither the weights nor the KV cache.
+    """
+    found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), pressure(facts, derived)]
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
+    """`Weights take 1.2 GiB, nvidia-smi shows 4.5`: where the rest is."""
+    weights = _number(facts, "model_weights_gib")
+    if weights is None or memory is None or not memory.device_gib or memory.budget_gib is None:
+        return ""
+    cache = memory.gib("kv_cache")
+    if cache is None or cache <= 0 or facts.get("device") == "cpu":
+        return ""
+    inside = [part for part in memory.parts if part.name not in {"outside_budget", "other_processes", "free"}]
+    held = sum(part.gib for part in inside if part.gib > 0)
+    rest = held - weights - cache
+    share = memory.budget_gib / memory.device_gib
+    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}; nvidia-smi shows about "
+            f"{held:.1f} GiB, for vLLM takes its share ({share:.0%}) at the start: {cache:.2f} GiB are the KV cache")
+    return text + (f" and {rest:.2f} GiB activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
+
+
+def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """KV tokens, and how many requests that is at usual lengths."""
+    tokens = _number(derived, "kv_cache_capacity_tokens")
+    if not tokens or tokens < 0:
+        return ""
+    length = int(max(0.0, _number(facts, "max_model_len") or 0.0))
+    # Where layers have a window or a state, a short request holds more than its tokens' share.
+    linear = linear_token_bytes(derived) is not None
+    lengths = [at for at in _LENGTHS if not length or at < length] + ([length] if length else [])
+    sequences = _number(facts, "max_num_seqs")
+    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}{_count(tokens / at)} of {at:,}" for at in lengths)
+    text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"
+    if not linear:
+        text += " (fewer short ones in a model whose layers have a window or a state)"
+    if sequences and lengths and tokens / lengths[0] > sequences:
+        text += f", and never more than --max-num-seqs, {sequences:,.0f}"
+    return text + "."
+
+
+def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """What one more GiB buys."""
+    per_token = linear_token_bytes(derived)
+    if not per_token:
+        return ""
+    more = _GIB / per_token
+    ranks = int(_number(facts, "tensor_parallel_size") or 1) * int(_number(facts, "pipeline_parallel_size") or 1)
+    where = "each GPU" if ranks > 1 else "the GPU"
+    total = _number(derived, "device_gib") or _number(facts, "gpu_total_gib")
+    share = f" (--gpu-memory-utilization +{1 / total:.3f})" if total and total > 1 else ""
+    return f"One more GiB on {where}{share} holds {more:,.0f} tokens more: {_count(more / 8192)} requests of 8,192."
+
+
+def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
+    """Bytes of KV cache a token, when they can be those of a model that keeps every token in every layer.
+
+    Such a number is layers * heads * head size * bytes, a multiple of 256; another comes of windows or states.
+    """
+    found = _number(derived, "kv_bytes_per_token")
+    return int(found) if found and found % 256 == 0 else None
+
+
+def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """What limits the requests that wait, by the counters of the statistics lines (`load.Load.summary`); "" for none.
+
+    A KV cache that is full, --max-num-seqs that is reached while the cache has room, or a scheduler that stands still.
+    """
+    known = {**derived, **facts}
+    usage, waiting = _number(known, "kv_cache_usage_percent"), _number(known, "waiting_requests")
+    if (_number(known, "stalled_at_end") or 0) >= _LASTING:
+        return "Requests wait and none runs: the engine stands still, which is no matter of memory."
+    if usage is not None and usage == _number(known, "stalled_usage_percent") and _idle_while_running(known):
+        return ""  # a step that does not end is no matter of memory
+    saturated, pinned = _number(known, "saturated_lines") or 0, _number(known, "pinned_lines") or 0
+    if known.get("saturation_spells") and saturated >= pinned:
+        return "Requests waited while the KV cache was full: it is the limit."
+    running = _number(known, "peak_running")
+    queued, sequences = _number(known, "queued_lines") or pinned, _number(known, "max_num_seqs") or running
+    if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
+        if usage is not None and running and _fills_cache(known):
+            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
+                    "and one more of that length would not fit.")
+        if _crawls(known):
+            return (f"Requests wait, and {running:,.0f} in service get less than a token in 5 seconds each: "
+                    "the steps are slow, which is no matter of memory.")
+        most = f" of {running:,.0f}" if running else ""
+        return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
+    if not waiting or usage is None:
+        return ""
+    if usage >= SATURATED_PERCENT:
+        return f"At the end {waiting:,.0f} requests waited with {usage:.0f} % of the KV cache in use: it is the limit."
+    running, sequences = _number(known, "running_requests"), _number(known, "max_num_seqs")
+    if usage < ROOMY_PERCENT and running and sequences and running >= sequences:
+        return f"At the end {waiting:,.0f} requests waited behind --max-num-seqs, {sequences:,.0f}; the cache had room."
+    return ""
+
+
+def _idle_while_running(known: Mapping[str, Any]) -> bool:
+    """Whether the last figures show requests that run, and no token computed."""
+    return bool(_number(known, "running_requests")) and not any(
+        _number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
+
+
+def _crawls(known: Mapping[str, Any]) -> bool:
+    """Whether the last figures show no prompt and less than 0.2 tokens/s for each request, where no limit is known."""
+    running, made = _number(known, "running_requests"), _number(known, "generation_tokens_per_s")
+    slow = running and made is not None and made < running * 0.2 and _number(known, "prompt_tokens_per_s") == 0
+    return bool(slow) and not _is_limited(known)
+
+
+def _fills_cache(known: Mapping[str, Any]) -> bool:
+    """Whether requests of the length of those that ran leave no room for one more, where no limit is known."""
+    running, fitting = _number(known, "peak_running"), _number(known, "requests_that_fit")
+    return bool(running and fitting and fitting < running + 1) and not _is_limited(known)
+
+
+def _is_limited(known: Mapping[str, Any]) -> bool:
+    """Whether --max-num-seqs is known, or as many ran as it usually lets."""
+    return _number(known, "max_num_seqs") is not None or bool(known.get("peak_is_usual_limit"))
+
+
+def _number(values: Mapping[str, Any], name: str) -> float | None:
+    value = values.get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"

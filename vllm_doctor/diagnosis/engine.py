@@ -1,0 +1,156 @@
+"""The engine: bytes are fed, a report comes out.
+
+`diagnose` reads a whole log; `watch` feeds the same `Diagnosis` as the bytes arrive. The same bytes give the same
+report however they are chunked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable
+from typing import IO
+
+from vllm_doctor.command import Command, parse
+from vllm_doctor.diagnosis.log_notes import Reading, notes, recognised
+from vllm_doctor.diagnosis.log_session import LogSession
+from vllm_doctor.diagnosis.report_builder import build
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.stalls import stalled
+from vllm_doctor.errors import InputError
+from vllm_doctor.logs.inputs import chunks, is_path
+from vllm_doctor.options import Options
+from vllm_doctor.reports.model import Report, Source
+from vllm_doctor.rulebase.loader import load
+from vllm_doctor.rulebase.model import RuleBase
+
+_CHUNK = 1 << 18
+
+
+class Diagnosis:
+    """Reads a log piece by piece. Memory does not grow with the log.
+
+    `live`: the bytes come from a running server; then no line waits to be joined to the next one, as the rows of a log
+    that a terminal wrapped are.
+    """
+
+    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False) -> None:
+        self.options = options or Options()
+        self.path = path
+        self.base: RuleBase = load(self.options.rules)
+        self._session = LogSession(self.base, self.options, live=live)
+        self._given = given_command(self.options)
+        self._finished = False
+
+    @property
+    def runs(self) -> deque[Run]:
+        """The last starts of the server, the current one at the end."""
+        return self._session.runs
+
+    @property
+    def run_count(self) -> int:
+        """How many starts of the server were seen so far."""
+        return self._session.events.run
+
+    def feed(self, data: bytes, *, past: bool = False) -> None:
+        """Read some more bytes. `past`: of the starts in them nothing is asked but where they begin and end."""
+        self._session.feed(data, earlier_starts=past)
+
+    def skip(self, lines: int) -> None:
+        """Note that so many lines were not fed, so that line numbers stay right."""
+        self._session.miss(lines)
+
+    def finish(self) -> Report:
+        """Return the report on everything fed. Nothing can be fed afterwards."""
+        if not self._finished:
+            self._finished = True
+            self._session.finish()
+        return self.snapshot()
+
+    def snapshot(self) -> Report:
+        """Return the report on what was fed so far; more can be fed."""
+        run = self.chosen_run()
+        lines = self._session.lines
+        source = Source(self.path, lines.line_count, lines.byte_count, self.run_count, run.number)
+        reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
+                          self.options.run is not None, tuple(self._session.matcher.slow))
+        case = self.case(run)
+        return build(case, source, notes(case, reading), recognised(case, reading))
+
+    def certain(self) -> str | None:
+        """Return the id of the cause of the current start once it has failed, else None."""
+        run = self.runs[-1]
+        if run.status != "failed":
+            return None
+        first = next(iter(self.case(run).fired), None)
+        if first is None or first.rule.fallback or first.rule.role != "cause" or first.rule.severity != "error":
+            return None
+        return first.rule.id
+
+    def trouble(self) -> str | None:
+        """Return the id of what limits a serving server, as long as that lasts; None while nothing does."""
+        run = self.runs[-1]
+        if run.status == "failed" or run.load.lasts is None:
+            return None
+        since = run.load.lasts[1].first.line
+        return next((item.rule.id for item in self.case(run).fired if item.rule.role == "cause"
+                     and item.rule.phase == "runtime" and item.hits.latest.line >= since), None)
+
+    def case(self, run: Run | None = None) -> Case:
+        """Return the analysis of a start (by default the one the report is about) as it is now."""
+        self._session.settle()
+        run = run or self.chosen_run()
+        typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
+        return Case(run, self.base, self.options, typed)
+
+    def stall(self, seconds: float, after: float | None = None) -> Report | None:
+        """Return the report if no line for `seconds` is a stall in the phase reached, else None.
+
+        `after` is the user's bound in place of the phase's own. A serving server may be idle.
+        """
+        run = self.runs[-1]
+        stall = self.base.stalls.get(run.phase or "args")
+        if stall is None or run.status or seconds < (stall.after if after is None else after):
+            return None
+        return stalled(self.snapshot(), self.case(run), stall, seconds)
+
+    def chosen_run(self) -> Run:
+        """Return the start the report is about. Raises InputError when there is none of the number asked for."""
+        wanted, kept = self.options.run, self._session.chosen
+        if wanted is not None:
+            for run in (*self.runs, *([kept] if kept else [])):
+                if run.number == wanted:
+                    return run
+            raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
+        last = self.runs[-1]
+        if last.state() not in {"starting", "unknown"} or self.case(last).fired:
+            return last
+        explained = [run for run in self.runs if run.state() == "failed" or self.case(run).fired]
+        return explained[-1] if explained else last
+
+
+def given_command(options: Options) -> Command | None:
+    """The command the user told with `--command` or `--config`. Raises InputError when it is none."""
+    text = options.command or options.config
+    if not text:
+        return None
+    command = parse(text)
+    if command is None:
+        raise InputError("the command given is not one that starts vLLM")
+    return command
+
+
+def diagnose(source: str | bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes],
+             options: Options | None = None, *, path: str | None = None) -> Report:
+    """Diagnose one log.
+
+    `source` is the log's bytes, a path (also `.gz`, `.xz`, `.bz2`, `.zst`), a binary file, or an iterable of bytes.
+    Raises InputError when it cannot be read.
+    """
+    name = path or (os.fspath(source) if is_path(source) else "-")
+    diagnosis = Diagnosis(options, str(name))
+    for chunk in chunks(source, _CHUNK):
+        diagnosis.feed(chunk)
+    return diagnosis.finish()
+

@@ -1,0 +1,216 @@
+"""Finding -> Fix: computes a rule's ways out with this log's numbers, for the user's release and command.
+
+A fix drops out when a condition does not hold or a number it needs is unknown, when the release has not got its flag or
+value, and when it would change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.releases import Releases, admitted
+from vllm_doctor.command import Command
+from vllm_doctor.reports.model import Fix
+from vllm_doctor.rulebase.model import Action, FixRule, Rule
+from vllm_doctor.templating import evaluator, renderer
+from vllm_doctor.templating.evaluator import UNKNOWN
+
+
+class Situation(NamedTuple):
+    """What fixes are computed from: the facts, the releases it can be, what the user ran."""
+
+    known: Mapping[str, Any]
+    releases: Releases
+    actions: Mapping[str, Action]
+    command: Command | None = None
+    settings: Mapping[str, Any] = MappingProxyType({})  # keyword -> value the server was started with
+    mask: Callable[[str], str] = str  # hides secrets in a text
+
+
+def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The rule's own quantities; of a list of expressions the first that can be computed counts."""
+    values: dict[str, Any] = {}
+    for name, alternatives in rule.let.items():
+        for source in alternatives:
+            value = _value(source, {**known, **values})
+            if value is not UNKNOWN:
+                values[name] = value
+                break
+    return values
+
+
+def fixes(rule: Rule, situation: Situation, limit: int) -> tuple[Fix, ...]:
+    """The rule's fixes that apply here, best first."""
+    made: list[Fix] = []
+    for entry in rule.fixes:
+        fix = _fix(entry, rule, situation)
+        if fix is not None:
+            made.append(fix)
+            if len(made) == limit:
+                break
+    return tuple(made)
+
+
+def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
+    known, releases = situation.known, situation.releases
+    if not all(evaluator.parse(source).holds(known) for source in entry.when):
+        return None
+    if entry.vllm and releases.admits(entry.vllm) is False:
+        return None
+    wanted = _named(entry.set, known)
+    env = _named(entry.env, known)
+    if wanted is None or env is None:
+        return None
+    wanted = {name: value for name, value in wanted.items() if not _has(name, value, situation)}
+    drop = tuple(name for name in _flag_names(entry.unset, known) if _may_drop(name, situation))
+    if wanted and not drop and not all(name.startswith("-") for name in entry.unset):
+        return None  # the word to be replaced does not stand in the command, so it would go on failing
+    lacking = [name for name, value in wanted.items() if not _exists(name, value, releases)]
+    lacking += [name for name in env if not all(flags.env_exists(name, release) for release in releases.candidates)]
+    maybe = not releases.known and not any(_never(name, releases) for name in lacking)
+    if (lacking and not maybe) or not (wanted or env or drop or entry.action):
+        return None
+    title = renderer.sentence(entry.title, known)
+    if title is None:
+        return None
+    needs = _needs(entry, lacking, releases)
+    action = situation.actions.get(entry.action)
+    command = None
+    if situation.command and (wanted or env or drop):
+        command = situation.command.with_changes(wanted, drop, env).masked(situation.mask)
+    patch = command.patch() if command is not None else None
+    return Fix(
+        id=entry.id,
+        title=title + (f" (needs vLLM {needs})" if needs else ""),
+        flags=wanted,
+        unset=drop,
+        env=env,
+        action=entry.action or None,
+        steps=_steps(action, known),
+        command=command.render() if command is not None and patch is None else None,
+        patch=patch,
+        why=renderer.sentence(entry.why, known) or "",
+        cost=renderer.sentence(entry.cost, known) or "",
+        safety=entry.safety,
+        verify=renderer.sentence(entry.verify or rule.verify, known) or "",
+        proof=_proof(entry, rule, known),
+    )
+
+
+def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:
+    if action is None:
+        return ()
+    said = (renderer.sentence(step, known) for step in action.steps)
+    return tuple(step for step in said if step)
+
+
+def _value(source: Any, known: Mapping[str, Any]) -> Any:
+    return evaluator.parse(source).value(known) if isinstance(source, str) else source
+
+
+def _named(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
+    """Flags or variables with their values as typed; None when one cannot be computed."""
+    made: dict[str, str] = {}
+    for name, source in entries.items():
+        value = _value(source, known)
+        names = _flag_names((name,), known)
+        if value is UNKNOWN or not names:
+            return None
+        if value is not False:
+            made[names[0]] = typed(value)
+    return made
+
+
+def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, ...]:
+    """Flags as they stand, variables in capitals; any other name is a fact that holds one or more of them."""
+    made: list[str] = []
+    for name in names:
+        if name.startswith("-") or name[:1].isupper():
+            made.append(name)
+        elif name in known:
+            held = [word.partition("=")[0] for word in str(known[name]).split()]
+            made.extend(word for word in held if word.startswith("-") or word.isupper())
+    return tuple(dict.fromkeys(made))
+
+
+def typed(value: Any) -> str:
+    """A value as one types it on a command line; a flag that takes none has the value ""."""
+    if value is True:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else f"{value:.6f}".rstrip("0")
+    return str(value)
+
+
+def _exists(name: str, value: str, releases: Releases) -> bool:
+    flag = flags.lookup(name)
+    if flag is None:
+        return False
+    for release in releases.candidates:
+        if not flag.exists(release):
+            return False
+        if "." in name:  # one key of a JSON flag, as FlexibleArgumentParser reads it
+            if release not in admitted(">=0.9.2"):
+                return False
+        elif value and not flag.accepts(value, release):
+            return False
+    return True
+
+
+def _never(name: str, releases: Releases) -> bool:
+    """Whether none of the releases this can be has the flag or variable."""
+    flag = flags.lookup(name)
+    if flag is not None:
+        return not any(flag.exists(release) for release in releases.candidates)
+    return not any(flags.env_exists(name, release) for release in releases.candidates)
+
+
+def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
+    """Which releases a fix needs, where it is open whether this is one of them; empty when it is not open."""
+    if entry.vllm and releases.admits(entry.vllm) is None:
+        return entry.vllm
+    for name in lacking:
+        flag = flags.lookup(name)
+        if flag is None and flags.env(name) is None:
+            continue
+        first, last = (flag.first, flag.last) if flag else flags.env_span(name)
+        return f">={first}" + (f", <={last}" if last and last != flags.releases()[-1] else "")
+    return ""
+
+
+def _has(name: str, value: str, situation: Situation) -> bool:
+    """Whether the server was started with just this value already."""
+    flag = flags.lookup(name)
+    if flag is None or not flag.keyword or flag.keyword not in situation.settings:
+        return False
+    current = situation.settings[flag.keyword]
+    if value == "":
+        return current is True
+    if isinstance(current, (int, float)) and not isinstance(current, bool):
+        try:
+            return float(value) == float(current)
+        except (ValueError, OverflowError):
+            return False
+    return str(current) == value
+
+
+def _may_drop(name: str, situation: Situation) -> bool:
+    """Whether there is such a flag to drop, as far as the command is known."""
+    if situation.command is None:
+        return True
+    return situation.command.value(name) is not None
+
+
+def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers a fix was computed from, so that anyone can check it."""
+    todo = [source for source in (*entry.set.values(), *entry.env.values(), *entry.when) if isinstance(source, str)]
+    names: dict[str, None] = {}
+    while todo:
+        for name in sorted(evaluator.parse(todo.pop(0)).names):
+            if name in known and name not in names:
+                names[name] = None
+                todo.extend(source for source in rule.let.get(name, ()) if isinstance(source, str))
+    return {name: known[name] for name in names if isinstance(known[name], (int, float, str, bool))}

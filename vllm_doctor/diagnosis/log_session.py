@@ -1,0 +1,160 @@
+"""One log being read: bytes -> lines -> events -> the server starts in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.command import CommandFinder
+from vllm_doctor.diagnosis.recorder import Recorder
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.facts.store import FactStore
+from vllm_doctor.fastpath.repeated_messages import Repeats
+from vllm_doctor.fastpath.retained_lines import Kept
+from vllm_doctor.fastpath.shortcuts import Shortcuts
+from vllm_doctor.fastpath.statistics_lines import Samples
+from vllm_doctor.logs.encoding import printable
+from vllm_doctor.logs.lines import Line, LineReader
+from vllm_doctor.matching.matcher import Matcher, compiled
+from vllm_doctor.options import Options
+from vllm_doctor.rulebase.model import RuleBase
+
+KEEP_RUNS = 16
+_CUT_OFF = 20  # lines within which a traceback that has not ended is what the log ends in
+
+
+class LogSession:
+    """Reads the lines of one log into its server starts, the last of which are kept."""
+
+    def __init__(self, base: RuleBase, options: Options, *, live: bool) -> None:
+        self.base = base
+        self.options = options
+        self.lines = LineReader(join_wrapped=not live)
+        self.events = EventReader()
+        self.finder = CommandFinder()
+        self.shortcuts = Shortcuts(self)
+        self._recorder = Recorder(base, options)
+        self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
+        self.chosen: Run | None = None  # the start asked for by number, kept when others are dropped
+        self._missed_lines = 0
+        self._run_begins = False  # a new start was seen, its command may still be being typed
+
+    @property
+    def matcher(self) -> Matcher:
+        """The rules' patterns."""
+        return self._recorder.matcher
+
+    @property
+    def current(self) -> Run:
+        """The start that the next line belongs to."""
+        return self.runs[-1]
+
+    @property
+    def awaits_no_command(self) -> bool:
+        """Whether the next line is no part of a command, as far as the lines before it show."""
+        return self.finder.at_rest and not self._run_begins
+
+    def next_number(self) -> int:
+        """Return the number of the next line."""
+        return self.lines.line_count + self._missed_lines + 1
+
+    def miss(self, lines: int) -> None:
+        """Note that so many lines will never be read."""
+        self._missed_lines += lines
+        self.shortcuts.reset()
+
+    def feed(self, data: bytes, *, earlier_starts: bool = False) -> None:
+        """Read some more bytes; see `Shortcuts.pieces`."""
+        if not self.options.shortcuts:
+            self.read(data)
+            return
+        for piece in self.shortcuts.pieces(data, earlier_starts=earlier_starts):
+            self.read(piece)
+
+    def finish(self) -> None:
+        """Read what is left at the end of the log."""
+        self.read(self.shortcuts.rest())
+        for line in self.lines.finish():
+            self._read_line(line)
+        self.finder.finish()
+
+    def read(self, data: bytes) -> None:
+        """Read bytes in full."""
+        self.shortcuts.reset()
+        for line in self.lines.feed(data):
+            self._read_line(line)
+
+    def _read_line(self, line: Line) -> None:
+        if self._missed_lines:
+            line = Line(line.number + self._missed_lines, line.text, line.source)
+        if self.is_healthy(line.text):
+            process = self.events.key(line) if self.events.is_open(line.number) else ""
+            self.end_open_message(line.number, process)
+            return
+        self.read_retained_lines()
+        self.finder.feed(line.number, line.text)
+        if self._run_begins and not self.finder.reading:
+            self.finder.start_run()
+            self._run_begins = False
+        event = self.events.read(line)
+        if event is None:
+            return
+        if event.run != self.current.number:
+            self._begin_run(event.run)
+        self.record(event, line.text)
+
+    def is_healthy(self, text: str) -> bool:
+        """Return whether a line only shows that the server is serving."""
+        has_anchor = any(anchor in text for anchor in self.base.healthy_anchors)
+        return has_anchor and compiled(self.base.healthy).fullmatch(text) is not None
+
+    def end_open_message(self, number: int, process: str) -> None:
+        """Note a healthy line: the server is serving, and a message of that process before it is over."""
+        self.current.advance("runtime", "", number)
+        self.events.end_message(number, process)
+
+    def record(self, event: Event, text: str) -> None:
+        """Record an event of the current start, given its line's text."""
+        self._recorder.record(self.current, event, text)
+
+    def read_retained_lines(self) -> None:
+        """Read in full the first lines of each kind that were kept back."""
+        self._read_retained(self.current.samples.first())
+
+    def settle(self) -> None:
+        """Read in full all lines that were kept back, and the calls of a traceback the log ends in."""
+        self._settle_run()
+        for line, frames in self.events.unfinished():
+            if line + _CUT_OFF >= self.current.last_line:
+                self._recorder.record_code_paths(self.current, frames, line)
+
+    def _read_retained(self, kept: Iterable[Kept]) -> None:
+        for number, raw, times, frames, source in kept:
+            text = printable(raw.decode()).rstrip()
+            event = self.events.alone(Line(number, text, source.decode()))
+            event = event._replace(frames=frames, releases="") if frames else event
+            self._recorder.record(self.current, event, text, times)
+
+    def _begin_run(self, number: int) -> None:
+        self._settle_run()
+        self.current.command = self.finder.command
+        self._run_begins = True
+        run = self._new_run(number)
+        self.runs.append(run)
+        if self.options.run == number:
+            self.chosen = run
+
+    def _settle_run(self) -> None:
+        run = self.current
+        self._read_retained(sorted((*run.samples.rest(), *run.repeats.rest())))
+
+    def _new_run(self, number: int) -> Run:
+        version = self.options.vllm_version
+        releases = Releases.of(version) if version else Releases.every()
+        facts = FactStore(self.base.names)
+        run = Run(number, Samples(), Repeats(self.shortcuts.plan_for, facts), facts, releases)
+        if version:
+            run.facts.add("vllm_version", version, 0)
+        return run

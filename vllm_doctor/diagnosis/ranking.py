@@ -1,0 +1,62 @@
+"""Which finding is the cause.
+
+The order can be said in one sentence: causes before cascades and advice; what the server did not survive before what it
+did; a specific rule hides the general one it refines; errors before warnings before remarks; where the server ended,
+what can end one before what refuses requests; then the earliest line, but of warnings and remarks those of the service
+before those of the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from vllm_doctor.matching.matcher import Hits
+from vllm_doctor.phases import ORDER
+from vllm_doctor.rulebase.model import Rule
+
+_ROLE = {"cause": 0, "cascade": 1, "advice": 2}
+_SEVERITY = {"error": 0, "warning": 1, "info": 2}
+
+
+class Fired(NamedTuple):
+    """A rule that fired, with what it fired on.
+
+    `recovered`: the server went on to serve all the same. `passing`: it ends no server, and this one ended.
+    """
+
+    rule: Rule
+    hits: Hits
+    recovered: bool = False
+    passing: bool = False
+
+    @property
+    def line(self) -> int:
+        """The first line of its evidence."""
+        return self.hits.first[0].line
+
+
+def rank(fired: Iterable[Fired]) -> list[Fired]:
+    """Those that stand, the likeliest cause first."""
+    standing = _without_refined(list(fired))
+    standing = _without_fallbacks(standing)
+    return sorted(standing, key=_order)
+
+
+def _order(item: Fired) -> tuple[int, bool, int, bool, int, int, str]:
+    rule = item.rule
+    lateness = 0 if rule.severity == "error" else -min(ORDER[rule.phase], ORDER["api"])  # api and runtime are service
+    return _ROLE[rule.role], item.recovered, _SEVERITY[rule.severity], item.passing, lateness, item.line, rule.id
+
+
+def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
+    """Drop each rule that another one, which fired too, says more exactly."""
+    hidden = {general for item in fired if not item.recovered for general in item.rule.refines}
+    return [item for item in fired if item.rule.id not in hidden]
+
+
+def _without_fallbacks(fired: Sequence[Fired]) -> list[Fired]:
+    """Drop the rules that name a cause only for want of a better one, when there is a better one."""
+    best = min((_SEVERITY[item.rule.severity] for item in fired
+                if item.rule.role == "cause" and not item.rule.fallback and not item.recovered), default=len(_SEVERITY))
+    return [item for item in fired if not (item.rule.fallback and best <= _SEVERITY[item.rule.severity])]

@@ -1,0 +1,135 @@
+"""What an event adds to a server start: facts, settings, markers, rule hits, the release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.diagnosis.log_notes import is_omission
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.events import code_paths
+from vllm_doctor.events.reader import Event
+from vllm_doctor.facts.load_periods import Moment
+from vllm_doctor.facts.store import Fact, read_settings
+from vllm_doctor.matching.matcher import Hit, Hits, Matcher, Waiting
+from vllm_doctor.options import Options
+from vllm_doctor.patterns import lazy
+from vllm_doctor.rulebase.model import Pattern, RuleBase
+
+_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
+_V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
+
+
+class Recorder:
+    """Records the events of server starts."""
+
+    def __init__(self, base: RuleBase, options: Options) -> None:
+        self.matcher = Matcher(base)
+        self._base = base
+        self._options = options
+
+    def record(self, run: Run, event: Event, text: str, times: int = 0) -> None:
+        """Record an event, given its line's text. `times`: it stands for so many lines, counted in the load already."""
+        run.last_line = max(run.last_line, event.line)
+        if event.releases and event.releases not in run.prefixes:
+            run.prefixes.add(event.releases)
+            run.releases = run.releases.narrow(event.releases)
+        if not times:
+            run.remember_block(event)
+        if event.is_code:
+            return
+        if not event.level and is_omission(event.text):
+            run.omit(event.line)
+        if "args: " in event.text or "with config: " in event.text:
+            self._record_settings(run, event)
+        if event.frames:
+            self.record_code_paths(run, event.frames, event.line)
+        self._record_matches(run, event, text, times)
+
+    def record_code_paths(self, run: Run, frames: str, line: int) -> None:
+        """Record what the paths of a traceback's code show where no line says it."""
+        for name, value in code_paths.told(frames):
+            if run.facts.get(name) is None:
+                self._record_fact(run, name, value, line)
+
+    def _record_matches(self, run: Run, event: Event, text: str, times: int) -> None:
+        known_before = run.told
+        extracted: dict[str, Any] = {}
+        matches: list[tuple[Waiting, dict[str, str]]] = []
+        for waiting, values in self.matcher.matches(event, run.settled):
+            if waiting.marker is not None:
+                if not times:  # how far the start had come was known when the line was kept back
+                    run.advance(waiting.marker.phase, waiting.marker.status, event.line)
+                continue
+            extracted.update(self._record_values(run, waiting.pattern, values, event))
+            if waiting.rule:
+                matches.append((waiting, values))
+            elif waiting.pattern.vllm not in run.wordings:  # a rule's wording counts only where the rule fires
+                run.wordings.add(waiting.pattern.vllm)
+                run.releases = run.releases.narrow(waiting.pattern.vllm)
+        if "running_requests" in extracted and not times:
+            run.load.add(extracted, Moment.of(event.line, text))
+        run.told += len(extracted) + len(matches)
+        if run.told > known_before:  # a line that says nothing more may be skipped, so its prefix must not count
+            self._record_prefix(run, event, text)
+        for waiting, values in matches:  # behind the markers, which say the phase that this very line begins
+            _record_hit(run, waiting, event, values, times or 1)
+
+    def _record_values(self, run: Run, pattern: Pattern, values: dict[str, str], event: Event) -> dict[str, Any]:
+        """Record the facts a pattern captured or sets; returns those that were new."""
+        extracted = {}
+        for name, raw in (*values.items(), *pattern.set.items()):
+            if pattern.weak and run.facts.get(name) is not None:
+                continue
+            fact = self._record_fact(run, name, raw, event.line, event.rank)
+            if fact is not None:
+                extracted[name] = fact.value
+        return extracted
+
+    def _record_fact(self, run: Run, name: str, raw: Any, line: int, rank: int | None = None) -> Fact | None:
+        """Record a fact, as `FactStore.add`; a release also decides which wordings can match."""
+        fact = run.facts.add(name, raw, line, rank)
+        if fact is not None and name == "vllm_version" and not self._options.vllm_version:
+            run.releases = Releases.of(str(fact.value))
+        return fact
+
+    def _record_prefix(self, run: Run, event: Event, text: str) -> None:
+        """Record the engine's generation, if only one prints such lines, and the number of ranks."""
+        if run.facts.get("engine") is None:
+            if event.process.startswith("VllmWorkerProcess"):
+                run.facts.add("engine", "V0", event.line, event.rank)
+            elif event.process.startswith(_V1_PROCESSES) or (event.level and code_paths.is_of_v1(text)):
+                run.facts.add("engine", "V1", event.line, event.rank)
+        if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
+            run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
+
+    def _record_settings(self, run: Run, event: Event) -> None:
+        settings = read_settings(event.text)
+        if settings is None:
+            return
+        column = "config" if settings.kind == "config" else "args"
+        for definition in self._base.names.values():
+            key = getattr(definition, column)
+            if key and key in settings.values:
+                run.facts.add(definition.name, definition.from_setting(settings.values[key]), event.line, event.rank)
+        if settings.kind in ("arguments", "non-default"):
+            if settings.values.get("model_tag") and "model" not in settings.values:
+                run.facts.add("model", settings.values["model_tag"], event.line)
+            run.settings, run.settings_kind = settings.values, settings.kind
+
+
+def _record_hit(run: Run, waiting: Waiting, event: Event, values: dict[str, str], times: int) -> None:
+    """Record that a rule's wording was found, if it counts in the phase the start has reached."""
+    phase = run.phase or "args"
+    pattern = waiting.pattern
+    if pattern.phase and phase not in pattern.phase:
+        return
+    hits = run.hits.setdefault(waiting.rule, Hits())
+    if waiting.part == "also":
+        hits.also.add(pattern.id)
+        run.settled.add(waiting.at)
+    elif waiting.part == "absent":
+        hits.absent = True
+        run.settled.add(waiting.at)
+    else:
+        hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames), times)

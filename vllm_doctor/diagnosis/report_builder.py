@@ -1,0 +1,152 @@
+"""Diagnosis -> Report: findings in words, with fixes, evidence, the memory picture; everything redacted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vllm_doctor import memory
+from vllm_doctor.diagnosis import capacity, fixes
+from vllm_doctor.diagnosis.ranking import Fired
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.matching.matcher import Hits
+from vllm_doctor.phases import ORDER
+from vllm_doctor.redact import redact, redact_value, safe_text
+from vllm_doctor.reports.model import Evidence, Finding, Fix, Report, Source, Unexplained
+from vllm_doctor.templating import renderer
+
+_EVIDENCE = 3
+_EVIDENCE_WIDTH = 600
+_LONGEST = 16_384  # of a message that is looked at for secrets; more than is shown
+_PLACES = 16
+
+
+def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: tuple[str, ...] = ()) -> Report:
+    """The report on one run."""
+    run = case.run
+    clean = _cleaner(case.options.show_secrets)
+    findings = tuple(finding(item, case) for item in case.fired)
+    causes = [item for item in findings if item.role == "cause" and not item.recovered]
+    status = _status(case)
+    explained = any(item.severity == "error" for item in causes)
+    unexplained = _unexplained(run, clean) if status == "failed" and not explained else None
+    derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)
+    return Report(
+        source=source,
+        status=status,
+        phase=run.phase or None,
+        facts={name: clean(value) for name, value in case.facts.items()},
+        facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
+                              for fact in run.facts.observations(name)[:_PLACES] if fact.line)
+                  for name in case.facts if run.facts.observations(name)},
+        derived=derived,
+        memory=ledger,
+        primary=causes[0].id if causes and unexplained is None else None,  # a warning does not explain a failure
+        unexplained=unexplained,
+        findings=findings,
+        notes=notes,
+        capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),
+        recognised=recognised,
+    )
+
+
+def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
+    return capacity.sentences({**case.facts, **case.run.load.summary()}, derived, ledger)
+
+
+def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
+    """What every text and value from the log passes through."""
+    if show_secrets:
+        return lambda value: safe_text(value) if isinstance(value, str) else value
+    return lambda value: safe_text(redact(value)) if isinstance(value, str) else redact_value(value)
+
+
+def _status(case: Case) -> str:
+    """One of failed, serving, starting, stopped, unknown."""
+    run = case.run
+    fatal = any(item.rule.role in {"cause", "cascade"} and item.rule.severity == "error" and not item.recovered
+                and not _of_a_request(item, run) and not (item.rule.phase == "api" and run.serves)
+                for item in case.fired)
+    if fatal and not run.serving_line:
+        return "failed"
+    # A request's error ends in a traceback too: it is told right before it, or by it.
+    return run.state(any(_of_a_request(item, run) and item.hits.latest.line >= run.crash_line - 1
+                         for item in case.fired))
+
+
+def _of_a_request(item: Fired, run: Run) -> bool:
+    """Whether it is a fault of single requests, which the server outlives."""
+    rule = item.rule
+    return (rule.survives and rule.role == "cause" and rule.severity != "info" and ORDER[rule.phase] >= ORDER["api"]
+            and ORDER[run.phase or "api"] >= ORDER["api"])
+
+
+def finding(item: Fired, case: Case) -> Finding:
+    """What a rule that fired says about this case."""
+    clean = _cleaner(case.options.show_secrets)
+    rule, hits = item.rule, item.hits
+    known = case.known(rule, hits)
+    known.update(fixes.let(rule, known))
+    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
+    return Finding(
+        id=rule.id,
+        title=clean(renderer.sentence(rule.title, known) or renderer.without_numbers(rule.title)),
+        severity="info" if item.recovered else rule.severity,
+        confidence=_confidence(item),
+        role=rule.role,
+        phase=rule.phase,
+        evidence=_evidence(hits, clean),
+        explanation=clean(renderer.paragraphs(rule.explain, known)),
+        fixes=tuple(_clean_fix(fix, clean)
+                    for fix in fixes.fixes(rule, situation, case.options.max_fixes)),
+        links=rule.references,
+        ranks=_ranks(hits, known),
+        recovered=item.recovered,
+    )
+
+
+def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:
+    """The first lines that say it, each text once: ranks and tracebacks repeat it."""
+    said: dict[str, Evidence] = {}
+    for hit in hits.first:
+        text = _short(clean(hit.text[:_LONGEST]))
+        said.setdefault(text.rpartition("Error: ")[2], Evidence(hit.line, text))
+    return tuple(said.values())[:_EVIDENCE]
+
+
+def _confidence(item: Fired) -> float:
+    """How sure a finding is: the wording is vLLM's own and its conditions held; less so for want of a better cause."""
+    if item.rule.role != "cause" or item.rule.fallback:
+        return 0.5
+    return 0.8 if item.rule.status == "draft" else 0.95
+
+
+def _ranks(hits: Hits, known: dict[str, Any]) -> str:
+    if len(hits.ranks) < 2:
+        return ""
+    size = known.get("tensor_parallel_size", 1) * known.get("pipeline_parallel_size", 1)
+    return f"on {len(hits.ranks)} of {max(size, len(hits.ranks))} ranks"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _EVIDENCE_WIDTH else text[: _EVIDENCE_WIDTH - 1] + "…"
+
+
+def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
+    return Fix(
+        id=fix.id, title=clean(fix.title), flags={name: clean(value) for name, value in fix.flags.items()},
+        unset=fix.unset, env={name: clean(value) for name, value in fix.env.items()}, action=fix.action,
+        steps=tuple(clean(step) for step in fix.steps),
+        command=clean(fix.command) if fix.command else None,
+        patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
+        why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
+        proof={name: clean(value) for name, value in fix.proof.items()},
+    )
+
+
+def _unexplained(run: Run, clean: Callable[[Any], Any]) -> Unexplained | None:
+    if not run.block:
+        return None
+    lines = [_short(clean(text[:_LONGEST])) for _, text in run.block]
+    return Unexplained(run.block[0][0], "\n".join(lines))

@@ -1,0 +1,141 @@
+"""One start of the server and what the user told beside the log: what is known of it, and which rules fire on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from vllm_doctor import phases
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.command import Command
+from vllm_doctor.command.arguments import from_arguments
+from vllm_doctor.diagnosis import ranking
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.facts.store import FactStore
+from vllm_doctor.matching.matcher import Hit, Hits, fires
+from vllm_doctor.memory import derived
+from vllm_doctor.options import Options
+from vllm_doctor.rulebase.model import Rule, RuleBase
+
+
+class Case:
+    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log."""
+
+    def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None) -> None:
+        self.run = run
+        self.base = base
+        self.options = options
+        self.typed = typed
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The run's facts; what the log does not print but the command says is added from there."""
+        facts = self.run.facts.values()
+        told = FactStore(self.base.names)
+        if self.typed is not None:
+            arguments = self._typed_arguments
+            for name, definition in self.base.names.items():
+                if name not in facts and definition.args in arguments:
+                    told.add(name, definition.from_setting(arguments[definition.args]), 0)
+            if "vllm_version" not in facts and self.typed.image_version:
+                told.add("vllm_version", self.typed.image_version, 0)
+        if self.options.gpu_memory_gib is not None and "gpu_total_gib" not in facts:
+            told.add("gpu_total_gib", self.options.gpu_memory_gib, 0)
+        said = told.values()
+        return {name: facts.get(name, said.get(name)) for name in self.base.names if name in facts or name in said}
+
+    @cached_property
+    def releases(self) -> Releases:
+        """The releases it can be of: as printed, as told by the command's image, or narrowed by its wording."""
+        version = None if self.run.releases.known else self.facts.get("vllm_version")
+        return Releases.of(str(version)) if version else self.run.releases
+
+    @cached_property
+    def command(self) -> Command | None:
+        """What the user ran; put together from the arguments the log prints, where it is not shown itself."""
+        if self.typed is None and self.run.settings:
+            return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
+                                  non_default_only=self.run.settings_kind == "non-default")
+        return self.typed
+
+    @cached_property
+    def _common(self) -> dict[str, Any]:
+        run = self.run
+        return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
+                "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
+                "settings_given": " ".join(self._given())}
+
+    @cached_property
+    def _typed_arguments(self) -> Mapping[str, object]:
+        return self.typed.arguments() if self.typed is not None else {}
+
+    def _given(self) -> Iterable[str]:
+        """The keywords of what the user set."""
+        if self.typed is not None:
+            return self._typed_arguments
+        return self.run.settings if self.run.settings_kind == "non-default" else ()
+
+    def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
+        """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit.
+
+        A warning tells of many requests, so the largest of all of them counts; an error's numbers belong together.
+        """
+        hit = _with_traceback(hits.first)
+        own = FactStore(self.base.names)
+        for name, raw in hit.values.items():
+            own.add(name, raw, hit.line)
+        values = own.values()
+        if rule.severity != "error":
+            merge_of = self.run.facts.merge_of
+            values = {name: value for name, value in values.items() if merge_of(name) not in {"max", "min"}}
+        releases = _narrowed(self.releases, rule, hits)
+        of_hit = {"releases": releases, "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
+        return {**self._common, **values, **of_hit}
+
+    @cached_property
+    def fired(self) -> list[ranking.Fired]:
+        """The rules that fire, ranked."""
+        found = []
+        for rule_id, hits in self.run.hits.items():
+            rule = self.base.rules[rule_id]
+            if rule.status == "retired" or rule_id in self.options.ignore or not hits.first:
+                continue
+            if self.options.only and rule_id not in self.options.only:
+                continue
+            if fires(rule, hits, self.known(rule, hits)):
+                passing = rule.survives and self.run.status == "failed"
+                found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
+        return ranking.rank(found)
+
+    @cached_property
+    def releases_told(self) -> Releases:
+        """The releases, narrowed by the wordings of the rules that fire as well."""
+        releases = self.releases
+        for item in self.fired:
+            releases = _narrowed(releases, item.rule, item.hits)
+        return releases
+
+    def _recovered(self, rule: Rule, hits: Hits) -> bool:
+        """Whether the server came up and served after a fault of its start, so that this was not what stopped it."""
+        if rule.severity != "error" or rule.survives or not self.run.serving_line:
+            return False
+        return phases.ORDER[rule.phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
+
+
+def _with_traceback(hits: list[Hit]) -> Hit:
+    """The first hit; where that is the bare message, logged before its own traceback, the one that has the calls."""
+    first = hits[0]
+    if first.frames or not first.values:
+        return first
+    alike = (hit for hit in hits if hit.values == first.values and hit.process == first.process)
+    return next((hit for hit in alike if hit.frames), first)
+
+
+def _narrowed(releases: Releases, rule: Rule, hits: Hits) -> Releases:
+    """Narrowed by the life of the wordings that a rule found."""
+    found = {hit.pattern for hit in hits.first}
+    for pattern in rule.any:
+        if pattern.id in found:
+            releases = releases.narrow(pattern.vllm)
+    return releases

@@ -1,0 +1,1 @@
+"""Lines to events: record prefixes, processes and ranks, tracebacks, server starts."""

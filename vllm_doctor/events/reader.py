@@ -1,0 +1,517 @@
+"""Line -> Event: vLLM's own prefixes, process and rank, traceback blocks, the start it belongs to.
+
+vLLM's log prefix by release: `INFO 10-08 20:33:48 llm_engine.py:72] message` up to 0.7, `… [core.py:489] message` from
+0.8, `(EngineCore_DP0 pid=12) INFO …` from 0.10.1 (vllm/logger.py, vllm/utils decorate_logs). Every line of a message
+with several lines carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be told apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from vllm_doctor.events.code_paths import frame
+from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
+from vllm_doctor.events.server_starts import RunCounter, concerns, ends, name_of, stage_of
+from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, joined_traceback
+from vllm_doctor.logs.line_prefix import BARE
+from vllm_doctor.logs.lines import Line
+from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
+from vllm_doctor.patterns import lazy, portable
+
+_PROCESS = lazy(
+    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
+    r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
+)
+_RECORD = lazy(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
+    r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
+)
+_PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time were cut off
+# A format of one's own (VLLM_LOGGING_CONFIG_PATH, or a program that serves models with vLLM):
+# `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
+# `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
+_OWN_RECORD = lazy(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+    r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
+    cues=(".py:", "vllm"),
+)
+_TIMELESS = lazy(  # a record that somebody shortened: its time, and mostly the number of its process, are gone
+    r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
+    cues=("INFO [", "WARNING [", "ERROR [", "CRITICAL [", "DEBUG ["),
+)
+_UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
+                cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
+_LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
+_PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
+_RECORD_APART = lazy(portable(
+    rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
+    r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
+_PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
+_FRAME = lazy(
+    r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
+)
+_RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
+_EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
+_RANK_SOURCE = lazy(r"\brank ?(\d{1,6})\b")
+# Which releases print a prefix: vllm/logger.py and decorate_logs of each. The first that fits counts.
+_PREFIX_RELEASES = (
+    ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
+    ("VllmWorker rank=", ">=0.6.5,<=0.10.0"),
+    ("VllmWorker TP", ">=0.10.1,<=0.10.1.1"),
+    ("EngineCore_DP", ">=0.10.2"),
+    ("EngineCore_", ">=0.10.1,<=0.10.1.1"),
+    ("EngineCore pid", ">=0.18.0"),
+    ("APIServer", ">=0.10.1"),
+    ("Worker", ">=0.10.2"),
+)
+_BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
+_PYDANTIC = lazy(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
+CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
+"""What stands between the tracebacks of one failure."""
+START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
+"""Literals without which a line neither begins nor ends a start, nor the traceback that ends one."""
+WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
+"""Literals without which a line opens no traceback and neither begins nor ends a start."""
+MAX_FRAMES = 200
+_MAX_DETAIL = 40
+_MAX_CONTEXT = 4096
+_PAGE = 40  # letters of the shortest line that is taken for one broken at the width of a page
+_REST = lazy(r"[a-z(\d][^=:]{0,40} ")
+_COMPLETE = lazy(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
+_MAX_STREAMS = 256
+_MAX_ASIDE = 1  # other messages of a process amid its traceback, behind which that is given up
+_REACH = 200  # lines within which what a process left open goes on
+
+
+class Event(NamedTuple):
+    """One message of the log.
+
+    `line` is its 1-based line number; `rank` the worker it comes from, where the prefix says so; `run` counts the
+    starts of the server from 1. For the last lines of a traceback `frames` holds its calls, outermost first, as
+    `path/file.py:function` joined by newlines, and `context` the lines of the exception's message before this one.
+    `is_code` marks a traceback's source line, which is no message. `releases` says which ones print such a prefix.
+    """
+
+    line: int
+    text: str
+    level: str = ""
+    process: str = ""
+    rank: int | None = None
+    run: int = 1
+    releases: str = ""
+    frames: str = ""
+    is_code: bool = False
+    context: str = ""
+
+
+class StartNote(NamedTuple):
+    """What lines that differ in their digits say of where starts of the server begin and end.
+
+    `stage` and `ends` are what a RunCounter hears of, with the name of the process and the level. `crash` says of a
+    line that nobody logged that it `opens` a traceback, is the exception that `ends` one, or the `whole` of it.
+    """
+
+    name: str
+    level: str
+    stage: str
+    ends: bool
+    crash: str
+
+
+class _Stream:
+    """What one process has open: the traceback it is printing."""
+
+    def __init__(self) -> None:
+        self.last = 0  # the line at which it was last open
+        self.level = ""  # of the traceback's first line
+        self.aside = 0  # other messages since
+        self.frames: list[str] = []
+        self.depth = 2  # how far the last call's line is indented
+        self.inside = False  # between "Traceback" and the exception's line
+        self.indent = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
+        self.detail = 0  # how many more lines may belong to the exception's message
+        self.shown = ""  # the frames of the exception just printed
+        self.message: list[str] = []  # the lines of its message so far
+
+    def open(self, level: str) -> None:
+        """A traceback begins."""
+        self.frames, self.inside, self.detail, self.level, self.aside = [], True, 0, level, 0
+
+    def begin_message(self, message: str) -> None:
+        """An exception's message begins that stands without its traceback."""
+        self.detail, self.shown, self.message = _BARE_DETAIL, "", [message]
+
+    def pass_by(self) -> None:
+        """Another message came: it ends the exception's; after some the traceback is one that never ended."""
+        self.detail = 0
+        self.aside += 1
+        self.inside = self.inside and self.aside <= _MAX_ASIDE
+
+
+class EventReader:
+    """Turns lines into events. Keeps no more than the open traceback of each process."""
+
+    def __init__(self) -> None:
+        self._streams: OrderedDict[str, _Stream] = OrderedDict()
+        self._open: dict[str, int] = {}  # the last line of the streams amid a traceback or a message
+        self._closes = 0  # behind this line the first of them is no longer open
+        self._ranks: dict[str, int] = {}
+        self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
+        self._runs = RunCounter()
+
+    def unfinished(self) -> Iterator[tuple[int, str]]:
+        """The calls of each traceback that has not ended yet, with the line it has come to."""
+        for stream in self._streams.values():
+            if stream.inside and stream.frames:
+                yield stream.last, "\n".join(stream.frames)
+
+    @property
+    def run(self) -> int:
+        """The number of the start being read."""
+        return self._runs.run
+
+    def is_awaiting(self, number: int) -> bool:
+        """Whether line `number` may go on with a message that some process began."""
+        if self._open and number > self._closes:
+            self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
+            self._closes = min(self._open.values(), default=0) + _REACH
+        return bool(self._open)
+
+    def awaits(self, key: str) -> bool:
+        """Whether the next line of a process may go on with a message."""
+        return key in self._open
+
+    def is_open(self, number: int) -> bool:
+        """Whether the line before line `number` left something open."""
+        return bool(self._open) and number - 1 in self._open.values()
+
+    def key(self, line: Line) -> str:
+        """The key of the process that prints a line."""
+        return f"{line.source}\0{self._process(line.text, line.source)[0]}"
+
+    def end_message(self, number: int, key: str) -> None:
+        """Hear of a healthy line: right behind an exception's message of its process, or a head, it ends that."""
+        stream = self._streams.get(key)
+        if stream is not None and self._open.get(key) == number - 1 and not (stream.inside and stream.frames):
+            stream.inside, stream.detail = False, 0
+            self._open.pop(key)
+
+    def pass_by(self, number: int, line: bytes) -> bool:
+        """Note a record (see `is_record`) but for its message; False for one that may be part of a traceback."""
+        record = _RECORD_APART.match(line)
+        if record is None:
+            return False
+        key = b"\0".join((record["source"] or b"", record["process"] or b"")).decode()
+        stream = self._streams.get(key)
+        if stream is not None:
+            if stream.inside and stream.level == "INFO":
+                return False
+            stream.pass_by()
+            self._note(key, stream, number)
+        return True
+
+    def read(self, line: Line) -> Event | None:
+        """What one line says; None for a blank line."""
+        text = line.text
+        if not text or text.isspace():
+            key = line.source + "\0"
+            self._stream(key).detail = 0  # a blank line ends a bare exception's message
+            self._open.pop(key, None)
+            return None
+        process, event, logged = self._split(line)
+        key = f"{line.source}\0{process}"
+        stream = self._stream(key)
+        if line.number - stream.last > _REACH:
+            stream.inside, stream.detail = False, 0
+        run = self._see(event)
+        event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
+        self._note(key, stream, line.number)
+        return event
+
+    def _see(self, event: Event) -> int:
+        """The number of the run an event belongs to. The ranks of a new one are told anew: its processes are others."""
+        before, run = self._runs.run, self._runs.see(event.text, event.process, event.level)
+        if run != before:
+            self._forget_processes()
+        return run
+
+    def _forget_processes(self) -> None:
+        self._ranks.clear()
+        self._processes.clear()
+
+    def _note(self, key: str, stream: _Stream, number: int) -> None:
+        if stream.inside or stream.detail:
+            self._open[key] = stream.last = number
+        elif self._open:
+            self._open.pop(key, None)
+
+    def start_note(self, line: Line) -> StartNote:
+        """What a line says of where starts of the server begin and end."""
+        _, event, _ = self._split(line)
+        text, crash = event.text, ""
+        if not (event.level or event.process):
+            joined = joined_traceback(text)
+            if joined is not None and joined.exception:
+                crash = "whole"
+            elif TRACEBACK in text:
+                crash = "opens"
+            elif _EXCEPTION.match(text):
+                crash = "ends"
+        return StartNote(name_of(event.process), event.level, stage_of(text), ends(text), crash)
+
+    def pass_start(self, number: int, note: StartNote) -> None:
+        """Hear of such a line, and of nothing else that it says."""
+        before = self._runs.run
+        if (note.stage or note.ends) and before != self._runs.hear(note.stage, note.name, note.level):
+            self._forget_processes()
+        if not note.crash:
+            return
+        stream = self._stream("\0")
+        if note.crash == "opens":
+            stream.open("")
+            stream.last = number
+        elif stream.inside or note.crash == "whole":
+            stream.inside = False
+            self._runs.crash()
+
+    def alone(self, line: Line) -> Event:
+        """What a line says that stands by itself and holds none of WORDS."""
+        return self._split(line)[1]
+
+    def opened_by(self, line: Line) -> str | None:
+        """The key of the process that a line by itself lets begin an exception's message, "" where it begins none.
+
+        None for a line that may do more: begin a traceback or go on with one, begin or end a start.
+        """
+        process, event, _ = self._split(line)
+        text = event.text
+        if TRACEBACK in text or _FRAME.match(text) or concerns(text) or joined_traceback(text):
+            return None
+        return f"{line.source}\0{process}" if _begins_message(event.text) else ""
+
+    def open_message(self, number: int, key: str, message: str) -> None:
+        """Note that a process began an exception's message, which may go on."""
+        stream = self._stream(key)
+        stream.inside, stream.indent = False, 0
+        stream.begin_message(message)
+        self._note(key, stream, number)
+
+    def traceback(self, lines: Sequence[Line]) -> tuple[str, Event] | None:
+        """What a traceback's lines say, read apart: the key of the process that prints it, and its exception.
+
+        None where it is not whole or more than one, or a line may begin or end a start.
+        """
+        apart = EventReader()
+        events = [apart.read(line) for line in lines]
+        if any(event is None or not event.is_code or concerns(event.text) for event in events[:-1]):
+            return None
+        shown, last = events[-1], lines[-1]
+        if shown is None or not shown.frames or shown.context or concerns(shown.text):
+            return None
+        process, event, _ = self._split(last)
+        return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
+
+    def end_traceback(self, number: int, key: str, event: Event, message: str) -> None:
+        """Note a whole traceback and its exception, whose message may go on; its `event` is as of another such one."""
+        stream = self._stream(key)
+        stream.open(event.level)
+        stream.inside, stream.indent, stream.shown = False, 0, event.frames
+        stream.detail, stream.message = _MAX_DETAIL, [message]
+        if not event.level and not event.process:
+            self._runs.crash()
+        self._note(key, stream, number)
+
+    def _split(self, line: Line) -> tuple[str, Event, bool]:
+        """The process as printed, the message behind the prefixes, whether it had a record's prefix."""
+        process, rank, rest = self._process(line.text, line.source)
+        level, message, style = _record(rest)
+        releases = _released(process) or style if process else style
+        event = Event(line.number, message, level, process or line.source, rank, self.run, releases)
+        return process, event, rest is not message
+
+    def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
+        """The event with what its process has open: a traceback, the message of an exception."""
+        message, level = event.text, event.level
+        joined = joined_traceback(message)
+        if joined is not None:
+            return self._joined(stream, event, joined)
+        if TRACEBACK in message:
+            stream.open(level)
+            stream.indent = len(message) - len(message.lstrip(" "))
+            said = not message.lstrip(" |+").startswith(TRACEBACK)  # `EngineCore hit an exception: Traceback …`
+            return event._replace(releases="", is_code=not said)
+        if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
+            message = message[stream.indent:]
+        if not stream.inside and _FRAME.match(message):  # the head of the traceback is cut off, or Ray's
+            stream.open(level)
+            stream.indent = max(0, len(message) - len(message.lstrip(" ")) - 2)  # a frame stands two spaces in
+            message = message[stream.indent:]
+        if stream.inside:
+            if logged and level not in {"ERROR", "CRITICAL", stream.level}:
+                stream.pass_by()
+                return event
+            return self._inside(stream, event._replace(text=message, releases=""))
+        if stream.detail and logged and not stream.shown and _begins_message(message):
+            stream.detail = 0  # another exception, told in a record of its own
+        if stream.detail and not message.startswith(CHAIN) and level in {"ERROR", ""}:
+            stream.detail -= 1
+            if not logged and stream.message and _goes_on(stream.message[-1], message):
+                message = f"{stream.message.pop()} {message}"
+            context = "\n".join(stream.message)
+            if len(context) < _MAX_CONTEXT:
+                stream.message.append(message)
+            return event._replace(text=message, frames=stream.shown, context=context)
+        if stream.detail and level:
+            stream.detail = 0
+        elif not stream.detail and _begins_message(message):
+            stream.begin_message(message)
+        return event if message is event.text else event._replace(text=message)
+
+    def _joined(self, stream: _Stream, event: Event, joined: JoinedTraceback) -> Event:
+        """One line that holds a traceback, or the rest of one; its exception may stand in the next."""
+        if joined.opens or not stream.inside:
+            stream.open(event.level)
+            stream.indent = 0
+        stream.frames.extend(joined.frames[:MAX_FRAMES - len(stream.frames)])
+        if not joined.exception:
+            return event._replace(text=joined.said or event.text, releases="", is_code=not joined.said)
+        message = f"{joined.said} {joined.exception}".lstrip()
+        stream.inside = False
+        stream.shown = "\n".join(stream.frames)
+        stream.detail, stream.message = _MAX_DETAIL, [message]
+        if not event.level and not event.process:
+            self._runs.crash()
+        return event._replace(text=message, releases="", frames=stream.shown)
+
+    def _stream(self, key: str) -> _Stream:
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = _Stream()
+            if len(self._streams) > _MAX_STREAMS:
+                self._streams.popitem(last=False)
+        return stream
+
+    def _inside(self, stream: _Stream, event: Event) -> Event:
+        """One line of an open traceback: a call, its source line, or the exception that ends it."""
+        message = event.text
+        call = _FRAME.match(message)
+        lead = len(message) - len(message.lstrip(" "))
+        if call:
+            stream.depth = lead
+            if len(stream.frames) < MAX_FRAMES:
+                stream.frames.append(frame(call["path"], call["function"]))
+            return _as_code(event)
+        if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
+            return _as_code(event)
+        if lead and stream.frames:  # the whole traceback is indented: its exception stands no deeper than its calls
+            stream.indent, message = stream.indent + lead, message[lead:]
+        elif lead:
+            return _as_code(event)
+        if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
+                and _LEVEL_WORD.match(message):
+            stream.pass_by()
+            return event
+        stream.inside = False
+        stream.shown = "\n".join(stream.frames)
+        stream.detail, stream.message = _MAX_DETAIL, [message]
+        if not event.level and not event.process:
+            self._runs.crash()
+        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.shown)
+
+    def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
+        """Split off `(EngineCore_DP0 pid=12) ` prefixes: the process as printed, its rank, what follows."""
+        first = text[:text.find(") ") + 2] if text.startswith("(") else ""
+        if first and not source and first in self._processes and not text.startswith("(", len(first)):
+            return *self._processes[first], text[len(first):]
+        process, rank, start = "", None, 0
+        while match := _PROCESS.match(text, start):
+            process = match[0].replace("|", " ").strip()[1:-1]
+            rank = int(match["rank"]) if match["rank"] is not None else self._rank(match["name"], match["pid"])
+            start = match.end()
+        if rank is None and source:
+            named = _RANK_SOURCE.search(source)
+            if named:
+                rank = int(named[1])
+            elif "RayWorker" in source:
+                rank = self._ranks.setdefault(source, len(self._ranks) + 1)
+        if start == len(first) and not source and len(self._processes) < _MAX_STREAMS:
+            self._processes[first] = process, rank
+        return process, rank, text[start:] if start else text
+
+    def _rank(self, name: str, pid: str) -> int | None:
+        """The rank a worker's process name tells; where it names several dimensions, the order of appearance."""
+        if "Worker" not in name:
+            return None
+        match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d{1,6})(?:_DCP\d+)?(?:_EP\d+)?", name)
+        if match:
+            return int(match[1])
+        if name == "VllmWorkerProcess":  # V0's workers 1, 2, …; the driver is rank 0 and has no prefix
+            return self._ranks.setdefault(f"{name} {pid}", 1 + sum(k.startswith(name) for k in self._ranks))
+        if name in {"Worker", "VllmWorker"}:
+            return 0
+        return self._ranks.setdefault(name, len(self._ranks))
+
+
+def is_record(line: bytes) -> bool:
+    """Whether a line is a record of vLLM's logger that goes on with no error's traceback."""
+    return _RECORD_APART.match(line) is not None
+
+
+def _begins_message(message: str) -> bool:
+    """Whether it is the first line of an exception's message that stands without its traceback."""
+    if "Error: " in message or "Exception: " in message:
+        return _EXCEPTION.match(message) is not None or _PYDANTIC.search(message) is not None
+    return " validation error" in message and _PYDANTIC.search(message) is not None
+
+
+def _goes_on(line: str, text: str) -> bool:
+    """Whether a text is the rest of a sentence that somebody broke between two words at the width of a page."""
+    if len(line) < _PAGE or text.count(" ") < 2 or not (text[0].isalnum() or text[0] == "("):
+        return False
+    return _REST.match(text) is not None and not _COMPLETE.search(line)
+
+
+@lru_cache(maxsize=256)
+def _released(process: str) -> str:
+    """The releases that print such a process."""
+    return next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "")
+
+
+def _as_code(event: Event) -> Event:
+    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, "", "", True)
+
+
+def _record(text: str) -> tuple[str, str, str]:
+    """Split off vLLM's or uvicorn's record prefix: the level, the message behind it, the releases of that prefix."""
+    match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
+    if match and match.start() <= _PREFIX_REACH:
+        level, rest = match["level"], text[match.end():]
+        inner = _PROCESS.match(rest) if rest.startswith("(") else None
+        return level, rest[inner.end():] if inner else rest, ">=0.8.0" if match["file"] else "<0.8.0"
+    match = _UVICORN.match(text)
+    if match:
+        return match["level"], text[match.end():], ""
+    match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
+    if match:
+        return match["level"], text[match.end():], ""
+    timeless = _TIMELESS.match(text)
+    begin = timeless.end() if timeless else 0
+    match = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
+    if match:
+        return timeless["level"] if timeless else "", text[match.end():], ""
+    return "", text, ""
+
+
+def may_concern_starts(line: str) -> bool:
+    """Whether a line with one of START_WORDS may begin or end a start; digits do not matter."""
+    at = 0
+    while match := _PROCESS.match(line, at):
+        at = match.end()
+    level, message, _ = _record(line[at:])
+    return concerns(message) or not (level or at) or not BARE.match(line)

@@ -1,0 +1,155 @@
+"""Spells: stretches in which something lasted while the server served, told by its statistics lines.
+
+Memory does not grow with the log: beside the spell that goes on only the first, the last and the longest are kept, and
+the totals of all. Times are the log's own; it prints no year and, in some set-ups, no time at all.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from vllm_doctor.patterns import lazy
+
+LASTING = 3
+"""Statistics lines of one engine from which on it is no short peak, and without which it is over."""
+_GAP = 600.0  # seconds without such a line that end a spell: an idle server prints no statistics
+_STAMP = lazy(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # each month, in a leap year: 02-29 is a day
+_STAMP_REACH = 160  # characters of a line in which vLLM's prefix stands
+
+
+class Moment(NamedTuple):
+    """A line of the log and the time it prints, as `11-20 14:02:31`; empty where it prints none."""
+
+    line: int = 0
+    stamp: str = ""
+
+    @classmethod
+    def of(cls, line: int, text: str) -> Moment:
+        """The moment of a line, from its text with vLLM's prefix."""
+        found = _STAMP.search(text, 0, _STAMP_REACH)
+        return cls(line, found[1] if found else "")
+
+    def seconds_until(self, later: Moment) -> float | None:
+        """The seconds from here to a later line, which may be in the next year; None where a time is not known."""
+        begin, end = _instant(self.stamp), _instant(later.stamp)
+        if begin is None or end is None:
+            return None
+        seconds = end - begin
+        return seconds if seconds > -180 * 86400 else seconds + 366 * 86400
+
+
+@lru_cache(maxsize=4)
+def _instant(stamp: str) -> int | None:
+    """The seconds from the beginning of the year to `11-20 14:02:31`; None where that is no time."""
+    try:
+        days = _DAYS_BEFORE[int(stamp[:2]) - 1] + int(stamp[3:5])
+        return days * 86400 + int(stamp[6:8]) * 3600 + int(stamp[9:11]) * 60 + int(stamp[12:])
+    except (ValueError, IndexError):
+        return None
+
+
+class Spell(NamedTuple):
+    """One stretch: its first and last line, how many lines of the engine most concerned, how many requests waited."""
+
+    first: Moment
+    last: Moment
+    lines: int
+    waiting: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it took by the log's own times; 0 where they are not known."""
+        return max(0.0, self.first.seconds_until(self.last) or 0.0)
+
+
+class Spells(NamedTuple):
+    """All spells of one kind in one run."""
+
+    number: int = 0
+    seconds: float = 0.0
+    waiting: int = 0  # the most requests that waited in any of them
+    first: Spell | None = None
+    last: Spell | None = None
+    longest: Spell | None = None
+
+    def with_one_more(self, spell: Spell) -> Spells:
+        """These and another one, which came later."""
+        longest = self.longest if self.longest and _length(self.longest) >= _length(spell) else spell
+        return Spells(self.number + 1, self.seconds + spell.seconds, max(self.waiting, spell.waiting),
+                      self.first or spell, spell, longest)
+
+    def words(self) -> str:
+        """`41 minutes in 3 spells between 11-20 14:02 and 16:40, while up to 212 requests waited`; "" if unknown."""
+        if self.first is None or self.last is None or self.longest is None or not self.seconds:
+            return ""
+        begin, end = self.first.first.stamp[:-3], self.last.last.stamp[:-3]
+        end = end[6:] if end[:5] == begin[:5] else end
+        if self.number == 1:
+            when = f"{_duration(self.seconds)} " + (f"at {begin}" if begin.endswith(end) else f"from {begin} to {end}")
+        else:
+            when = (f"{_duration(self.seconds)} in {self.number:,} spells between {begin} and {end}, "
+                    f"the longest of {_duration(self.longest.seconds)}")
+        return f"{when}, while up to {self.waiting:,} request{'' if self.waiting == 1 else 's'} waited"
+
+
+class SpellKeeper:
+    """Tells the spells of one kind from the statistics lines of one or more engines."""
+
+    def __init__(self) -> None:
+        self._over = Spells()
+        self.engines: dict[int, tuple[int, int]] = {}
+        """Those in a spell, be it ever so short: of each its lines in it, and the lines without since."""
+        self._first = self._last = Moment()  # of the spell that goes on
+        self._lines = self._waiting = 0
+
+    def add(self, engine: int, holds: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
+        """Note one line of an engine.
+
+        A spell ends for an engine when it idles or prints LASTING lines without, and is over when it ended for all.
+        """
+        if holds and self._lines and (self._last.seconds_until(at) or 0.0) > _GAP:
+            self._end()
+        lines, without = self.engines.get(engine, (0, 0))
+        if holds:
+            lines += 1
+            self.engines[engine] = lines, 0
+            if not self._lines:
+                self._first = at
+            self._last = at
+            self._lines, self._waiting = max(self._lines, lines), max(self._waiting, waiting)
+        elif lines and without + 1 < LASTING and not idle:
+            self.engines[engine] = lines, without + 1
+        elif lines:
+            del self.engines[engine]
+            if not self.engines:
+                self._end()
+
+    def _end(self) -> None:
+        self._over = self.spells
+        self._lines = self._waiting = 0
+        self.engines.clear()
+
+    @property
+    def lasts(self) -> Spell | None:
+        """The spell that goes on, once it is no short peak."""
+        if self._lines < LASTING:
+            return None
+        return Spell(self._first, self._last, self._lines, self._waiting)
+
+    @property
+    def spells(self) -> Spells:
+        """All spells so far, with the one that goes on."""
+        now = self.lasts
+        return self._over.with_one_more(now) if now else self._over
+
+
+def _length(spell: Spell) -> tuple[float, int]:
+    return spell.seconds, spell.lines
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

@@ -1,0 +1,174 @@
+"""The load of a serving vLLM, from its periodic statistics lines, in bounded memory.
+
+A saturated cache or a waiting queue is a finding only when it lasts; one busy line is not. The counters here tell that:
+how many lines, how many of them saturated, queued, pinned, stalled, and the peaks; and when such a state lasted
+(spells.py). With data parallelism each engine prints its own lines; what is counted in a row or against a peak is
+counted for each engine apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vllm_doctor.facts.load_periods import Moment, Spell, SpellKeeper
+
+SATURATED_PERCENT = 90.0
+"""KV cache usage from which on a queue waits for the cache: a new request needs blocks for its whole prompt."""
+ROOMY_PERCENT = 80.0
+"""KV cache usage below which a queue does not wait for the cache."""
+USUAL_MAX_NUM_SEQS = {128, 256, 512, 1024}
+"""What --max-num-seqs is where nobody set it, in one release or another, by GPU and engine."""
+_MAX_ENGINES = 256
+
+
+class _Engine:
+    """What is counted for one engine: stalled lines in a row, and queued lines at the peak of running requests."""
+
+    def __init__(self) -> None:
+        self.stalled_in_a_row = 0
+        self.peak_running = 0
+        self.pinned_lines = 0
+
+
+class Load:
+    """Counters over the statistics lines of one run. Lines of several engines count together."""
+
+    def __init__(self) -> None:
+        self.stats_lines = 0
+        self.busy_lines = 0
+        self.saturated_lines = 0
+        self.saturated_running = 0  # on the last of them, as is the usage
+        self.saturated_percent = 0.0
+        self.queued_lines = 0
+        self.queued_while_empty_lines = 0
+        self.stalled_lines = 0
+        self.longest_stall = 0
+        self.peak_running = 0
+        self.peak_waiting = 0
+        self.peak_kv_cache_usage_percent = 0.0
+        self.zero_prefix_hit_lines = 0
+        self._engines: dict[int, _Engine] = {}
+        self._in_spell = False
+        self._spells = {name: SpellKeeper() for name in ("saturation", "stall", "queue")}
+
+    def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:  # noqa: B008 - frozen
+        """Count one statistics line, given the facts it showed and where it stands."""
+        if "running_requests" in values:
+            self.count(int(values["running_requests"]), int(values.get("waiting_requests", 0)),
+                       float(values.get("kv_cache_usage_percent", 0.0)), int(values.get("engine_index", 0)),
+                       values.get("prefix_cache_hit_percent") == 0, *at)
+
+    def count(self, running: int, waiting: int, usage: float, index: int, no_prefix_hits: bool,  # noqa: PLR0917 - for each line of a long log
+              line: int, stamp: str | bytes) -> None:
+        """Count one statistics line of an engine: its requests, its cache's usage in percent; and where it stands."""
+        self.stats_lines += 1
+        if running:
+            self.busy_lines += 1
+            self.peak_running = max(self.peak_running, running)
+        if usage > self.peak_kv_cache_usage_percent:  # noqa: PLR1730 - `max` costs more, for each line of a long log
+            self.peak_kv_cache_usage_percent = usage
+        if no_prefix_hits:
+            self.zero_prefix_hit_lines += 1
+        index, engine = self._engine(index)
+        if waiting:
+            self._queue(engine, running, waiting, usage)
+        elif engine.stalled_in_a_row:
+            engine.stalled_in_a_row = 0
+        if waiting or self._in_spell:
+            at = Moment(line, stamp if isinstance(stamp, str) else stamp.decode())
+            self._spell(index, running, waiting, usage, at)
+        if running > engine.peak_running:
+            engine.peak_running, engine.pinned_lines = running, 0
+        if waiting:
+            engine.pinned_lines += running == engine.peak_running and running > 0 and usage < ROOMY_PERCENT
+
+    def count_unqueued(self, running: Sequence[int], waiting: Iterable[int], usage: Iterable[float],
+                       indices: Sequence[int], no_prefix_hits: Sequence[bool | None]) -> bool:
+        """Count lines at once where none waits and none did shortly before; False where their order counts."""
+        if self._in_spell or any(waiting) or any(engine.stalled_in_a_row for engine in self._engines.values()):
+            return False
+        self.stats_lines += len(running)
+        self.busy_lines += len(running) - running.count(0)
+        self.peak_running = max(self.peak_running, *running)
+        self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, *usage)
+        self.zero_prefix_hit_lines += no_prefix_hits.count(True)
+        alone = indices.count(indices[0]) == len(indices)
+        peaks = {indices[0]: max(running)} if alone else dict(sorted(zip(indices, running, strict=True)))
+        for index, most in peaks.items():
+            engine = self._engine(index)[1]
+            if most > engine.peak_running:
+                engine.peak_running, engine.pinned_lines = most, 0
+        return True
+
+    def _engine(self, index: int) -> tuple[int, _Engine]:
+        """What is counted for an engine, and under which number."""
+        engine = self._engines.get(index)
+        if engine is None:
+            if len(self._engines) >= _MAX_ENGINES:
+                index = -1  # all the others together
+            engine = self._engines.setdefault(index, _Engine())
+        return index, engine
+
+    def _queue(self, engine: _Engine, running: int, waiting: int, usage: float) -> None:
+        self.peak_waiting = max(self.peak_waiting, waiting)
+        self.queued_lines += 1
+        if usage >= SATURATED_PERCENT:
+            self.saturated_lines += 1
+            self.saturated_running, self.saturated_percent = running, usage
+        elif usage < 50.0 and running:
+            self.queued_while_empty_lines += 1
+        if running:
+            engine.stalled_in_a_row = 0
+        else:
+            self.stalled_lines += 1
+            engine.stalled_in_a_row += 1
+            self.longest_stall = max(self.longest_stall, engine.stalled_in_a_row)
+
+    def _spell(self, index: int, running: int, waiting: int, usage: float, at: Moment) -> None:
+        kind = "" if not waiting else "saturation" if usage >= SATURATED_PERCENT else "queue" if running else "stall"
+        self._in_spell = False
+        for name, keeper in self._spells.items():
+            if name == kind or keeper.engines:
+                keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
+                if keeper.engines:
+                    self._in_spell = True
+
+    @property
+    def lasts(self) -> tuple[str, Spell] | None:
+        """The spell that goes on, and its kind: requests wait for a full cache, while none runs, or behind others."""
+        return next(((kind, spell) for kind, keeper in self._spells.items() if (spell := keeper.lasts)), None)
+
+    @property
+    def pinned_lines(self) -> int:
+        """Lines with a queue behind the most requests that ever ran, while the cache had room."""
+        return sum(engine.pinned_lines for engine in self._engines.values()
+                   if engine.peak_running == self.peak_running)
+
+    @property
+    def stalled_at_end(self) -> int:
+        """The last lines in a row (of the engine with the most) with requests that wait and none that runs."""
+        return max((engine.stalled_in_a_row for engine in self._engines.values()), default=0)
+
+    @property
+    def requests_that_fit(self) -> float | None:
+        """How many requests of the length of those that ran a saturated cache holds; None where none was in it."""
+        peak = self.peak_kv_cache_usage_percent
+        return self.peak_running * SATURATED_PERCENT / peak if peak else None
+
+    def summary(self) -> dict[str, int | float | str]:
+        """The counters by name, for rules; empty when no statistics line was seen."""
+        if not self.stats_lines:
+            return {}
+        names = ("stats_lines", "busy_lines", "saturated_lines", "saturated_running", "saturated_percent",
+                 "queued_lines", "queued_while_empty_lines", "pinned_lines", "stalled_lines", "longest_stall",
+                 "stalled_at_end", "peak_running", "peak_waiting", "peak_kv_cache_usage_percent",
+                 "zero_prefix_hit_lines")
+        counted: dict[str, int | float | str] = {name: getattr(self, name) for name in names}
+        counted["peak_is_usual_limit"] = self.peak_running in USUAL_MAX_NUM_SEQS
+        if self.requests_that_fit is not None:
+            counted["requests_that_fit"] = self.requests_that_fit
+        for name, keeper in self._spells.items():
+            counted[f"{name}_spells"] = keeper.spells.number
+            counted[f"{name}_time"] = keeper.spells.words()
+        return counted

@@ -1,0 +1,240 @@
+"""Event -> Fact: the quantities a log states, each with its line, rank and run.
+
+Which wording carries which fact is data (`rules/facts/*.yaml`): the named groups of the patterns are the fact names.
+Lines that print many settings at once (`args: Namespace(…)`, `non-default args: {…}`, the engine's config) are read by
+`literals`, and `names.yaml` says which setting is which fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vllm_doctor.facts.last_items import add_last
+from vllm_doctor.facts.python_literals import Repr, read_pairs, read_value
+from vllm_doctor.patterns import lazy
+
+_UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
+_QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
+_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgG])\s*)?$")
+_HUMAN = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
+# Without `.dev1+gabc`.
+_VERSION = lazy(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
+_UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
+_MAX = 1e18  # no quantity of a log is larger
+_KEEP = 8  # observations kept at either end of a fact's list
+
+
+class FactName(NamedTuple):
+    """What `rules/facts/names.yaml` says of one fact."""
+
+    name: str
+    type: str
+    merge: str
+    about: str
+    args: str = ""
+    config: str = ""
+    flag: str = ""
+    ignore: Sequence[str] = ()
+    args_unit: str = ""
+
+    def from_setting(self, value: Any) -> Any:
+        """The value of the argument as a captured text would read: a plain number of bytes gets its unit."""
+        return f"{value} B" if self.args_unit == "bytes" and str(value).isdigit() else value
+
+
+class Fact(NamedTuple):
+    """One observation: `value` in the unit the name says, the line it stands on, the rank that printed it."""
+
+    name: str
+    value: Any
+    line: int
+    rank: int | None = None
+
+
+def convert(kind: str, text: Any) -> Any:
+    """A captured text as the value of a fact of type `kind`; None when it is none of that type.
+
+    GiB are 2^30 bytes; a number without a unit is GiB; GB is GiB, for that is what vLLM means by it.
+    """
+    if text is None:
+        return None
+    if isinstance(text, (int, float)) and not isinstance(text, bool) and kind in {"gib", "float", "int"}:
+        if not abs(text) <= _MAX:
+            return None
+        return int(text) if kind == "int" else float(text)
+    if kind == "bool":
+        return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
+            str(text).strip().lower())
+    words = str(text).strip()
+    if len(words) < 19 and (plain := _plainly(kind, words)) is not None:
+        return plain
+    if kind == "gib":
+        match = _QUANTITY.match(words)
+        if not match:
+            return None
+        unit = match[2].upper() or ("B" if match[3] else "G")
+        return _number(match[1], _UNIT_GIB[unit])
+    if kind == "float":
+        match = _QUANTITY.match(words)
+        return _number(match[1], 1.0) if match else None
+    if kind == "capability":  # a compute capability: 7.5, or 75 where vLLM prints it times ten
+        match = _QUANTITY.match(words)
+        value = _number(match[1], 1.0) if match else None
+        return value / 10 if value is not None and value >= 20 else value
+    if kind == "int":
+        match = _INTEGER.match(words)
+        if not match:
+            return None
+        value = _number(match[1], float(_HUMAN.get(match[2], 1)))
+        return None if value is None else int(value)
+    if kind == "version":
+        match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
+        return match[1] if match and not words.startswith(_UNTAGGED) else None
+    if kind == "platform":  # cuda:7 is the platform and the number of the device
+        words = words.partition(":")[0]
+    return words or None
+
+
+def _plainly(kind: str, words: str) -> Any:
+    """The value of words as they mostly are, which need no expression."""
+    if kind == "int":
+        digits = words.replace(",", "")
+        return int(digits) if digits.isdecimal() and words[0] != "," else None
+    if kind in {"float", "gib"}:
+        number = words.removesuffix(" GiB") if kind == "gib" else words
+        return float(number) if number.replace(".", "", 1).isdecimal() else None
+    if kind == "version" and not words.startswith(_UNTAGGED):
+        parts = words.split(".")
+        return words if len(parts) > 1 and all(part.isdecimal() for part in parts) else None
+    return None
+
+
+def _number(text: str, factor: float) -> float | None:
+    try:
+        value = float(text.replace(",", "").replace("_", "")) * factor
+    except ValueError:
+        return None
+    return value if abs(value) <= _MAX else None
+
+
+class _Seen:
+    """All observations of one fact in one run: the merged value, and the first and last few."""
+
+    def __init__(self, fact: Fact) -> None:
+        self.value = fact.value
+        self.first = [fact]
+        self.last: list[Fact] = []
+
+
+class FactStore:
+    """The facts of one run, merged as the contract says: the largest, the smallest, the first or the last."""
+
+    def __init__(self, names: Mapping[str, FactName]) -> None:
+        self._names = names
+        self._seen: dict[str, _Seen] = {}
+
+    def add(self, name: str, raw: Any, line: int, rank: int | None = None) -> Fact | None:
+        """Note one observation. Returns None when the value says nothing or the name is not a fact's."""
+        definition = self._names.get(name)
+        if definition is None:
+            return None
+        value = convert(definition.type, _plain(raw))
+        if value is None or (definition.ignore and str(value) in definition.ignore):
+            return None
+        fact = Fact(name, value, line, rank)
+        seen = self._seen.get(name)
+        if seen is None:
+            self._seen[name] = _Seen(fact)
+            return fact
+        if definition.merge != "last" or line >= (seen.last or seen.first)[-1].line:
+            seen.value = _merge(definition.merge, seen.value, value)
+        if len(seen.first) < _KEEP:
+            seen.first.append(fact)
+        else:
+            add_last(seen.last, fact, _KEEP)
+        return fact
+
+    def exceeds(self, name: str, raw: Any) -> bool:
+        """Whether a value is beyond all so far of a fact whose largest or smallest one counts."""
+        definition, seen = self._names[name], self._seen.get(name)
+        value = convert(definition.type, raw)
+        return value is not None and (seen is None or _merge(definition.merge, seen.value, value) != seen.value)
+
+    def get(self, name: str) -> Any:
+        """The merged value, or None."""
+        seen = self._seen.get(name)
+        return None if seen is None else seen.value
+
+    def merge_of(self, name: str) -> str:
+        """Which of several values counts: max, min, first or last."""
+        return self._names[name].merge if name in self._names else ""
+
+    def values(self) -> dict[str, Any]:
+        """All merged values, in the order the facts are declared."""
+        return {name: self._seen[name].value for name in self._names if name in self._seen}
+
+    def observations(self, name: str) -> tuple[Fact, ...]:
+        """Where a fact came from: its first and last few observations."""
+        seen = self._seen.get(name)
+        return (*seen.first, *seen.last) if seen else ()
+
+
+def _merge(rule: str, old: Any, new: Any) -> Any:
+    if rule == "max":
+        return max(old, new)
+    if rule == "min":
+        return min(old, new)
+    return old if rule == "first" else new
+
+
+def _plain(value: Any) -> Any:
+    """A setting's value as one text or number: the member of an enum, the type of a device, a list's first item."""
+    if isinstance(value, str):
+        word = value.rsplit(".", 1)[-1] if value.startswith("torch.") else value
+        if word.startswith("LoadFormat."):  # as the releases before 0.10.1 print it
+            word = word.rsplit(".", 1)[-1].lower()
+        return None if word in {"None", ""} else word
+    if isinstance(value, Repr):
+        return _plain(value.get("value", value.get("type")))  # an enum's member, a device's type
+    if isinstance(value, (list, tuple)):
+        return _plain(value[0]) if value else None
+    if isinstance(value, dict):
+        return str(value) if value else None
+    return value
+
+
+class Settings(NamedTuple):
+    """What one line of many settings said. `complete` is False when the line was cut."""
+
+    kind: str  # "arguments" | "non-default" | "engine-args" | "config"
+    values: dict[str, Any]
+    complete: bool
+
+
+_RENAMED = {"chunked_prefill_enabled": "enable_chunked_prefill"}  # what the engine's line called it before 0.12
+_NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
+_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
+_ENGINE_ARGS = lazy(r"\bargs: (?=(?:Async)?EngineArgs\()", cues=("args: AsyncEngineArgs(", "args: EngineArgs("))
+_CONFIG = lazy(r"(?:Initializing an?|Dumping input data for) (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ",
+               cues=("with config: ",))
+
+
+def read_settings(text: str) -> Settings | None:
+    """Read the four kinds of lines that print many settings; None when `text` is none of them.
+
+    "engine-args" are those of a program that starts the engine itself, such as Ray Serve or a worker of RunPod.
+    """
+    for kind, pattern in (("arguments", _NAMESPACE), ("non-default", _NON_DEFAULT), ("engine-args", _ENGINE_ARGS)):
+        match = pattern.search(text)
+        if match:
+            read = read_value(text, match.end())
+            values = read.value.as_dict() if isinstance(read.value, Repr) else read.value
+            named = values.items() if isinstance(values, Mapping) else ()
+            return Settings(kind, {key: value for key, value in named if isinstance(key, str)}, read.complete)
+    match = _CONFIG.search(text)
+    if match:
+        pairs = read_pairs(text, match.end())
+        return Settings("config", {_RENAMED.get(key, key): value for key, value in pairs.value.items()}, pairs.complete)
+    return None

@@ -1,0 +1,243 @@
+"""Bytes of a long log that say nothing are passed over: most lines of a busy server are of this kind.
+
+A line says nothing when it is known to be healthy (`rules/healthy.yaml`) or holds none of the literals without which no
+rule, fact or reader of this package learns anything. Bytes are searched in large blocks, so that such lines are never
+made into text. What is passed over depends on the lines alone, not on how the bytes were cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
+from vllm_doctor.events.reader import START_WORDS, may_concern_starts
+from vllm_doctor.events.reader import WORDS as EVENT_WORDS
+from vllm_doctor.fastpath.line_scanner import FastScanner, Row, Scanner, Shape
+from vllm_doctor.fastpath.statistics_lines import Layouts
+from vllm_doctor.fastpath.tracebacks import Traceback, traceback_at
+from vllm_doctor.literal_search import any_of
+from vllm_doctor.logs.encoding import printable
+from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
+from vllm_doctor.logs.wrappers.timestamps import PART_WORDS
+from vllm_doctor.matching.matcher import waiting_at
+from vllm_doctor.rulebase.model import Pattern, RuleBase
+
+ENGINE = "VLLM_DOCTOR_ENGINE"
+"""Environment variable: `re` does without the extra `fast` where it is installed."""
+READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
+_STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
+_AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
+_LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
+
+
+class Mode(NamedTuple):
+    """How lines are read as things stand: what finds them; `awaited`: some may go on with what came before."""
+
+    scanner: Scanner
+    awaited: bool = False
+
+
+class Consumer(Protocol):
+    """Who reads a stream; see `Shortcuts`, which is one."""
+
+    def mode(self) -> Mode | None:
+        """Return how the next lines are read; None while every line counts."""
+
+    def next_number(self) -> int:
+        """Return the number of the next line."""
+
+    def awaits(self, data: bytes, number: int, shape: Shape) -> bool:
+        """Return whether a line may go on with what came before."""
+
+    def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
+        """Count a line as one of many of its kind; False for one to be read in full."""
+
+    def read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
+        """Count a traceback, given its last line; False for one to be read in full."""
+
+    def read_ending(self, block: bytes, at: int) -> int:
+        """Read the next line, if it is healthy or statistics behind something open. Returns its size."""
+
+    def read_alone(self, data: bytes) -> bool:
+        """Read the next line by itself; False for one to be read in full."""
+
+    def skip(self, lines: int, size: int) -> None:
+        """Note that so many lines and bytes are skipped."""
+
+
+class LineSkipper:
+    """Cuts a stream into what a reader must read in order, which is given out, and the rest."""
+
+    def __init__(self, reader: Consumer) -> None:
+        self._reader = reader
+        self._lines = 0  # complete ones so far
+        self._tail = b""  # of the line that has no end yet
+        self._mid_line = False  # the beginning of that line was given out already
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What to read in order of some more bytes."""
+        start = 0
+        if self._lines < READ_WHOLE or self._mid_line:
+            start = self._head(data)
+            yield data[:start]
+            if start == len(data):
+                return
+        block = b"\n" + self._tail + data[start:]  # each line of it begins behind a line end
+        end = block.rfind(b"\n") + 1
+        self._tail = block[end:]
+        if end > 1:
+            yield from self._block(block, end)
+        if len(self._tail) > _LONG:
+            yield self._tail
+            self._tail, self._mid_line = b"", True
+
+    def _traceback(self, mode: Mode, block: bytes, begin: int, end: int, number: int) -> tuple[int, int] | None:
+        """Where the traceback that begins there ends, and how many lines it has, if it could be read in short."""
+        found = traceback_at(block, begin, end)
+        if found is None:
+            return None
+        exception = begin + len(found.lines)
+        stop = block.index(b"\n", exception) + 1
+        last = block[exception:stop]
+        if not self._reader.read_traceback(found, last, number + found.line_count, mode.scanner.shape(last)):
+            return None
+        return stop, found.line_count + 1
+
+    def _rows(self, mode: Mode, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """The lines worth a look."""
+        if mode.awaited:
+            return mode.scanner.unhealthy(block, at, index, end)
+        return mode.scanner.telling(block, at, index, end)
+
+    def rest(self) -> bytes:
+        """At the end: the line that has no end."""
+        tail, self._tail = self._tail, b""
+        return tail
+
+    def _head(self, data: bytes) -> int:
+        """How many of the bytes belong to the lines at the beginning, or to the long line being read."""
+        count = data.count(b"\n")
+        wanted = max(READ_WHOLE - self._lines, 1)
+        self._mid_line = (self._mid_line or bool(data)) and not data.endswith(b"\n")
+        if count < wanted:
+            self._lines += count
+            return len(data)
+        at = -1
+        for _ in range(wanted):
+            at = data.index(b"\n", at + 1)
+        self._lines += wanted
+        self._mid_line = False
+        return at + 1
+
+    def _block(self, block: bytes, end: int) -> Iterator[bytes]:
+        """What to give out of `block[1:end]`. `at` and `index` are the first line that is not dealt with."""
+        reader, at, index = self._reader, 1, 0
+        mode = reader.mode()
+        while at < end:
+            if (mode is None or mode.awaited) and (size := reader.read_ending(block, at)):
+                at, index, mode = at + size, index + 1, reader.mode()
+                continue
+            if mode is None:
+                stop = block.index(b"\n", at) + 1
+                yield block[at:stop]
+                at, index, mode = stop, index + 1, reader.mode()
+                continue
+            now: Mode | None = mode
+            first = reader.next_number() - index
+            for place, begin, line, shape in self._rows(mode, block, at, index, _reach(mode, block, at, end)):
+                if shape and shape.opens and (read := self._traceback(mode, block, begin, end, first + place)):
+                    reader.skip(place + read[1] - index, read[0] - at)
+                    at, index = read[0], place + read[1]
+                    if size := reader.read_ending(block, at):
+                        at, index = at + size, index + 1
+                    now = reader.mode()
+                    break
+                number, stop = first + place, begin + len(line)
+                awaited = mode.awaited and shape and reader.awaits(line, number, shape)
+                said = shape and not awaited and (
+                    (mode.awaited and not mode.scanner.tells(shape, line))
+                    or reader.read_short(line, number, shape))
+                if said and (now := reader.mode()) is mode:
+                    continue
+                here, lines = (stop, place + 1) if said else (begin, place)
+                if at < here:
+                    reader.skip(lines - index, here - at)
+                if shape and not said:
+                    if awaited or not reader.read_alone(line):
+                        yield line
+                    lines, now = lines + 1, reader.mode()
+                at, index = stop, lines
+                if now is not mode:
+                    break
+            mode = reader.mode() if now is mode else now
+        self._lines += index
+
+
+def _reach(mode: Mode, block: bytes, at: int, end: int) -> int:
+    """How far to read in this mode: what is awaited comes soon, or not at all."""
+    return block.find(b"\n", at + _AWAITED, end - 1) + 1 or end if mode.awaited else end
+
+
+@lru_cache(maxsize=64)
+def mode_of(base: RuleBase, *, awaited: bool, serving: bool, past: bool = False) -> Mode:
+    """How lines are read. `past`: only where starts of the server begin and end is asked."""
+    return Mode(start_scanner() if past else scanner(base, serving=serving), awaited)
+
+
+@lru_cache(maxsize=4)
+def scanner(base: RuleBase, *, serving: bool) -> Scanner:
+    """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
+    healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
+    return _type()(words(base, serving=serving), healthy, layout)
+
+
+def _type() -> type[Scanner]:
+    if os.environ.get(ENGINE) == "re":
+        return Scanner
+    try:
+        import hyperscan  # noqa: F401, PLC0415 - an extra, and only for long logs
+    except ImportError:
+        return Scanner
+    return FastScanner
+
+
+@lru_cache(maxsize=1)
+def start_scanner() -> Scanner:
+    """What finds the lines that tell where starts begin and end."""
+    literals = any_of(START_WORDS)
+
+    def may_tell(shape: bytes) -> bool:
+        text = printable(shape.decode(errors="replace"))
+        return literals.search(text) and may_concern_starts(text)
+
+    return _type()(START_WORDS, may_tell=may_tell, patience=0)
+
+
+def words(base: RuleBase, *, serving: bool) -> list[str]:
+    """Literals of which every line worth reading holds one."""
+    markers = (marker.pattern.anchor for marker in base.markers
+               if marker.status or marker.phase != "runtime" or not serving)
+    found = [*_STRUCTURE, *markers]
+    for at, anchor in enumerate(base.anchors[len(base.markers):], len(base.markers)):
+        if any(anchor in healthy for healthy in base.healthy_anchors):
+            found += _rarer(waiting_at(base, at).pattern, base.healthy_anchors)
+        else:
+            found.append(anchor)
+    return found
+
+
+def _rarer(pattern: Pattern, healthy: Sequence[str]) -> Sequence[str]:
+    """Words of which each line that a pattern matches holds one, and healthy lines none where there are such."""
+    groups = [] if pattern.needles.enough else pattern.needles.groups
+    return next((group for group in groups if not any(word in anchor for word in group for anchor in healthy)),
+                [pattern.anchor])
+
+
+def _healthy(base: RuleBase) -> str:
+    """The expression for healthy lines, also behind a wrapper."""
+    inside = base.healthy.replace('"', r'\\"')
+    wrapper = WRAPPER.replace("?P<source>", "?:")
+    return rf"{base.healthy}|(?:{wrapper}(?:{COLOUR})?|{COLOUR}){base.healthy}|{JSON}{inside}{JSON_END}"

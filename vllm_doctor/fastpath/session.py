@@ -1,0 +1,70 @@
+"""What the shortcuts need of the engine: the current start, the readers, and ways to hand it what they skipped."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from vllm_doctor.command import CommandFinder
+from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.fastpath.repeated_messages import Repeats
+from vllm_doctor.fastpath.statistics_lines import Samples
+from vllm_doctor.logs.lines import LineReader
+from vllm_doctor.matching.matcher import Matcher
+from vllm_doctor.rulebase.model import RuleBase
+
+
+class CurrentStart(Protocol):
+    """The server start that the lines now read belong to."""
+
+    samples: Samples
+    repeats: Repeats
+    phase: str
+    told: int
+    block: list[tuple[int, str]]
+    block_open: bool
+
+    @property
+    def serves(self) -> bool:
+        """Whether the server answers requests, as far as is known."""
+
+    def advance(self, phase: str, status: str, line: int) -> None:
+        """Note how far the start has come."""
+
+    def remember_block(self, event: Event) -> None:
+        """Keep the first traceback."""
+
+
+class Session(Protocol):
+    """The engine, as the shortcuts see it."""
+
+    base: RuleBase
+    lines: LineReader
+    events: EventReader
+    finder: CommandFinder
+
+    @property
+    def matcher(self) -> Matcher:
+        """The rules' patterns."""
+
+    @property
+    def current(self) -> CurrentStart:
+        """The start that the next line belongs to."""
+
+    @property
+    def awaits_no_command(self) -> bool:
+        """Whether the next line is no part of a command, as far as the lines before it show."""
+
+    def next_number(self) -> int:
+        """Return the number of the next line."""
+
+    def is_healthy(self, text: str) -> bool:
+        """Return whether a line only shows that the server is serving."""
+
+    def end_open_message(self, number: int, process: str) -> None:
+        """Note that a healthy line of a process ends a message of it."""
+
+    def record(self, event: Event, text: str) -> None:
+        """Record an event of the current start, given its line's text."""
+
+    def read_retained_lines(self) -> None:
+        """Read in full the first lines of each kind that were kept back."""

@@ -1,0 +1,1 @@
+"""Bytes to lines: inputs, encodings, progress bars, wrapped rows, wrappers."""

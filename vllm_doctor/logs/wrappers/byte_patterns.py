@@ -1,0 +1,62 @@
+"""The wrappers around most long logs, as expressions for lines that are not taken out of them.
+
+A time stamp before each line (kubectl, docker), the name of a container (compose), a host and its program (journald);
+docker's JSON around it; the colour of vLLM's process.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vllm_doctor.logs.wrappers.timestamps import STAMP
+from vllm_doctor.patterns import lazy, portable
+
+_DATE = r"[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] "
+_CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
+_PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
+_TIME, _INNER_TIME = rf"(?:{STAMP} |{_DATE})?+", rf"(?:{STAMP} )?+"
+_NAMED = r"(?: {1,80}+\| |: )"  # behind a source
+WRAPPER = rf"(?=[A-Za-z0-9]){_TIME}(?:(?P<source>{_CONTAINER}|{_PROGRAM}){_NAMED})?+{_INNER_TIME}"
+SAME_WRAPPER = rf"{_TIME}(?(source)(?P=source){_NAMED}){_INNER_TIME}"
+"""The same one before a later line of what WRAPPER stood before."""
+COLOUR = r"\x1b\[[0-9;]{1,8}m"
+JSON = r'\{"log":"'
+JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
+
+
+def process_of(name: str) -> str:
+    """The expression for a process as vLLM prints it before a line, given that for what stands in brackets."""
+    return rf"(?:{COLOUR})?\({name}\)(?:{COLOUR})? "
+
+
+_PROCESS = process_of(r"[^()\n]{1,120}+")
+_FRONT = lazy(portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>(?:{_PROCESS})?)").encode())
+_JSON_END = lazy(rf"{JSON_END}[ \r]*\n$".encode())
+_COLON = ord(":")
+_NOTHING = slice(0)
+
+
+class Front(NamedTuple):
+    """What stands before the message in lines that differ in their digits alone.
+
+    `size` is that of the wrapper, in bytes; `source` is what it names, `process` what vLLM itself does. `rest` is how
+    many bytes of the wrapper stand behind the message.
+    """
+
+    size: int
+    source: slice
+    process: slice
+    rest: int = 0
+
+
+def front(line: bytes) -> Front:
+    """The front of a line."""
+    match = _FRONT.match(line)
+    if match is None or (match.start("source") == 0 and line[match.end("source")] == _COLON):  # no date: a message
+        return NO_FRONT
+    source = slice(*match.span("source")) if match["source"] else _NOTHING
+    end = _JSON_END.search(line) if line[:1] == b"{" else None
+    return Front(match.end("wrapper"), source, slice(*match.span("process")), len(line) - end.start() if end else 0)
+
+
+NO_FRONT = Front(0, _NOTHING, _NOTHING)

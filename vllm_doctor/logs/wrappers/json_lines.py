@@ -1,0 +1,126 @@
+"""JSON lines: Docker's json-file driver, log shippers, cloud exports, structured loggers.
+
+The message is taken out of the record, with its level and traceback where those stand in fields of their own. A JSON
+object that vLLM or a client printed (a request, a configuration) is a message itself and stays.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from vllm_doctor.logs.line_prefix import LOG_HEAD
+from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.patterns import lazy
+
+WHOLE = '\\n","stream":"'
+"""What a record of Docker holds that is no part of a longer message."""
+_DOCKER_PART = 16 * 1024  # Docker's json-file driver splits a longer message at 16 KiB
+
+_MESSAGE_KEYS = (
+    "log", "message", "msg", "textPayload", "jsonPayload", "body", "Body", "MESSAGE", "event", "line", "LogMessage",
+    "@message",
+)  # fmt: skip
+_TIME_KEYS = frozenset(
+    (
+        "time", "timestamp", "ts", "@timestamp", "asctime", "t", "@t", "datetime", "date", "created", "Timestamp",
+        "timeUnixNano", "observedTimeUnixNano", "TimeGenerated", "ingestionTime", "__REALTIME_TIMESTAMP",
+    ),
+)  # fmt: skip
+_LEVEL_KEYS = ("levelname", "level", "severity", "severityText", "SeverityText", "severity_text", "lvl", "log.level")
+_SHIPPER_KEYS = frozenset(
+    (
+        "stream", "kubernetes", "docker", "resource", "container_name", "container_id", "logName", "attrs", "logtag",
+        "_p", "tag", "PodName", "pod_name", "_SYSTEMD_UNIT",
+    ),
+)  # fmt: skip
+_TRACE_KEYS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "exc_text", "error.stack_trace")
+_LEVELS = {
+    "WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "CRIT": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO",
+    "10": "DEBUG", "20": "INFO", "30": "WARNING", "40": "ERROR", "50": "CRITICAL",
+}  # fmt: skip
+_SURROGATE = lazy("[\ud800-\udfff]")
+_CUT_JSON = lazy(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
+
+
+def _text_of(value: Any) -> str | None:
+    """The message in a value: text, a list of bytes (journald), or an object that holds it (OpenTelemetry, Google)."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        inner = [value.get(key) for key in ("stringValue", "message", "msg", "log", "event")]
+        return next((text for text in inner if isinstance(text, str)), None)
+    if isinstance(value, list) and value and all(isinstance(n, int) and 0 <= n < 256 for n in value):
+        return bytes(value).decode("utf-8", "replace")
+    return None
+
+
+def _level_of(record: dict[str, Any]) -> str:
+    for key in _LEVEL_KEYS:
+        value = record.get(key)
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            name = str(value).strip().upper()
+            name = _LEVELS.get(name, name)
+            return name if name in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL") else ""
+    return ""
+
+
+def _source_of(record: dict[str, Any]) -> str:
+    kubernetes, resource, attrs = record.get("kubernetes"), record.get("resource"), record.get("attrs")
+    labels = resource.get("labels") if isinstance(resource, dict) else None
+    for holder, keys in (
+        (kubernetes, ("pod_name", "container_name")),
+        (labels, ("pod_name", "container_name")),
+        (attrs, ("tag",)),
+        (record, ("pod_name", "PodName", "pod", "container_name", "container", "_SYSTEMD_UNIT")),
+    ):
+        for key in keys:
+            if isinstance(holder, dict) and isinstance(name := holder.get(key), str) and name:
+                return name.lstrip("/")
+    return ""
+
+
+def json_line(text: str) -> Peeled | None:
+    """Docker's json-file and other JSON lines. A JSON object that vLLM or a client printed is none."""
+    bare = text.rstrip(" ,")
+    if not bare.endswith("}"):
+        m = _CUT_JSON.match(bare)  # the end of the file or of the line is missing
+        bare = f'{{"log": "{m["log"]}", "stream": "?"}}' if m and m["log"] else "0"
+    try:
+        record = json.loads(bare, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    key = next((key for key in _MESSAGE_KEYS if key in record), "")
+    message = _text_of(record.get(key)) if key else None
+    if message is None:
+        return None
+    level = _level_of(record)
+    shipped = not _SHIPPER_KEYS.isdisjoint(record) or key in ("textPayload", "MESSAGE", "LogMessage", "line")
+    timed = not _TIME_KEYS.isdisjoint(record)
+    if not (shipped or timed or level or (len(record) == 1 and key == "log")) or "object" in record:
+        return None
+    name = "docker-json" if key == "log" and "stream" in record else "json-lines"
+    part = ""
+    if name == "docker-json" and not message.endswith("\n") and len(message.encode("utf-8", "replace")) >= _DOCKER_PART:
+        part = str(record["stream"])
+    elif name == "docker-json" and message.endswith("\n"):
+        message = message[:-1]
+        return Peeled(name, _whole(message), _source_of(record), part=str(record["stream"]))
+    if key == "jsonPayload":
+        level, shipped = _level_of(record[key]) or level, False
+    if level and not shipped and not LOG_HEAD.match(message):
+        message = f"{level} {message}"
+    for trace in _TRACE_KEYS:
+        if isinstance(extra := record.get(trace), str) and extra.strip():
+            message = f"{message.rstrip()}\n{extra.rstrip()}"
+            break
+    return Peeled(name, _whole(message.removesuffix("\n")), _source_of(record), part=part, last=not part)
+
+
+def _whole(text: str) -> str:
+    """JSON can hold half a surrogate pair, which no output can be encoded with."""
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

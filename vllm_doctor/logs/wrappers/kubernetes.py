@@ -1,0 +1,81 @@
+"""Pods and containers before a line: kubectl, kubetail, stern, Google Cloud's viewer, Loki, other log viewers.
+
+The name of a Deployment's pod (two hashes) is plain enough to be one. Any other word before a line may be the line's
+own first word, so it needs evidence (peeled.py).
+"""
+
+from __future__ import annotations
+
+from vllm_doctor.logs.line_prefix import LOG_HEAD, VLLM_PROCESS
+from vllm_doctor.logs.wrappers.timestamps import STAMP
+from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.patterns import lazy
+
+_POD_PREFIX = lazy(r"\[pod/(?P<name>[^\]\s]{1,300})\](?: |$)")
+_KUBETAIL = lazy(r"\[(?P<name>[a-z0-9][a-z0-9.-]*-[a-z0-9]{5}(?: [a-z0-9][\w-]*)?)\] ")
+_POD = lazy(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,240}-(?:[a-z0-9]{5}|\d{1,4})) ")
+REPLICA = lazy(r".+-(?=[a-z]*\d)[0-9a-f]{6,10}-[a-z0-9]{5}$")
+_CONTAINER = lazy(r"(?P<name>[a-z][a-z0-9-]{0,62}) ")
+_GKE = lazy(
+    rf"(?P<level>DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY) {STAMP} "
+    r"(?P<labels>(?:\[[\w./]{1,80}: [^\]]{0,200}\] ?)*)"
+)
+_LEVELLESS = lazy(rf"((?:{VLLM_PROCESS} )?)(\[[\w./-]+\.py:\d+\] )")
+_STREAM = lazy(r"(?P<name>[\w.-]+/[\w./$\[\]-]+) ")
+_LOKI = lazy(r"\{(?:\w+=\"[^\"]{0,200}\"(?:, ?)?)+\} ")
+_LOKI_NAME = lazy(r"\b(?:pod|container|instance|app)=\"([^\"]*)\"")
+
+
+def kubectl_prefix(text: str) -> Peeled | None:
+    """`[pod/name/container] msg` of kubectl logs --prefix; `[name-hash container] msg` of kubetail."""
+    if text.startswith("[pod/") and (m := _POD_PREFIX.match(text)):
+        return Peeled("kubectl", text[m.end() :], m["name"])
+    if not text[1:2].isupper() and (m := _KUBETAIL.match(text)):
+        return Peeled("kubectl", text[m.end() :], m["name"].replace(" ", "/"), f"kubetail:{m['name']}", False, True)
+    return None
+
+
+def pod(text: str) -> Peeled | None:
+    """What stern writes, `pod container msg`; a bare `pod msg`; `group/stream msg` of cloud log viewers."""
+    first = text.partition(" ")[0]
+    m = _POD.match(text) if "-" in first else None
+    if m is None:
+        m = _STREAM.match(text) if "/" in first else None
+        return Peeled("log-stream", text[m.end() :], m["name"], f"stream:{m['name']}", False) if m else None
+    name, rest = m["pod"], text[m.end() :]
+    c = None if LOG_HEAD.match(rest) else _CONTAINER.match(rest)
+    if c is None:
+        return pod_only(text)
+    return Peeled("stern", rest[c.end() :], f"{name}/{c['name']}", f"stern:{c['name']}", False, True)
+
+
+def pod_only(text: str) -> Peeled | None:
+    """The name of a Deployment's pod is plain enough; any other name needs evidence."""
+    m = _POD.match(text)
+    if m is None:
+        return None
+    replica = REPLICA.match(m["pod"]) is not None
+    return Peeled("pod", text[m.end() :], m["pod"], "pod" if replica else f"pod:{m['pod']}", replica)
+
+
+def google_viewer(text: str) -> Peeled | None:
+    """Google Cloud's log viewer: `ERROR 2025-…Z [resource.labels.containerName: vllm] msg`."""
+    m = _GKE.match(text) if text[:4].isupper() else None
+    if m is None:
+        return None
+    rest = text[m.end() :]
+    # The viewer takes the level of `INFO [file.py:12] msg` out of the text: put it back.
+    if gap := _LEVELLESS.match(rest):
+        rest = f"{gap[1]}{m['level']} {rest[gap.end(1) :]}"
+    labels = m["labels"].rstrip()
+    source = labels[1:-1].split("] [")[-1].partition(": ")[2]
+    return Peeled("google-cloud", rest, source, "google-cloud", bool(labels))
+
+
+def loki(text: str) -> Peeled | None:
+    """What logcli writes behind a time stamp: `{pod="vllm-0", app="x"} msg`."""
+    m = _LOKI.match(text)
+    if m is None:
+        return None
+    name = _LOKI_NAME.search(m[0])
+    return Peeled("loki", text[m.end() :], name[1] if name else "", "loki", False, True)

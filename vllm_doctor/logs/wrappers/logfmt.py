@@ -1,0 +1,47 @@
+"""What a Go program logs of the server it started.
+
+`time="…" level=info msg="…" component=vllm`, or LocalAI's `DEBUG GRPC stderr id="…" line="…" caller={…}`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.patterns import lazy
+
+_LINE = lazy(
+    r'time=(?:"[^"]{1,60}"|[^\s"]{1,60}) level="?\w+"? msg=(?P<message>"(?:[^"\\]|\\.)*"|[^\s"=]*)'
+    r'(?P<fields>(?: [\w.-]{1,60}=(?:"(?:[^"\\]|\\.)*"|[^\s"]*))*)$'
+)
+_LOCALAI = lazy(
+    r'(?:\w{3} +\d{1,2} \d\d:\d\d:\d\d )?\w{3,5} +GRPC std(?:out|err) id="[^"]{1,300}"'
+    r' line=(?P<message>"(?:[^"\\]|\\.)*")(?: caller=\{[^\n]{0,300})?$'
+)
+_SOURCE = lazy(r' (?:component|container|name)="?(?P<name>[\w./-]{1,80})')
+
+
+def logfmt(text: str) -> Peeled | None:
+    """The message of such a line, with the program's name for who wrote it."""
+    if " GRPC" in text[:30]:
+        return _localai(text.rstrip())
+    m = _LINE.match(text.rstrip()) if text.startswith("time=") else None
+    if m is None:
+        return None
+    message = _unquoted(m["message"])
+    named = _SOURCE.match(m["fields"])
+    return Peeled("logfmt", message, named["name"] if named else "")
+
+
+def _localai(text: str) -> Peeled | None:
+    m = _LOCALAI.match(text)
+    return Peeled("logfmt", _unquoted(m["message"]), "") if m else None
+
+
+def _unquoted(message: str) -> str:
+    if not message.startswith('"'):
+        return message
+    try:
+        return str(json.loads(message, strict=False))
+    except (ValueError, RecursionError):  # Go's \x1b and others that JSON does not know
+        return message[1:-1].replace('\\"', '"').replace("\\\\", "\\")

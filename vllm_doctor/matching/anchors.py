@@ -1,0 +1,103 @@
+"""Finds which of many literals stand in a text.
+
+Each pattern of a rule or a fact has an anchor, a literal that must be in its line. Only patterns whose anchor was found
+are tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm_doctor.literal_search import PATIENCE, Finder
+from vllm_doctor.logs.encoding import one_digit
+from vllm_doctor.patterns import lazy
+
+_NO_DIGITS = str.maketrans("123456789", "000000000")
+_DIGITS = lazy(r"\d+")
+ID_EDGES = lazy(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")
+"""What may be a part of an id where a word stands beside one."""
+_HEAD = 4  # characters of an anchor by which it is looked up
+_KEPT = 4096  # texts remembered, their numbers aside
+_LONG = 1024  # characters of a text that is not remembered
+
+
+class Anchors:
+    """A set of literals, each with the keys (patterns) that wait for it. Case counts.
+
+    The first `patience` texts are searched literal by literal: to prepare more costs as much as that, and most logs are
+    short. Messages repeat with other numbers: it is remembered which literals may stand in a text, its numbers aside.
+    """
+
+    def __init__(self, patience: int = PATIENCE) -> None:
+        self.patience = patience
+        self._looked = 0
+        self._keys: dict[str, list[Any]] = {}
+        self._finder: Finder | None = None
+        self._by_head: dict[str, list[str]] = {}
+        self._short: list[str] = []
+        self._by_piece: dict[str, list[str]] = {}
+        self._always: list[str] = []
+        self._order: dict[str, int] = {}
+        self._cores: dict[str, str] = {}  # of each anchor, what stands in every text of a shape that may hold it
+        self._remembered: dict[str, tuple[str, ...]] = {}
+
+    def add(self, anchor: str, key: Any) -> None:
+        """Let `key` wait for `anchor`. Raises ValueError for an empty anchor."""
+        if not anchor:
+            raise ValueError("an anchor must not be empty")
+        if anchor not in self._keys:
+            self._order[anchor] = len(self._order)
+            self._keys[anchor] = []
+            (self._short if len(anchor) < _HEAD else self._by_head.setdefault(anchor[:_HEAD], [])).append(anchor)
+        self._keys[anchor].append(key)
+        self._finder = None
+
+    def found_in(self, text: str) -> list[Any]:
+        """The keys whose anchor stands in `text`, in the order they were added."""
+        if self._finder is None:
+            self._looked += 1
+            if self._looked <= self.patience:
+                return self._plainly(text)
+            self._prepare()
+        shape = _shape(text) if len(text) < _LONG else ""
+        anchors = self._remembered.get(shape) if shape else None
+        if anchors is None:
+            anchors = self._candidates(text)
+            if shape:
+                if len(self._remembered) >= _KEPT:
+                    self._remembered.clear()
+                self._remembered[shape] = anchors
+        return [key for anchor in anchors if anchor in text for key in self._keys[anchor]]
+
+    def possible_in(self, text: str) -> list[Any]:
+        """The keys whose anchor may stand in a text that differs from `text` in numbers and long ids alone."""
+        if len(self._cores) < len(self._keys):
+            self._cores = {anchor: _shape(ID_EDGES.sub("", anchor)) for anchor in self._keys}
+        shape = _shape(text)
+        return [key for anchor, core in self._cores.items() if core in shape for key in self._keys[anchor]]
+
+    def _plainly(self, text: str) -> list[Any]:
+        """As `found_in`: of the anchors whose first characters stand in the text, those that do."""
+        heads = {text[at : at + _HEAD] for at in range(len(text) - _HEAD + 1)}
+        found = [anchor for head in heads & self._by_head.keys() for anchor in self._by_head[head] if anchor in text]
+        found += [anchor for anchor in self._short if anchor in text]
+        return [key for anchor in sorted(found, key=self._order.__getitem__) for key in self._keys[anchor]]
+
+    def _candidates(self, text: str) -> tuple[str, ...]:
+        """The anchors that may stand in `text`, whatever its numbers are."""
+        assert self._finder is not None  # noqa: S101 - `_prepare` set it
+        anchors = {anchor for piece in self._finder.candidates(text) for anchor in self._by_piece[piece]}
+        return tuple(sorted(anchors.union(self._always), key=self._order.__getitem__))
+
+    def _prepare(self) -> None:
+        self._by_piece = {}
+        for anchor in self._keys:
+            self._by_piece.setdefault(max(_DIGITS.split(anchor), key=len), []).append(anchor)
+        self._always = self._by_piece.pop("", [])
+        self._remembered = {}
+        self._finder = Finder(self._by_piece)
+
+
+def _shape(text: str) -> str:
+    """A text without what its numbers are."""
+    return one_digit(text.translate(_NO_DIGITS), "0")

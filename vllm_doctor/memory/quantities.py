@@ -1,0 +1,178 @@
+"""The quantities of a log's facts that a ledger is made of: read, computed or estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vllm_doctor.catalog.gpus import total_for_gpu
+from vllm_doctor.memory.era import era_of, release
+from vllm_doctor.memory.ledger_model import Origin
+from vllm_doctor.memory.solver.device_total import total_from_graph_message
+from vllm_doctor.memory.solver.kv_cache import bytes_per_token, bytes_per_token_from_cpu_blocks, kv_gib
+from vllm_doctor.memory.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, roundest
+
+Facts = Mapping[str, object]
+
+TOLERANCE = 0.03  # GiB; several printed numbers, each off by up to 0.005
+_MOST = 1e15  # no quantity of a log is larger
+
+
+class Book:
+    """The facts of one start as quantities: total, budget, KV cache, activations, and where each is from."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.version = release(self.facts.get("vllm_version"))
+        self.block_size = max(1, int(self.number("block_size") or DEFAULT_BLOCK_SIZE))
+        self.engine = self._engine()
+        self.on_cpu = self.facts.get("device") == "cpu"
+        enabled = self.facts.get("cuda_graph_estimate_enabled")
+        if enabled is None and self.number("equivalent_gpu_memory_utilization") is not None:
+            enabled = True  # only the message of an enabled estimate has that number
+        self.era = era_of(self.version, self.engine, enabled if isinstance(enabled, bool) else None)
+        self.out_of_memory = self.number("oom_tried_gib") is not None
+        self.utilization, self.utilization_is_default = self._utilization()
+        self.total_origin: Origin = "log"
+        self.total_note = ""
+        self.total = self._total()
+        self.budget = self._budget()
+
+    def number(self, name: str) -> float | None:
+        """A fact as a number of sane size, or None."""
+        value = self.facts.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        return float(value) if abs(value) <= _MOST else None
+
+    def _engine(self) -> str | None:
+        engine = self.facts.get("engine")
+        if isinstance(engine, str):
+            return engine.upper()
+        if self.version is not None and (self.version >= (0, 11, 0) or self.version < (0, 6, 4)):
+            return "V1" if self.version >= (0, 11, 0) else "V0"
+        if self.number("kv_cache_cpu_blocks"):
+            return "V0"
+        return "V1" if self.version is not None and self.version >= (0, 8, 0) else None
+
+    def _utilization(self) -> tuple[float | None, bool]:
+        given = self.number("gpu_memory_utilization")
+        if given is not None or self.on_cpu:
+            return given, False
+        return self.era.default_utilization, self.era.default_utilization is not None
+
+    def _total(self) -> float | None:
+        """The device's total: printed, else computed from other numbers, else the usual one of that GPU."""
+        total = self.number("cpu_node_total_gib" if self.on_cpu else "gpu_total_gib")
+        if total is not None and total > 0:
+            return total
+        if self.on_cpu:
+            return None
+        requested, share = self.number("gpu_requested_gib"), self.number("gpu_memory_utilization")
+        if requested and share:
+            self.total_origin = "computed"
+            self.total_note = f"The GPU's total is {requested:g} GiB requested / {share:g} utilization."
+            return requested / share
+        estimate = self.number("cuda_graph_estimate_gib")
+        if estimate is not None:
+            total = total_from_graph_message(
+                estimate,
+                self.number("suggested_gpu_memory_utilization"),
+                share,
+                self.number("equivalent_gpu_memory_utilization"),
+            )
+            if total is not None:
+                self.total_origin = "computed"
+                self.total_note = "The GPU's total follows from the message about CUDA graph memory."
+                return total
+        name = self.facts.get("gpu_name")
+        if not isinstance(name, str):
+            return None
+
+        total = total_for_gpu(name)
+        if total is not None:
+            self.total_origin = "estimated"
+            self.total_note = f"The GPU's total is the usual one of {name}; the log does not print it."
+        return total
+
+    def _budget(self) -> float | None:
+        requested = self.number("gpu_requested_gib")
+        if requested is not None:
+            return requested
+        if self.total is None or self.utilization is None:
+            return None
+        return self.total * self.utilization
+
+    def explicit_kv(self) -> float | None:
+        """The KV cache set by hand, GiB."""
+        if (explicit := self.number("kv_cache_explicit_gib")) is not None:
+            return explicit
+        given = self.number("kv_cache_memory_bytes")
+        return None if given is None else given / GIB
+
+    def kv_cache(self) -> tuple[float, Origin] | None:
+        """The KV cache in GiB: set by hand, printed, or computed from its blocks."""
+        if (explicit := self.explicit_kv()) is not None:
+            return explicit, "log"
+        if (available := self.number("kv_cache_available_gib")) is not None:
+            return available, "log"
+        blocks, per_token = self.number("kv_cache_gpu_blocks"), kv_bytes_per_token(self)
+        if blocks and per_token:
+            return kv_gib(blocks * self.block_size, per_token), "computed"
+        return None
+
+    def activations(self) -> tuple[float, Origin] | None:
+        """The activation peak of the profile run in GiB, without weights and CUDA graphs."""
+        peak, weights = self.number("peak_activation_gib"), self.number("model_weights_gib")
+        estimate = self.number("cuda_graph_estimate_gib")
+        if peak is not None and self.era.peak_has_graphs and estimate is not None:
+            return peak - estimate, "computed"
+        if peak is not None:
+            return peak, "log"
+        whole = self.number("peak_torch_gib")  # 0.6.4: weights included
+        return (whole - weights, "computed") if whole is not None and weights is not None else None
+
+    def free_at_start(self) -> float | None:
+        """Free memory before vLLM took any; after a CUDA out of memory `gpu_free_gib` is something else."""
+        if self.on_cpu:
+            return self.number("cpu_node_available_gib")
+        return None if self.out_of_memory else self.number("gpu_free_gib")
+
+
+def kv_bytes_per_token(book: Book) -> int | None:
+    """Bytes of KV cache a token of a request of full length takes on one rank."""
+    number = book.number
+    needed, length = number("kv_cache_needed_gib"), number("max_model_len")
+    available, estimate = number("kv_cache_available_gib"), number("estimated_max_model_len")
+    if needed and length:
+        per_stage = book.version is not None and book.version >= (0, 17, 0)
+        if (number("pipeline_parallel_size") or 1) > 1 and not per_stage:
+            return None  # up to 0.16 the need is that of all stages
+        if available and estimate and available > 0 and not _linear(needed, available, length, estimate):
+            return None
+        return bytes_per_token(needed, int(length), book.block_size)
+    cpu_blocks, blocks = number("kv_cache_cpu_blocks"), number("kv_cache_gpu_blocks")
+    if cpu_blocks and not book.on_cpu:
+        swap = number("swap_space_gb")
+        found = bytes_per_token_from_cpu_blocks(int(cpu_blocks), swap, book.block_size)
+        if found and blocks and available and available > 0:
+            size = kv_gib(blocks * book.block_size, found)
+            # Another swap space than the log shows would make it disagree with the GPU blocks.
+            if abs(size - available) > TOLERANCE + found * book.block_size / GIB:
+                return None
+        return found
+    tokens, concurrency = number("kv_cache_tokens"), number("max_concurrency")
+    if number("num_gpu_blocks_override"):
+        return None  # then the blocks say nothing about the memory
+    if available and available > 0 and tokens and concurrency and length:
+        if abs(concurrency * length / tokens - 1) > 0.01 + 0.005 / concurrency:
+            return None  # a hybrid model before 0.24: the printed tokens are of one group of layers
+        most = tokens + 2 * book.block_size  # printed in whole blocks, one of them perhaps held back
+        return roundest((available - HALF_UNIT) * GIB / most,
+                               (available + HALF_UNIT) * GIB / tokens)
+    return None
+
+
+def _linear(needed: float, available: float, length: float, estimate: float) -> bool:
+    """Whether the estimated length is in proportion to the memory: then all layers attend to every token."""
+    slack = 0.01 + HALF_UNIT / available + HALF_UNIT / needed + 512 / estimate
+    return abs(estimate * needed / (available * length) - 1) <= slack

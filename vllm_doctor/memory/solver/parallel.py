@@ -1,0 +1,70 @@
+"""More GPUs: tensor and pipeline parallel (recipes 9 and 10)."""
+# ruff: noqa: PLR0917 - rules give a filter its facts in order
+
+from __future__ import annotations
+
+from vllm_doctor.memory.solver.rounding import HALF_UNIT
+
+_MAX_SIZE = 1024  # GPUs
+
+
+def tensor_parallel_for(
+    model_weights_gib: float, gpu_total_gib: float, tensor_parallel_size: int | None = None,
+    num_gpus_visible: int | None = None, num_attention_heads: int | None = None, share: float = 0.85,
+) -> int | None:
+    """The smallest larger tensor-parallel size whose weights take at most `share` of a GPU (recipe 9).
+
+    `model_weights_gib` is per GPU at the present size. Sizes divide the attention heads, or double the
+    present one where those are unknown; at most the GPUs visible, else 8.
+    """
+    now = tensor_parallel_size or 1
+    most = min(num_gpus_visible or max(8, now), _MAX_SIZE)
+    if num_attention_heads:
+        sizes = [size for size in range(now + 1, most + 1) if num_attention_heads % size == 0]
+    else:
+        sizes = [now << power for power in range(1, 10) if now << power <= most]
+    weights = (model_weights_gib + HALF_UNIT) * now
+    return next((size for size in sizes if weights / size <= share * gpu_total_gib), None)
+
+
+def kv_need_with_tensor_parallel(
+    kv_cache_needed_gib: float, new_tensor_parallel_size: int, num_kv_heads: int,
+    tensor_parallel_size: int | None = None,
+) -> float | None:
+    """The KV cache a rank needs at another tensor-parallel size (recipe 9).
+
+    KV heads per rank are max(1, heads // ranks): with more ranks than heads the need stops shrinking.
+    """
+    if new_tensor_parallel_size < 1 or num_kv_heads < 1:
+        return None
+    now = max(1, num_kv_heads // (tensor_parallel_size or 1))
+    return kv_cache_needed_gib * max(1, num_kv_heads // new_tensor_parallel_size) / now
+
+
+def available_with_tensor_parallel(
+    kv_cache_available_gib: float, model_weights_gib: float, new_tensor_parallel_size: int,
+    tensor_parallel_size: int | None = None, communication_gib: float = 1.0,
+) -> float | None:
+    """The KV cache at a larger tensor-parallel size, a cautious estimate (recipe 9).
+
+    Weights shrink in proportion, NCCL and the custom all-reduce take `communication_gib`, and the activation
+    peak, which shrinks too, is left as it is.
+    """
+    now = tensor_parallel_size or 1
+    if new_tensor_parallel_size <= now:
+        return None
+    saved = model_weights_gib * (1 - now / new_tensor_parallel_size)
+    return kv_cache_available_gib + saved - communication_gib
+
+
+def pipeline_stage_need(
+    kv_cache_needed_gib: float, pipeline_parallel_size: int | None = None, layers_of_stage: int | None = None,
+    num_layers: int | None = None,
+) -> float | None:
+    """The KV cache one pipeline stage needs, of a need printed for all layers, as up to 0.16 (recipe 10).
+
+    Exact with the layer counts, else the even share.
+    """
+    if layers_of_stage and num_layers:
+        return kv_cache_needed_gib * layers_of_stage / num_layers
+    return kv_cache_needed_gib / pipeline_parallel_size if pipeline_parallel_size else None

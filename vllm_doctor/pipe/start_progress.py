@@ -1,0 +1,44 @@
+"""What a start is doing, in one short line: `loading weights 45 % · 12 s · then profiling`.
+
+The words stand in `rules/stalls.yaml`. A progress bar is read as it moves, while the log's reader waits for its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from vllm_doctor.rulebase.model import Stall
+
+
+class StartProgress:
+    """Follows one server through its starts. Times are seconds of any clock that only goes forward."""
+
+    def __init__(self, phases: Mapping[str, Stall], now: float) -> None:
+        self._phases = phases
+        self._key: tuple[int, str] = (1, "args")
+        self._since = now
+        self._percent = ""
+
+    def see(self, piece: bytes, run: int, phase: str, now: float) -> None:
+        """Note which start (by its number) is in which phase behind a piece of the log, and how far."""
+        key = (run, phase or "args")
+        if key != self._key:
+            self._key, self._since, self._percent = key, now, ""
+        words = self._phases.get(key[1])
+        if words and words.percent and b"%" in piece:
+            found = re.findall(words.percent.encode(), piece)
+            self._percent = found[-1].decode() if found else self._percent
+
+    def line(self, now: float) -> str:
+        """The line; "" when the phase is none of a start."""
+        words = self._phases.get(self._key[1])
+        if words is None:
+            return ""
+        far = f" {self._percent} %" if self._percent else ""
+        return f"{words.doing}{far} · {_seconds(now - self._since)} · then {words.then}"
+
+
+def _seconds(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

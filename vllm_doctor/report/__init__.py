@@ -1,7 +1,0 @@
-"""One Report, a writer a format."""
-
-from __future__ import annotations
-
-from vllm_doctor.report.model import Evidence, Finding, Fix, Report, Source, Unexplained
-
-__all__ = ["Evidence", "Finding", "Fix", "Report", "Source", "Unexplained"]

@@ -1,0 +1,37 @@
+"""The fingerprint of a finding: the same failure on another day, port or machine size has the same one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from vllm_doctor.patterns import lazy
+from vllm_doctor.reports.model import Finding, Report
+
+__all__ = ["UNEXPLAINED", "fingerprint", "shape", "unexplained_fingerprint"]
+
+UNEXPLAINED = "unexplained-failure"  # stands for a rule's id where no rule knows the cause
+_NUMBER = lazy(r"\b(?:0x)?(?=[0-9a-f-]{0,64}\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
+
+
+def shape(line: str) -> str:
+    """A log line without its numbers, hashes and spacing."""
+    return " ".join(_NUMBER.sub("#", line).split())
+
+
+def fingerprint(finding: Finding) -> str:
+    """32 hexadecimal digits of the rule's id and the shape of its first line of evidence."""
+    return _hash(finding.id, finding.evidence[0].text if finding.evidence else "")
+
+
+def unexplained_fingerprint(report: Report) -> str:
+    """The same for a failure that no rule knows, by the last line of its error block. "" when there is none."""
+    if report.unexplained is None:
+        return ""
+    lines = [line for line in report.unexplained.text.split("\n") if line.strip()]
+    return _hash(UNEXPLAINED, lines[-1] if lines else "")
+
+
+def _hash(rule_id: str, line: str) -> str:
+    text = f"{rule_id}\n{shape(line)}".encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:32]

@@ -1,0 +1,85 @@
+"""Several logs in one look: which causes, how often, in which logs. Equal causes are told by their fingerprint."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vllm_doctor.reports import shared_text
+from vllm_doctor.reports.escape import inert_text, one_line
+from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
+from vllm_doctor.reports.model import Report
+
+__all__ = ["Group", "groups", "render"]
+
+_NAMES = 8  # logs named for one cause
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Reports with the same cause. `id` is a rule's, or "" where nothing failed; `words` are the first report's."""
+
+    id: str
+    words: str
+    severity: str
+    reports: tuple[Report, ...]
+
+
+def groups(reports: Sequence[Report]) -> list[Group]:
+    """The reports by cause: failures before what is healthy, the most frequent first."""
+    found: dict[tuple[str, str], list[Report]] = {}
+    for report in reports:
+        found.setdefault(_key(report), []).append(report)
+    made = [_group(rule_id, tuple(members)) for (rule_id, _), members in found.items()]
+    return sorted(made, key=lambda group: (shared_text.SEVERITIES.get(group.severity, 3), -len(group.reports)))
+
+
+def render(reports: Sequence[Report], width: int = 100) -> str:
+    """The summary as text: a headline, then each cause with its count and its logs."""
+    made = groups(reports)
+    digits = len(str(max(len(group.reports) for group in made)))
+    lines = [_headline(reports), ""]
+    for group in made:
+        count = f"{len(group.reports):>{digits + 2}} x "
+        lines += textwrap.wrap(count + one_line(group.words), max(40, width), drop_whitespace=False,
+                               subsequent_indent=" " * len(count), break_long_words=False)
+        if group.id:
+            lines.append(" " * len(count) + group.id)
+        names = [one_line(shared_text.log_name(report)) for report in group.reports[:_NAMES]]
+        more = len(group.reports) - len(names)
+        named = ", ".join(names) + (f" and {more} more" if more else "")
+        lines += textwrap.wrap(named, max(40, width), initial_indent=" " * len(count),
+                               subsequent_indent=" " * len(count), break_long_words=False, break_on_hyphens=False)
+    return inert_text("\n".join(line.rstrip() for line in lines) + "\n")
+
+
+def _key(report: Report) -> tuple[str, str]:
+    cause = report.cause
+    if cause is not None:
+        return cause.id, fingerprint(cause)
+    if report.unexplained is not None:
+        return UNEXPLAINED, unexplained_fingerprint(report)
+    return "", report.status
+
+
+def _group(rule_id: str, members: tuple[Report, ...]) -> Group:
+    first = members[0]
+    if first.cause is not None:
+        return Group(rule_id, shared_text.said(first.cause), first.cause.severity, members)
+    if first.unexplained is not None:
+        last = [line for line in first.unexplained.text.split("\n") if line.strip()][-1:]
+        words = "A failure no rule knows" + (f": {last[0].strip()}" if last else "")
+        return Group(rule_id, words, "error", members)
+    return Group("", shared_text.headline(first), "error" if first.status == "failed" else "", members)
+
+
+def _headline(reports: Sequence[Report]) -> str:
+    """"7 logs: 5 failed, 2 serving"."""
+    logs = len({report.source.path for report in reports})
+    what = f"{logs} logs" if logs == len(reports) else f"{len(reports)} starts in {logs} log{'s' if logs > 1 else ''}"
+    counts: dict[str, int] = {}
+    for report in reports:
+        counts[report.status] = counts.get(report.status, 0) + 1
+    order = ("failed", "stalled", "starting", "stopped", "serving", "unknown")
+    return f"{what}: " + ", ".join(f"{counts[status]} {status}" for status in order if status in counts)

@@ -1,0 +1,90 @@
+"""GitHub workflow annotations: what a job's standard output turns into notes on the run and the pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from vllm_doctor.reports import shared_text
+from vllm_doctor.reports.escape import relative_path, workflow_data, workflow_property
+from vllm_doctor.reports.fingerprint import fingerprint, unexplained_fingerprint
+from vllm_doctor.reports.model import Finding, Report
+
+MOST = 10  # of each kind: GitHub shows no more of one step
+_LONGEST = 4000  # characters of a message
+_LEVEL = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+class _Annotation(NamedTuple):
+    """One annotation; of those with the same `key` the first is written, with a count."""
+
+    level: str
+    rank: int  # the most important first
+    key: str
+    title: str
+    message: str
+    path: str | None
+    line: int | None
+
+    def command(self, times: int) -> str:
+        """The workflow command."""
+        place = "" if self.path is None else f"file={workflow_property(self.path)},"
+        place += f"line={self.line}," if self.path is not None and self.line else ""
+        title = self.title + (f" ({times} times)" if times > 1 else "")
+        return f"::{self.level} {place}title={workflow_property(title)}::{workflow_data(self.message)}\n"
+
+
+def render(report: Report) -> str:
+    """The annotations of one log; "" when nothing was found."""
+    return render_many([report])
+
+
+def render_many(reports: list[Report]) -> str:
+    """The annotations of several logs: what several say stands there once, with the first log's lines."""
+    found: dict[tuple[str, str], list[_Annotation]] = {}
+    for report in reports:
+        for annotation in _annotations(report, name=len(reports) > 1):
+            found.setdefault((annotation.level, annotation.key), []).append(annotation)
+    groups = sorted(found.values(), key=lambda group: group[0].rank)
+    return "".join(group[0].command(len(group)) for level in _LEVEL.values()
+                   for group in [group for group in groups if group[0].level == level][:MOST])
+
+
+def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
+    path = relative_path(report.source.path)
+    where = f"{shared_text.log_name(report)}: " if name else ""
+    if report.cause is None and report.status == "failed":
+        unexplained = report.unexplained
+        first = unexplained.text.strip().split("\n") if unexplained else []
+        message = _joined([*(f"line {unexplained.line}: {line}" for line in first[:1] if unexplained),
+                           *(first[-1:] if len(first) > 1 else []), shared_text.advice(report)])
+        yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
+                          where + shared_text.headline(report), message, path,
+                          unexplained.line if unexplained else None)
+    for finding in report.findings:
+        if finding.severity == "info" and finding.role == "cascade":
+            continue
+        rank = 0 if finding.id == report.primary else 1 if finding.role == "cause" and not finding.recovered else 2
+        yield _Annotation(_LEVEL.get(finding.severity, "notice"), rank, fingerprint(finding),
+                          where + shared_text.said(finding), _message(finding), path,
+                          finding.evidence[0].line if finding.evidence else None)
+
+
+def _message(finding: Finding) -> str:
+    pieces = [f"line {item.line}: {item.text}" for item in finding.evidence[:1]]
+    pieces.append(finding.explanation)
+    if finding.fixes:
+        fix = finding.fixes[0]
+        _, text = shared_text.change(fix)
+        pieces += [f"Fix: {fix.title}", text]
+    return _joined([*pieces, f"({finding.id})"])
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    """The pieces as paragraphs, as many as fit; a piece is never cut, for a cut command is a wrong one."""
+    made = ""
+    for piece in pieces:
+        longer = f"{made}\n\n{piece}" if made else piece
+        if piece and len(longer) <= _LONGEST:
+            made = longer
+    return made

@@ -1,0 +1,95 @@
+"""The JSON report of the contract (schema_version 1.0; its schema is `schema/report.schema.json`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from vllm_doctor.reports.model import Finding, Fix, Report
+from vllm_doctor.version import __version__
+
+SCHEMA_VERSION = "1.0"
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as plain values, in the contract's order of keys."""
+    source = report.source
+    memory = report.memory
+    unexplained = report.unexplained
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "vllm-doctor", "version": __version__},
+        "source": {"path": source.path, "lines": source.lines, "bytes": source.bytes, "runs": source.runs,
+                   "run": source.run},
+        "status": report.status,
+        "phase": report.phase,
+        "facts": {name: _rounded(value) for name, value in report.facts.items()},
+        "facts_at": {name: [{key: _rounded(value) for key, value in place.items()} for place in places]
+                     for name, places in report.facts_at.items()},
+        "derived": {name: _rounded(value) for name, value in report.derived.items()},
+        "memory": None if memory is None else {
+            "device_gib": _rounded(memory.device_gib),
+            "budget_gib": _rounded(memory.budget_gib),
+            "parts": [{"name": part.name, "gib": _rounded(part.gib), "from": part.origin} for part in memory.parts],
+            "note": memory.note or None,
+        },
+        "primary": report.primary,
+        "unexplained": None if unexplained is None else {"line": unexplained.line, "text": unexplained.text},
+        "findings": [_finding(finding) for finding in report.findings],
+        "notes": list(report.notes),
+    }
+
+
+def render(report: Report) -> str:
+    """The document as text, one report."""
+    return json.dumps(document(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def render_many(reports: list[Report]) -> str:
+    """`{"reports": […]}` for several logs."""
+    return json.dumps({"reports": [document(report) for report in reports]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def render_line(report: Report) -> str:
+    """The document on one line (JSON Lines)."""
+    return json.dumps(document(report), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "title": finding.title,
+        "severity": finding.severity,
+        "confidence": finding.confidence,
+        "role": finding.role,
+        "phase": finding.phase,
+        "recovered": finding.recovered,
+        "ranks": finding.ranks or None,
+        "evidence": [{"line": item.line, "text": item.text} for item in finding.evidence],
+        "explanation": finding.explanation,
+        "fixes": [_fix(fix) for fix in finding.fixes],
+        "links": list(finding.links),
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "id": fix.id,
+        "title": fix.title,
+        "flags": dict(fix.flags),
+        "unset": list(fix.unset),
+        "env": dict(fix.env),
+        "action": fix.action,
+        "steps": list(fix.steps),
+        "command": fix.command,
+        "patch": None if fix.patch is None else dict(fix.patch),
+        "why": fix.why,
+        "cost": fix.cost,
+        "safety": fix.safety,
+        "verify": fix.verify,
+        "proof": {name: _rounded(value) for name, value in fix.proof.items()},
+    }
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value

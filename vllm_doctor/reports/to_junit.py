@@ -1,0 +1,77 @@
+"""JUnit XML, as Jenkins (xunit-plugin's junit-10.xsd) and GitLab read it: one test case a finding.
+
+An error is a failed test, a warning a skipped one (seen, but no reason to fail the job, as with `--fail-on error`),
+information a passed one.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET  # writes only: nothing untrusted is parsed
+
+from vllm_doctor.reports import shared_text
+from vllm_doctor.reports.escape import inert_markup, one_line, xml_text
+from vllm_doctor.reports.fingerprint import UNEXPLAINED
+from vllm_doctor.reports.model import Finding, Report
+
+
+def render(report: Report) -> str:
+    """The test suite of one log."""
+    return render_many([report])
+
+
+def render_many(reports: list[Report]) -> str:
+    """A test suite for each log."""
+    root = ET.Element("testsuites", name="vllm-doctor")
+    suites = [_suite(report) for report in reports]
+    root.extend(suites)
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.get(count, "0")) for suite in suites)))
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode", short_empty_elements=True)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + inert_markup(text) + "\n"
+
+
+def _suite(report: Report) -> ET.Element:
+    cases = [_case(finding) for finding in report.findings]
+    if report.cause is None and report.status == "failed":
+        told = report.unexplained
+        text = ("" if told is None else f"line {told.line}: {told.text}\n\n") + shared_text.advice(report)
+        cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", shared_text.headline(report), text))
+    if not cases:  # a file without a test is an error to Jenkins
+        cases.append(_test("diagnose", report.phase or "unknown", "system-out", "", shared_text.headline(report)))
+    suite = ET.Element("testsuite", name=xml_text(one_line(shared_text.log_name(report))), tests=str(len(cases)))
+    suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
+    suite.set("errors", "0")
+    suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
+    suite.extend(cases)
+    return suite
+
+
+def _case(finding: Finding) -> ET.Element:
+    outcome = {"error": "failure", "warning": "skipped"}.get(finding.severity, "system-out")
+    return _test(finding.id, finding.phase, outcome, shared_text.said(finding), _text(finding))
+
+
+def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
+    """A test case; its `outcome` is the element it holds: failure, skipped or system-out."""
+    case = ET.Element("testcase", name=xml_text(name), classname=xml_text(f"vllm-doctor.{phase}"), time="0")
+    told = ET.SubElement(case, outcome)
+    if outcome != "system-out":
+        told.set("message", xml_text(one_line(message)))
+        told.set("type", "error" if outcome == "failure" else "warning")
+        told.text = xml_text(text)
+    else:
+        told.text = xml_text(f"{message}\n\n{text}".strip())
+    return case
+
+
+def _text(finding: Finding) -> str:
+    """Evidence, explanation, fixes."""
+    pieces = [shared_text.evidence_text(finding), finding.explanation]
+    for number, fix in enumerate(finding.fixes, 1):
+        _, change = shared_text.change(fix)
+        lines = [f"Fix {number}: {fix.title}", *(f"- {step}" for step in fix.steps), change, fix.why]
+        lines += [f"Cost: {fix.cost}"] if fix.cost else []
+        pieces.append("\n".join(line for line in lines if line))
+    pieces += finding.links
+    return "\n\n".join(piece for piece in pieces if piece)

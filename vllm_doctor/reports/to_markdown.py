@@ -1,0 +1,115 @@
+"""Markdown for a job summary: the cause, its evidence, the fixes with their commands, a folded memory table.
+
+Everything a template prints is escaped (`finalize`), as autoescape does for HTML; only what is `Raw` is not.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from vllm_doctor.reports import escape, shared_text
+from vllm_doctor.reports.model import Finding, Fix, Report
+
+LIMIT = (1 << 20) - (1 << 12)  # bytes: GitHub takes 1 MiB of one step, and the step may have said something itself
+_TOO_LONG = "What to run is too long for a summary; the text report shows it."
+
+
+class Raw(str):
+    """Markdown of ours, not to be escaped."""
+
+    __slots__ = ()
+
+
+def render(report: Report) -> str:
+    """The summary of one log, at most 1 MiB: what is too long for that is left out, and said."""
+    return _fitting(report)
+
+
+def render_many(reports: list[Report]) -> str:
+    """A table of the logs and then each, as many as fit in 1 MiB."""
+    made = _environment().get_template("report.md").render(report=None, reports=reports[:500],
+                                                           left=max(0, len(reports) - 500))
+    made = escape.inert_text(made)
+    size = len(made.encode())
+    for number, report in enumerate(reports):
+        more = "\n" + _fitting(report)
+        size += len(more.encode())
+        if size > LIMIT - 200:
+            return made + f"\n{len(reports) - number} more logs are left out here: a summary holds 1 MiB.\n"
+        made += more
+    return made
+
+
+def _fitting(report: Report) -> str:
+    made = _page(report)
+    for characters, most in ((8000, 20), (1000, 5), (250, 2)):
+        if len(made.encode()) <= LIMIT:
+            break
+        made = _page(_shortened(report, characters, most))
+    return made
+
+
+def _page(report: Report) -> str:
+    text = _environment().get_template("report.md").render(report=report, reports=[], left=0)
+    return escape.inert_text(text).strip("\n") + "\n"
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    folder = Path(__file__).resolve().parent / "templates"
+    made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
+                       undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
+    made.filters.update(block=_block, link=_link)
+    made.globals["shared_text"] = shared_text
+    return made
+
+
+def _escaped(value: Any) -> str:
+    """What each expression of the template prints."""
+    return value if isinstance(value, Raw) else escape.markdown(str(value))
+
+
+def _block(text: str, language: str = "") -> Raw:
+    return Raw(escape.code_block(text, language))
+
+
+def _link(address: str) -> Raw:
+    """A link of a rule as an autolink; what is no web address is shown as text."""
+    plain = address.startswith(("https://", "http://")) and not set(address) & set("<> \"'`") and address.isprintable()
+    return Raw(f"<{address}>" if plain else escape.markdown(address))
+
+
+def _shortened(report: Report, characters: int, most: int) -> Report:
+    """The report with no text longer than that and at most so many of each."""
+    unexplained = report.unexplained
+    return report._replace(
+        facts={}, facts_at={}, derived={},
+        findings=tuple(_short_finding(finding, characters, most) for finding in report.findings[:most]),
+        unexplained=unexplained and unexplained._replace(text=_cut(unexplained.text, characters)),
+        notes=(*(_cut(note, characters) for note in report.notes[:most]), "Shortened to fit in a summary of 1 MiB."),
+    )
+
+
+def _short_finding(finding: Finding, characters: int, most: int) -> Finding:
+    return finding._replace(title=_cut(finding.title, characters), explanation=_cut(finding.explanation, characters),
+        evidence=tuple(item._replace(text=_cut(item.text, characters)) for item in finding.evidence[:most]),
+        fixes=tuple(_short_fix(fix, characters, most) for fix in finding.fixes[:most]), links=finding.links[:most])
+
+
+def _short_fix(fix: Fix, characters: int, most: int) -> Fix:
+    """A command is shown whole or not at all."""
+    steps = tuple(_cut(step, characters) for step in fix.steps[:most])
+    short: dict[str, Any] = {"title": _cut(fix.title, characters), "why": _cut(fix.why, characters),
+                             "cost": _cut(fix.cost, characters), "verify": _cut(fix.verify, characters)}
+    if len(shared_text.change(fix)[1]) > characters:
+        short |= {"command": None, "patch": None, "flags": {}, "env": {}, "unset": ()}
+        steps += (_TOO_LONG,)
+    return fix._replace(steps=steps, **short)
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[: characters - 1] + "…"

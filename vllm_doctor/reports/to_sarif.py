@@ -1,0 +1,181 @@
+"""SARIF 2.1.0: findings for code scanning and editors.
+
+What the log says stands in snippets and properties; messages hold the rule's words, with the characters escaped that
+SARIF would read as links or placeholders. A place is given only where the log's path can be repository-relative.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from vllm_doctor.redact import safe_text
+from vllm_doctor.reports import shared_text
+from vllm_doctor.reports.escape import inert_json, markdown, relative_path
+from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
+from vllm_doctor.reports.model import Evidence, Finding, Report
+from vllm_doctor.version import __version__
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVEL = {"error": "error", "warning": "warning", "info": "note"}
+_PROBLEM = {"error": "error", "warning": "warning", "info": "recommendation"}  # as GitHub names them
+
+
+def render(report: Report) -> str:
+    """The SARIF log of one report."""
+    return render_many([report])
+
+
+def render_many(reports: list[Report]) -> str:
+    """One run with the results of all logs: code scanning takes no two runs of one tool."""
+    rules: dict[str, dict[str, Any]] = {}
+    results = []
+    artifacts: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        uri = _uri(report)
+        if uri:
+            artifacts.setdefault(uri, {"location": _artifact(uri), "roles": ["analysisTarget"],
+                                       "mimeType": "text/plain"})
+        if report.cause is None and report.status == "failed":
+            rules.setdefault(UNEXPLAINED, _unexplained_rule())
+            results.append(_unexplained(report, uri))
+        for finding in report.findings:
+            rules.setdefault(finding.id, _rule(finding))
+            results.append(_result(finding, report, uri))
+    index = {rule_id: number for number, rule_id in enumerate(rules)}
+    for result in results:
+        result["ruleIndex"] = index[result["ruleId"]]
+    run: dict[str, Any] = {
+        "tool": {"driver": {
+            "name": "vllm-doctor",
+            "version": __version__,
+            "semanticVersion": __version__,
+            "rules": list(rules.values()),
+        }},
+        "automationDetails": {"id": "vllm-doctor/"},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {"SRCROOT": {"description": {"text": "The root of the repository."}}},
+        "artifacts": list(artifacts.values()),
+        "results": results,
+    }
+    document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return inert_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
+
+
+def _message(text: str) -> str:
+    """A plain text message: brackets would be a link, braces a placeholder (SARIF 3.11.5, 3.11.6)."""
+    return _braces(safe_text(text).replace("[", "\\[").replace("]", "\\]"))
+
+
+def _rule(finding: Finding) -> dict[str, Any]:
+    links = [link for link in finding.links if link.startswith(("https://", "http://"))]
+    text = [finding.explanation or finding.title, *(f"Fix: {fix.title}." for fix in finding.fixes),
+            f"More: vllm-doctor explain {finding.id}"]
+    marked = [markdown(part) for part in (finding.explanation or finding.title).split("\n\n")]
+    marked += ["\n".join(f"1. {markdown(fix.title)}" for fix in finding.fixes)] if finding.fixes else []
+    marked += ["\n".join(f"- <{_address(link)}>" for link in links)] if links else []
+    rule: dict[str, Any] = {
+        "id": finding.id,
+        "name": "".join(word.capitalize() for word in finding.id.split("-")),
+        "shortDescription": {"text": _message(_stop(finding.title))},
+        "fullDescription": {"text": _message(_stop(finding.explanation or finding.title))},
+        "help": {"text": _message("\n\n".join(text)), "markdown": _braces("\n\n".join(marked))},
+        "defaultConfiguration": {"level": _LEVEL.get(finding.severity, "note")},
+        "properties": {"tags": ["vllm", finding.phase], "precision": "high" if finding.confidence >= 0.9 else "medium",
+                       "problem.severity": _PROBLEM.get(finding.severity, "recommendation")},
+    }
+    if links:
+        rule["helpUri"] = _address(links[0])
+    return rule
+
+
+def _unexplained_rule() -> dict[str, Any]:
+    text = ("The server failed, and no rule knows the cause. Look at the log from the start of the server up to the "
+            "first traceback.")
+    return {
+        "id": UNEXPLAINED,
+        "name": "UnexplainedFailure",
+        "shortDescription": {"text": "The server failed, and no rule knows the cause."},
+        "fullDescription": {"text": text},
+        "help": {"text": text, "markdown": text},
+        "defaultConfiguration": {"level": "error"},
+        "properties": {"tags": ["vllm"], "precision": "medium", "problem.severity": "error"},
+    }
+
+
+def _result(finding: Finding, report: Report, uri: str | None) -> dict[str, Any]:
+    words = [_stop(shared_text.said(finding)), finding.explanation]
+    words += [f"Fix: {_stop(finding.fixes[0].title)}"] if finding.fixes else []
+    result: dict[str, Any] = {
+        "ruleId": finding.id,
+        "level": _LEVEL.get(finding.severity, "note"),
+        "message": {"text": _message("\n\n".join(word for word in words if word))},
+        "rank": round(finding.confidence * 100, 1),
+    }
+    result |= _places(finding.evidence, uri)
+    result |= _fingerprints(fingerprint(finding))
+    result["properties"] = {
+        "role": finding.role,
+        "primary": finding.id == report.primary,
+        "recovered": finding.recovered,
+        "log": safe_text(shared_text.log_name(report)) if uri or report.source.path == "-" else "",
+        "evidence": [{"line": item.line, "text": safe_text(item.text)} for item in finding.evidence],
+        "fixes": [{"id": fix.id, "title": safe_text(fix.title), "change": safe_text(shared_text.change(fix)[1]),
+                   "safety": fix.safety} for fix in finding.fixes],
+    }
+    return result
+
+
+def _unexplained(report: Report, uri: str | None) -> dict[str, Any]:
+    told = report.unexplained
+    evidence = () if told is None else (Evidence(told.line, told.text.split("\n")[0]),)
+    result: dict[str, Any] = {
+        "ruleId": UNEXPLAINED,
+        "level": "error" if told else "warning",
+        "message": {"text": _message(f"{_stop(shared_text.headline(report))}\n\n{shared_text.advice(report)}")},
+    }
+    result |= _places(evidence, uri)
+    result |= _fingerprints(unexplained_fingerprint(report) or "0" * 32)
+    result["properties"] = {"evidence": [{"line": told.line, "text": safe_text(told.text)}] if told else []}
+    return result
+
+
+def _fingerprints(value: str) -> dict[str, Any]:
+    """Ours, and the one by which GitHub knows an alert again: without it, it hashes the line, numbers and all."""
+    return {"partialFingerprints": {"vllmDoctorFinding/v1": value, "primaryLocationLineHash": f"{value[:16]}:1"}}
+
+
+def _places(evidence: tuple[Evidence, ...], uri: str | None) -> dict[str, Any]:
+    if uri is None or not evidence:
+        return {}
+    places = [{"physicalLocation": {
+        "artifactLocation": _artifact(uri),
+        "region": {"startLine": max(1, item.line), "snippet": {"text": safe_text(item.text)}},
+    }} for item in evidence]
+    related = [{"id": number, **place, "message": {"text": "Says the same."}}
+               for number, place in enumerate(places[1:], 1)]
+    return {"locations": places[:1], **({"relatedLocations": related} if related else {})}
+
+
+def _artifact(uri: str) -> dict[str, Any]:
+    return {"uri": uri, "uriBaseId": "SRCROOT"}
+
+
+def _uri(report: Report) -> str | None:
+    path = relative_path(report.source.path)
+    return None if path is None else quote(path, safe="/-._~")
+
+
+def _address(link: str) -> str:
+    """A link of a rule as a URI: what no URI holds is percent-encoded."""
+    return quote(link, safe="%/:?#[]@!$&'()*+,;=-._~")
+
+
+def _stop(text: str) -> str:
+    """`text` as a sentence: viewers show the first one."""
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def _braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

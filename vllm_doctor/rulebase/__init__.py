@@ -1,0 +1,1 @@
+"""The rules: model, schema, YAML files, checks, compiled index."""

@@ -1,0 +1,276 @@
+"""What a reviewer would ask of a rule, asked by a program.
+
+Each check answers with `file:line: problem`. The shape of the file (keys, types) is `schema`'s business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import regex
+from packaging.specifiers import InvalidSpecifier
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.releases import admitted
+from vllm_doctor.errors import did_you_mean
+from vllm_doctor.facts.server_load import Load
+from vllm_doctor.regex_check import slow_frames, slow_pattern
+from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
+from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
+from vllm_doctor.templating import renderer
+from vllm_doctor.templating.evaluator import compared_with, parse
+from vllm_doctor.templating.evaluator import names as names_read
+from vllm_doctor.templating.parser import ExpressionError, Tree, read_text
+
+DERIVED = frozenset({
+    "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
+    "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
+})
+SITUATION = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given"})
+_UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
+_UNBOUND_LOOK = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
+_SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
+_PROMPTS = "received"  # the line of `rules/healthy.yaml` in which a client's text stands
+
+
+Complaints = Iterator[tuple[str, str]]
+Check = Callable[[Rule, RuleBase], Complaints]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a rule."""
+
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {' '.join(self.text.split())}"
+
+
+def lint(rule: Rule, base: RuleBase) -> list[Problem]:
+    """Everything wrong with one rule."""
+    return _run(_CHECKS, rule, base)
+
+
+def unusable(rule: Rule, base: RuleBase) -> list[Problem]:
+    """What would fail when the rule is used; the rest of `lint` is about how it is written."""
+    return _run((_patterns, _fix_releases, _expressions), rule, base)
+
+
+def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
+    text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
+    found = []
+    for check in checks:
+        for problem, word in check(rule, base):
+            found.append(Problem(rule.path, _line_of(text, word), problem))
+    return found
+
+
+def _line_of(text: str, word: str) -> int:
+    at = text.find(word) if word else -1
+    return text.count("\n", 0, at) + 1 if at >= 0 else 1
+
+
+
+
+@lru_cache(maxsize=1)
+def _healthy_lines() -> tuple[str, ...]:
+    """What a busy server prints most: a pattern that is tried on each of these lines makes a long log slow."""
+    return tuple(sample for entry in read_yaml(builtin_folder() / "healthy.yaml") if entry["id"] != _PROMPTS
+                 for sample in entry["samples"])
+
+
+def _identity(rule: Rule, base: RuleBase) -> Complaints:
+    path = Path(rule.path)
+    if path.stem != rule.id:
+        yield f"the file must be named {rule.id}.yaml", "id:"
+    if path.parent.name not in {rule.phase, "environment"} and path.parent.parent.name in {"rules", "_rules"}:
+        yield f"the file belongs into the folder {rule.phase}/", "phase:"
+    if rule.title.rstrip().endswith("."):
+        yield "the title ends with a full stop", "title:"
+    for other in rule.refines:
+        if other not in base.rules:
+            yield f"`refines` names no rule: `{other}`{did_you_mean(other, list(base.rules))}", other
+
+
+def _patterns(rule: Rule, base: RuleBase) -> Complaints:
+    seen: set[str] = set()
+    for pattern in (*rule.any, *rule.also, *rule.absent):
+        if pattern.id in seen:
+            yield f"two patterns are named `{pattern.id}`", pattern.id
+        seen.add(pattern.id)
+        yield from check_pattern(pattern, base)
+
+
+def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
+    """What is wrong with one wording, of a rule or a fact."""
+    where = pattern.anchor
+    for name, source in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
+        try:
+            compiled = re.compile(source)
+            if pattern.own:
+                regex.compile(source)
+        except (re.error, regex.error, OverflowError, RecursionError) as error:
+            yield f"`{pattern.id}`: {name} is no regular expression: {error}", where
+            return
+        if name == "pattern":
+            for group in compiled.groupindex:
+                if group not in base.names:
+                    yield (f"`{pattern.id}`: the group `{group}` is no fact of rules/facts/names.yaml"
+                           f"{did_you_mean(group, list(base.names))}"), group
+    if len(pattern.anchor) < 6:
+        yield f"`{pattern.id}`: the anchor is shorter than 6 characters", where
+    if any(pattern.anchor.strip() in line for line in _healthy_lines()):
+        yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
+    if _UNBOUNDED_HEAD.search(pattern.regex):
+        yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
+    if any(_UNBOUND_LOOK.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
+        yield f"`{pattern.id}`: a look-ahead over everything is tried at every place: begin with `^`", where
+    yield from _specifier(pattern.id, pattern.vllm, where)
+
+
+def _linear(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    logs = [str(test["log"]) for test in rule.tests if "log" in test]
+    for pattern in (*rule.any, *rule.also, *rule.absent):
+        yield from check_linear(pattern, logs)
+
+
+def check_linear(pattern: Pattern, logs: Sequence[str] = ()) -> Complaints:
+    """Which expressions of a wording take more than linear time, each with the text that proves it."""
+    samples = [line for log in logs for line in log.splitlines() if pattern.anchor in line][:_SAMPLES]
+    with suppress(re.error, regex.error, OverflowError, RecursionError):  # told by check_pattern
+        found = [("pattern", slow_pattern(pattern.regex, samples))]
+        found += [("frames", slow_frames(pattern.frames)), ("not_frames", slow_frames(pattern.not_frames))]
+        for name, slow in found:
+            if slow is not None:
+                yield f"`{pattern.id}`: {name} is too slow: {slow}", pattern.anchor
+
+
+def _fix_releases(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    for fix in rule.fixes:
+        yield from _specifier(fix.id, fix.vllm, fix.id)
+
+
+def _specifier(name: str, vllm: str, where: str) -> Complaints:
+    try:
+        if vllm and not admitted(vllm):
+            yield f"`{name}`: no release is {vllm}", where
+    except InvalidSpecifier:
+        yield f"`{name}`: `{vllm}` is no version specifier", where
+
+
+def _expressions(rule: Rule, base: RuleBase) -> Complaints:
+    load = Load()
+    load.add({"running_requests": 1, "kv_cache_usage_percent": 1.0})
+    known = {*base.names, *DERIVED, *SITUATION, *load.summary()}
+    todo: list[tuple[Any, set[str]]] = [(source, known) for source in rule.when + rule.unless]
+    names = set(known)
+    for name, alternatives in rule.let.items():
+        todo += [(source, set(names)) for source in alternatives]
+        names.add(name)
+    for fix in rule.fixes:
+        todo += [(source, names) for source in _computed(fix)]
+    for source, allowed in todo:
+        if not isinstance(source, str):
+            continue
+        try:
+            expression = parse(source)
+        except ExpressionError as error:
+            yield f"`{source}`: {error}", source
+            continue
+        for name in sorted(expression.names - allowed):
+            yield f"`{source}`: nothing is called `{name}`{did_you_mean(name, list(allowed))}", source
+    for text in _texts(rule):
+        yield from _words(text, names)
+
+
+def _computed(fix: FixRule) -> tuple[Any, ...]:
+    """Its conditions and values."""
+    return (*fix.when, *fix.set.values(), *fix.env.values())
+
+
+def _texts(rule: Rule) -> Iterator[str]:
+    yield from (rule.title, rule.explain, rule.verify)
+    for fix in rule.fixes:
+        yield from (fix.title, fix.why, fix.cost, fix.verify)
+
+
+def _choices(rule: Rule, base: RuleBase) -> Complaints:
+    """A pattern that is not there is never the one that fired."""
+    del base
+    own = [pattern.id for pattern in rule.any]
+    for tree in _trees(rule):
+        for name in compared_with("pattern", tree):
+            if name not in own:
+                yield f"no pattern of the rule is named `{name}`{did_you_mean(name, own)}", name
+
+
+def _trees(rule: Rule) -> Iterator[Tree]:
+    """What can be read of the rule's expressions and words."""
+    sources = [*rule.when, *rule.unless, *chain(*rule.let.values())]
+    for fix in rule.fixes:
+        sources += _computed(fix)
+    with suppress(ExpressionError):
+        for source in sources:
+            if isinstance(source, str):
+                yield parse(source).tree
+        for text in _texts(rule):
+            for paragraph in renderer.split(text):
+                yield from read_text(paragraph)
+
+
+def _words(text: str, names: set[str]) -> Complaints:
+    for paragraph in renderer.split(text):
+        try:
+            read = {name for tree in read_text(paragraph) for name in names_read(tree)}
+        except ExpressionError as error:
+            yield f"not a template: {error}", text[:30]
+            return
+        for name in sorted(read - names):
+            yield f"the words use `{name}`, which nothing is called{did_you_mean(name, list(names))}", name
+
+
+def _fixes(rule: Rule, base: RuleBase) -> Complaints:
+    seen: set[str] = set()
+    for fix in rule.fixes:
+        if fix.id in seen:
+            yield f"two fixes are named `{fix.id}`", fix.id
+        seen.add(fix.id)
+        if not (fix.set or fix.unset or fix.env or fix.action):
+            yield f"the fix `{fix.id}` changes nothing", fix.id
+        if fix.action and fix.action not in base.actions:
+            yield f"no action is called `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
+        for name in (*fix.set, *fix.unset):
+            if name.startswith("-") and flags.lookup(name) is None:
+                yield f"no release of vLLM has the flag {name}", name
+        for name in fix.env:
+            if name.startswith("VLLM_") and flags.env(name) is None:
+                yield f"vLLM reads no variable {name}", name
+    if rule.role == "cause" and rule.severity == "error" and not rule.fixes:
+        yield "a cause needs at least one fix", "role:"
+
+
+def _tests(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    fired = {test["fires"] for test in rule.tests}
+    for pattern in rule.any:
+        if pattern.id not in fired and rule.status != "draft":
+            yield f"no test fires `{pattern.id}`", pattern.id
+    if None not in fired:
+        yield "no near miss: a test with `fires: null`", "tests:"
+    for name in fired - {None} - {pattern.id for pattern in rule.any}:
+        yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
+
+
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _linear, _fix_releases, _expressions, _choices, _fixes, _tests)

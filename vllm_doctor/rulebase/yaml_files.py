@@ -1,0 +1,66 @@
+"""What stands in the YAML files of rules, or one clear line with the place where it does not stand right."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vllm_doctor.errors import RuleError
+from vllm_doctor.rulebase import schema
+from vllm_doctor.rulebase.schema import said
+
+
+def check_text(text: str, path: str) -> None:
+    """Raise RuleError when `text` has not the shape of a rule."""
+    schema.check(text, path)
+
+
+def read_text(path: Path) -> str:
+    """The text of a rule file. Raises RuleError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{path}:1:1: not UTF-8 text") from error
+    except OSError as error:
+        raise RuleError(f"{path}: {error.strerror}") from error
+
+
+def read_yaml(path: Path) -> Any:
+    """What stands in a YAML file. Raises RuleError with file:line:column when it is none."""
+    try:
+        return yaml.load(read_text(path), Loader=_loader())  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or date that is none
+
+        raise RuleError(f"{path}{said(error)}") from error
+
+
+@lru_cache(maxsize=1)
+def _loader() -> Any:
+    """The safe loader, but for a key that stands twice in one mapping: of its values PyYAML would take the last."""
+    safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(safe):  # type: ignore[misc] # which of the two is known only when it runs
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+            made = super().construct_mapping(node, deep)
+            seen = set()
+            for key, _ in node.value:
+                name = key.tag, str(key.value)
+                if name in seen:
+                    raise yaml.constructor.ConstructorError(problem=f"`{key.value}` stands twice",
+                                                            problem_mark=key.start_mark)
+                seen.add(name)
+            return made
+
+    return Loader
+
+
+def builtin_folder() -> Path:
+    """Return the folder of the built-in rules: inside the installed package (`_rules`), or in the checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_rules", package.parent / "rules"):
+        if folder.is_dir():
+            return folder
+    raise RuleError("the built-in rules are missing from this installation")

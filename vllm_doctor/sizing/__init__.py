@@ -1,0 +1,1 @@
+"""Plan a launch from a model folder before it is tried."""

@@ -1,0 +1,100 @@
+"""A launch to plan from the log of an earlier one: its facts take the place of estimates, its flags of defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_doctor.diagnosis.capacity import linear_token_bytes
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.errors import InputError
+from vllm_doctor.logs.inputs import chunks
+from vllm_doctor.options import Options
+from vllm_doctor.reports.model import Report
+from vllm_doctor.sizing.launch import Version, version_of
+from vllm_doctor.sizing.plan import Measured
+
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a log tells of a launch."""
+
+    measured: Measured
+    launch: dict[str, Any]  # fields of Launch that the log shows
+    version: Version | None
+    device_gib: float | None
+    gpu_name: str
+    model: str
+    free_gib: float | None
+    derived_length: int
+
+
+def read_log(path: str, options: Options) -> Told:
+    """Read a log as `diagnose` does. Raises InputError when it tells nothing of memory."""
+    diagnosis = Diagnosis(options, path)
+    for chunk in chunks(path, _CHUNK):
+        diagnosis.feed(chunk)
+    return told_by(diagnosis.finish())
+
+
+def told_by(report: Report) -> Told:
+    """What a report on a log tells of its launch."""
+    facts, memory = report.facts, report.memory
+    weights, available = _number(facts, "model_weights_gib"), _number(facts, "kv_cache_available_gib")
+    if facts.get("device") == "cpu":
+        raise InputError(f"{report.source.path}: a log of the CPU backend; name the model's folder with --device cpu "
+                         "--kv-cache-space GIB")
+    if weights is None and available is None:
+        raise InputError(f"{report.source.path}: the log tells neither the weights nor the KV cache")
+    version = facts.get("vllm_version")
+    release = version_of(str(version)) if version else None
+    estimate = _number(facts, "cuda_graph_estimate_gib")
+    inside = release is not None and release >= (0, 20, 0) and not facts.get("enforce_eager")
+    budget = memory.budget_gib if memory is not None else None
+    share = _number(facts, "gpu_memory_utilization")
+    if memory is not None and memory.device_gib and share:
+        budget = memory.device_gib * share  # unrounded, as the plan takes it
+    beside = None
+    by_hand = _number(facts, "kv_cache_memory_bytes") or _number(facts, "kv_cache_explicit_gib")
+    if weights is not None and available is not None and budget is not None and not by_hand:
+        beside = budget - weights - available - (estimate or 0.0 if inside else 0.0)
+        if beside <= 0:
+            raise InputError(f"{report.source.path}: the log's memory does not add up; name the model's folder instead")
+    elif (peak := _number(facts, "peak_activation_gib")) is not None:
+        beside = peak + (_number(facts, "non_torch_gib") or 0.0)
+    per_token = linear_token_bytes(report.derived)
+    measured = Measured(
+        weights=weights, beside=beside,
+        graphs=max(0.0, estimate) if estimate is not None else None if inside else _number(facts, "cuda_graph_gib"),
+        graphs_beside=inside and estimate is None,
+        tokens=_whole(facts, "max_num_batched_tokens"), token_bytes=per_token,
+        block_size=_whole(facts, "block_size") or 16, kv_cache_dtype=str(facts.get("kv_cache_dtype") or "auto"),
+        tensor_parallel_size=_whole(facts, "tensor_parallel_size") or 1,
+        pipeline_parallel_size=_whole(facts, "pipeline_parallel_size") or 1)
+    names = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs",
+             "max_num_batched_tokens", "block_size")
+    launch: dict[str, Any] = {name: value for name in names if (value := _whole(facts, name)) is not None}
+    if share is not None:
+        launch["gpu_memory_utilization"] = share
+    if isinstance(facts.get("enforce_eager"), bool):
+        launch["enforce_eager"] = facts["enforce_eager"]
+    launch["kv_cache_dtype"] = measured.kv_cache_dtype
+    failed_check = _number(facts, "oom_tried_gib") is None
+    return Told(
+        measured, launch, release,
+        memory.device_gib if memory is not None else None, str(facts.get("gpu_name") or ""),
+        str(facts.get("model") or ""), _number(facts, "gpu_free_gib") if failed_check else None,
+        _whole(facts, "derived_max_model_len") or _whole(facts, "max_model_len") or 0)
+
+
+def _number(facts: Mapping[str, Any], name: str) -> float | None:
+    value = facts.get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _whole(facts: Mapping[str, Any], name: str) -> int | None:
+    value = _number(facts, name)
+    return int(value) if value is not None and value > 0 else None

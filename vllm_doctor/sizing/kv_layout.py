@@ -1,0 +1,215 @@
+"""The KV cache of a launch: what a request needs, how long one may be, how many tokens and requests a memory holds.
+
+The arithmetic of vLLM's V1 engine by release: `check_enough_kv_cache_memory`, `estimate_max_model_len` and
+`get_kv_cache_config_from_groups` of core/kv_cache_utils.py (0.8-0.33). All bytes are of one rank, the largest stage's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil
+
+from vllm_doctor.errors import InputError
+from vllm_doctor.sizing.kv_pages import Group, KvSettings, Page, groups_of, pages_of, stages
+from vllm_doctor.sizing.model_config import ModelConfig
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KvEra:
+    """How a release counts (sections 1 and 2 of the memory ledger)."""
+
+    null_block: bool  # one block is held back
+    local_layers: bool  # sliding windows are managed as such
+    need: str  # of "layers" one by one, the "first" group, or all "groups"
+    stage_need: bool  # a pipeline stage needs its own layers only
+    in_flight: bool  # windows keep the tokens of all batches under way, not of one
+    whole_tokens: bool  # the printed tokens are concurrency * length
+    states_cached: bool  # prefix caching is on for models with states: each sequence holds two
+    states_checkpointed: bool  # and Mamba 2 layers a third
+
+    @classmethod
+    def of(cls, version: Version) -> KvEra:
+        """The rules of a release."""
+        need = "layers" if version < (0, 14, 0) else "first" if version < (0, 19, 0) else "groups"
+        return cls(
+            null_block=version >= (0, 29, 0), local_layers=version >= (0, 9, 1), need=need,
+            stage_need=version >= (0, 17, 0), in_flight=version >= (0, 26, 0), whole_tokens=version >= (0, 24, 0),
+            states_cached=version >= (0, 28, 0), states_checkpointed=version >= (0, 29, 0))
+
+
+@dataclass(frozen=True)
+class KvLayout:
+    """The KV cache of one launch. `groups` are those of the whole model; `stage_layers` the layers of each stage."""
+
+    groups: tuple[Group, ...]
+    stage_layers: tuple[range, ...]
+    era: KvEra
+    tokens_in_flight: int  # that a sliding window may hold beside itself
+    states_cached: bool = False  # prefix caching keeps states: two a sequence instead of one
+
+    @cached_property
+    def _stages(self) -> tuple[tuple[Group, ...], ...]:
+        """The groups as each stage has them; one that has no layer of a group still counts its blocks."""
+        found = []
+        for layers in self.stage_layers:
+            own = []
+            for group in self.groups:
+                kept = [(layer, page) for layer, page in zip(group.layers, group.pages, strict=True)
+                        if layer in layers]
+                own.append((kept, group.page))
+            found.append(tuple(
+                Group(tuple(layer for layer, _ in kept), tuple(page for _, page in kept) or (_empty(page),))
+                for kept, page in own))
+        return tuple(found)
+
+    def blocks_for(self, group: Group, length: int) -> int:
+        """Blocks that a request of that length holds in a group (max_memory_usage_bytes over the page size)."""
+        page = group.page
+        if page.kind == "state":
+            if not self.states_cached:
+                return 1
+            return 3 if page.checkpointed and self.era.states_checkpointed else 2
+        if page.kind == "sliding" and page.window is not None:
+            held = min(page.window - 1 + self.tokens_in_flight, length)
+            return ceil(held / page.block_size) + 1
+        return ceil(length / page.block_size)
+
+    def stage_block_bytes(self, stage: int) -> int:
+        """Bytes of one block of the pool on a stage (_get_kv_cache_bytes_per_block)."""
+        return max((group.block_bytes for group in self._stages[stage]), default=0)
+
+    @cached_property
+    def block_bytes(self) -> int:
+        """Bytes of one block of the pool on the stage with the most."""
+        return max((self.stage_block_bytes(stage) for stage in range(len(self.stage_layers))), default=0)
+
+    def stage_need(self, stage: int, length: int) -> int:
+        """Bytes of KV cache that a request of that length needs on a stage."""
+        groups = self._stages[stage]
+        if self.era.need == "layers":
+            return sum(self.blocks_for(group, length) * page.size for group in groups for page in group.pages)
+        counted = groups[:1] if self.era.need == "first" else groups
+        return self.stage_block_bytes(stage) * sum(self.blocks_for(group, length) for group in counted)
+
+    def need(self, length: int) -> int:
+        """Bytes that a request of that length needs on the stage that needs the most."""
+        return max((self.stage_need(stage, length) for stage in range(len(self.stage_layers))), default=0)
+
+    def printed_need(self, length: int) -> int:
+        """The need that vLLM prints: up to 0.16 that of all stages together."""
+        if self.era.stage_need or len(self.stage_layers) == 1:
+            return self.need(length)
+        whole = KvLayout(self.groups, (range(1 << 20),), self.era, self.tokens_in_flight, self.states_cached)
+        return whole.need(length)
+
+    def fits(self, length: int, available: int) -> bool:
+        """Whether a request of that length fits in so many bytes on every stage: what vLLM checks at the start."""
+        for stage in range(len(self.stage_layers)):
+            held_back = self.stage_block_bytes(stage) if self.era.null_block else 0
+            if self._checked_need(stage, length) > available - held_back:
+                return False
+        return available > 0
+
+    def _checked_need(self, stage: int, length: int) -> int:
+        return self.stage_need(stage, length) if self.era.stage_need else self.printed_need(length)
+
+    def longest(self, available: int, at_most: int) -> int:
+        """The longest request that fits (estimate_max_model_len); 0 when not even one token does."""
+        if not self.groups:
+            return at_most
+        if not self.fits(1, available):
+            return 0
+        low, high = 1, max(1, at_most)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.fits(middle, available):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def blocks(self, available: int) -> int:
+        """Blocks of the pool: what the stage with the largest block can hold."""
+        return max(0, available) // self.block_bytes if self.block_bytes else 1
+
+    def concurrency(self, available: int, length: int) -> float:
+        """How many requests of that length fit at once (get_max_concurrency_for_kv_cache_config)."""
+        held = sum(self.blocks_for(group, length) for group in self.groups)
+        return self.blocks(available) / held if held else 0.0
+
+    def tokens(self, available: int, length: int) -> int:
+        """The tokens that vLLM prints as the size of the KV cache at that max_model_len."""
+        blocks = self.blocks(available)
+        if not self.groups:
+            return 0
+        if self.era.whole_tokens:
+            return int(self.concurrency(available, length) * length)
+        if self.groups[0].page.kind == "state" and len(self.groups) == 1:
+            return blocks * length
+        smallest = min(group.page.block_size for group in self.groups if group.page.kind != "state")
+        return blocks // len(self.groups) * smallest
+
+    @cached_property
+    def bytes_per_token(self) -> int:
+        """Bytes that each further token of a long request takes, on the stage with the most.
+
+        Layers with a window or a state take none beyond them.
+        """
+        found = 0
+        for groups in self._stages:
+            pool = max((group.block_bytes for group in groups), default=0)
+            growing = [group for group in groups if group.page.kind not in {"state", "sliding"}]
+            if self.era.need == "layers":
+                found = max(found, sum(page.token_bytes for group in growing for page in group.pages))
+            else:
+                found = max(found, sum(pool // group.page.block_size for group in growing))
+        return found
+
+    @property
+    def linear(self) -> bool:
+        """Whether the need grows in proportion to the length: no layer with a window or a state."""
+        return all(group.page.kind not in {"state", "sliding"} for group in self.groups)
+
+    @property
+    def block_size(self) -> int:
+        """Tokens of a block of the first layers that keep every token; of any, where none does."""
+        sizes = [group.page.block_size for group in self.groups if group.page.kind != "state"]
+        return max(sizes, default=1)
+
+
+def layout_of_tokens(token_bytes: int, block_size: int, version: Version) -> KvLayout:
+    """The KV cache of a model that keeps every token in every layer, by its bytes per token alone."""
+    group = Group((0,), (Page("full", block_size, 1, token_bytes),))
+    return KvLayout((group,), (range(1),), KvEra.of(version), 0)
+
+
+def _empty(page: Page) -> Page:
+    """The page of a group with no layer on a stage: it holds nothing, and its blocks are counted all the same."""
+    return Page(page.kind, page.block_size, 0, 0, page.window, 0 if page.padded else None)
+
+
+def layout_of(
+    model: ModelConfig, settings: KvSettings, version: Version, max_num_batched_tokens: int, *,
+    prefix_caching: bool = True,
+) -> KvLayout:
+    """The KV cache of a model on a launch. Raises InputError for what is not known here."""
+    era = KvEra.of(version)
+    if model.has_states and version < (0, 10, 0):
+        raise InputError("before vLLM 0.10 the states of such a model are kept beside the KV cache; unknown here")
+    if model.latent and version < (0, 7, 1):
+        raise InputError("before vLLM 0.7.1 this model's attention keeps whole heads, not a latent; unknown here")
+    stage_layers = stages(model.num_layers, settings.pipeline_parallel_size)
+    batches = 1
+    if era.in_flight:  # the next batch is scheduled while one runs, but on the CPU (max_concurrent_batches)
+        batches = settings.pipeline_parallel_size + (0 if settings.device == "cpu" else 1)
+    pages = pages_of(model, settings)
+    if version < (0, 8, 0):  # V0 keeps every token
+        pages = tuple((layer, replace(page, kind="full", window=None) if page.kind == "sliding" else page)
+                      for layer, page in pages)
+    groups = groups_of(pages, local_layers=era.local_layers)
+    attention = any(group.page.kind != "state" for group in groups)
+    cached = era.states_cached and prefix_caching and attention
+    return KvLayout(groups, stage_layers, era, batches * max_num_batched_tokens, cached)

@@ -1,0 +1,167 @@
+"""What a launch will hold beside its KV cache, before it has been tried: weights, activations, CUDA graphs.
+
+Weights come from the checkpoint's headers and are near exact. The rest is estimated: only vLLM's profile run on the GPU
+knows it. Each estimate is a range whose ends are meant (sections 1 and 4 of the memory ledger).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import ceil
+
+from vllm_doctor.sizing.checkpoint import Tensor
+from vllm_doctor.sizing.kv_pages import stages
+from vllm_doctor.sizing.launch import Launch
+from vllm_doctor.sizing.model_config import DTYPE_BYTES, ModelConfig
+from vllm_doctor.sizing.model_layers import State
+
+_GIB = 2**30
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|layer)\.(\d{1,9})\.")
+_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+_ENCODER = re.compile(r"(?:^|\.)(?:visual|vision\w*|audio\w*|multi_modal_projector|mm_projector)\.")
+# Every rank holds these whole: norms, routers, the latent's first projections.
+_REPLICATED = re.compile(
+    r"norm|(?:gate|router|e_score_correction\w{0,40})\.(?:weight|bias)$|_a_proj|kv_a_|q_a_|rotary|wpe\.")
+_KV = re.compile(r"\.(?:k|v)_proj\.")
+# Bytes a weight takes in a quantized linear layer, scales included.
+_QUANTIZED = {"awq": 0.56, "gptq": 0.56, "bitsandbytes": 0.56, "mxfp4": 0.54, "modelopt-fp4": 0.57, "fp8": 1.01,
+              "modelopt": 1.01, "compressed-tensors": 1.01, "fbgemm-fp8": 1.01, "int8": 1.01}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A quantity in GiB: the least, the expected, the most."""
+
+    low: float
+    expected: float
+    high: float
+
+    def __add__(self, other: Range) -> Range:
+        """The sum, end by end."""
+        return Range(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+    @classmethod
+    def exactly(cls, gib: float) -> Range:
+        """A quantity that is known."""
+        return cls(gib, gib, gib)
+
+
+def weights(model: ModelConfig, launch: Launch) -> tuple[Range, str]:
+    """GiB of weights on the fullest GPU, and where the number is from."""
+    ranks = launch.tensor_parallel_size * launch.pipeline_parallel_size
+    checkpoint = model.checkpoint
+    if checkpoint is not None and checkpoint.tensors:
+        gib = max(_of_stages(model, launch)) / _GIB
+        found, told = Range(gib, gib * 1.005 + 0.01, gib * 1.03 + 0.05), checkpoint.told
+    elif checkpoint is not None:
+        gib = checkpoint.total / _GIB / ranks
+        found, told = Range(gib * 0.95, gib * 1.02, gib * (1.05 if ranks == 1 else 1.15)), checkpoint.told
+    else:
+        gib = _parameter_bytes(model, launch) / _GIB / ranks
+        plain = not model.latent and not model.has_states and not model.multimodal
+        found = Range(gib * 0.98, gib * 1.01, gib * 1.05) if plain else Range(gib * 0.9, gib, gib * 1.15)
+        told = "the shapes in config.json; there are no weights in the folder"
+    if launch.cpu_offload_gb:
+        off = min(launch.cpu_offload_gb, found.expected)
+        # Layers that a kernel repacks may stay: up to a tenth of what was to go.
+        found = Range(max(0.0, found.low - off), max(0.0, found.expected - off), max(0.0, found.high - 0.9 * off))
+        told += f", less {launch.cpu_offload_gb:g} GiB offloaded"
+    return found, told
+
+
+def _of_stages(model: ModelConfig, launch: Launch) -> list[float]:
+    """Bytes of weights on a rank of each pipeline stage."""
+    parts = stages(model.num_layers, launch.pipeline_parallel_size)
+    found = [0.0] * len(parts)
+    for tensor in model.checkpoint.tensors if model.checkpoint is not None else ():
+        if model.tied_embeddings and "lm_head." in tensor.name:
+            continue  # vLLM keeps one copy
+        size = _size(tensor, model, launch) / _share(tensor.name, model, launch.tensor_parallel_size)
+        layer = _LAYER.search(tensor.name)
+        if _ENCODER.search(tensor.name) or layer is None:
+            last = "lm_head" in tensor.name or "norm" in tensor.name
+            found[-1 if last else 0] += size
+            if model.tied_embeddings and "embed" in tensor.name and len(parts) > 1 and not _ENCODER.search(tensor.name):
+                found[-1] += size
+        elif int(layer.group(1)) < model.num_layers:  # those beyond are of a draft model (MTP), not loaded by default
+            found[next(at for at, part in enumerate(parts) if int(layer.group(1)) in part)] += size
+    return found
+
+
+def _size(tensor: Tensor, model: ModelConfig, launch: Launch) -> float:
+    """Bytes of a tensor once loaded: in the model's dtype, or quantized on the way (--quantization fp8)."""
+    if tensor.dtype not in _FLOATS or model.quantization:
+        return float(tensor.size)
+    own = DTYPE_BYTES.get(model.dtype if launch.dtype == "auto" else launch.dtype, 2)
+    inside = _LAYER.search(tensor.name) and not _REPLICATED.search(tensor.name) and not _ENCODER.search(tensor.name)
+    if launch.quantization in _QUANTIZED and inside and tensor.name.endswith("weight"):
+        return tensor.elements * _QUANTIZED[launch.quantization]
+    return float(tensor.elements * own)
+
+
+def _share(name: str, model: ModelConfig, ranks: int) -> int:
+    """Over how many ranks a tensor is divided."""
+    if ranks == 1 or _REPLICATED.search(name):
+        return 1
+    return min(ranks, max(1, model.kv_heads)) if _KV.search(name) else ranks
+
+
+def _parameter_bytes(model: ModelConfig, launch: Launch) -> float:
+    """Bytes of all weights by the shapes of the config."""
+    hidden, experts = model.hidden_size, model.experts
+    attention = sum(1 for layer in model.layers if not isinstance(layer, State) and layer.kind != "indexer")
+    heads = (2 * model.attention_heads + 2 * model.kv_heads) * model.head_size
+    if model.latent:
+        heads = 3 * model.attention_heads * 128 + 2 * model.head_size  # most goes through low ranks
+    states = sum(3 * hidden * layer.channels for layer in model.layers if isinstance(layer, State))
+    dense = model.num_layers - experts.layers
+    if model.model_type == "nemotron_h":
+        dense = model.num_layers - len(model.layers)  # a layer is a state, attention or a feed-forward one
+    elif not attention:
+        dense = 0
+    feed = 3 * hidden * (dense * model.intermediate_size
+                         + experts.layers * (experts.count * experts.intermediate_size + experts.shared))
+    linear = attention * hidden * heads + states + feed
+    own = DTYPE_BYTES.get(model.dtype if launch.dtype == "auto" else launch.dtype, 2)
+    method = model.quantization or launch.quantization
+    embeddings = model.vocab_size * hidden * (1 if model.tied_embeddings else 2) * own
+    return linear * _QUANTIZED.get(method or "", own) + embeddings
+
+
+def activations(model: ModelConfig, launch: Launch, tokens: int, sequences: int) -> Range:
+    """The peak of the profile run: a batch of `tokens` through the widest layer, or the sampler over `sequences`.
+
+    Section 1 of the ledger, "What the activation peak depends on". Measured peaks lie between the larger of the two
+    and twice their sum.
+    """
+    ranks, width = launch.tensor_parallel_size, 2
+    experts = model.experts
+    hidden = tokens * model.hidden_size * width * 4
+    dense = tokens * 3 * ceil(model.intermediate_size / ranks) * width
+    routed = min(tokens, 32768) * experts.per_token * (
+        3 * ceil(experts.intermediate_size / ranks) + model.hidden_size) * width
+    keys = tokens * ceil((model.attention_heads + 2 * model.kv_heads) * model.head_size / ranks) * 2 * width
+    forward = (hidden + max(dense if experts.layers < model.num_layers else 0, routed, keys)) / _GIB
+    sampler = min(sequences, tokens) * model.vocab_size * 16 / _GIB
+    larger, smaller = max(forward, sampler), min(forward, sampler)
+    found = Range(0.7 * larger, larger + 0.25 * smaller, 2 * (larger + smaller))
+    return found + Range(0.1, 1.0, 4.0) if model.multimodal else found
+
+
+def non_torch(launch: Launch) -> Range:
+    """Memory outside PyTorch: the libraries' workspaces, with several ranks NCCL and the custom all-reduce."""
+    if launch.device == "cpu":
+        return Range.exactly(0.0)
+    several = launch.tensor_parallel_size * launch.pipeline_parallel_size > 1
+    return Range(0.3, 0.9, 1.6) if several else Range(0.03, 0.25, 0.6)
+
+
+def cuda_graphs(model: ModelConfig | None, launch: Launch) -> Range:
+    """CUDA graphs of the default capture sizes; 0 with --enforce-eager. More in mixtures and with latents."""
+    if launch.enforce_eager or launch.device == "cpu":
+        return Range.exactly(0.0)
+    layers = 32 if model is None else ceil(model.num_layers / launch.pipeline_parallel_size)
+    expected = 0.3 + 0.02 * layers
+    heavy = model is not None and (model.experts.count or model.latent)
+    return Range(0.2, expected, expected * (4 if heavy else 2.5))

@@ -1,0 +1,224 @@
+"""A local model folder: what its `config.json` and checkpoint say of the memory it takes. No network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vllm_doctor.errors import InputError
+from vllm_doctor.sizing.checkpoint import Checkpoint, read_checkpoint
+from vllm_doctor.sizing.model_fields import Fields, read_fields
+from vllm_doctor.sizing.model_layers import Layer, kv_heads, layers_of
+
+DTYPE_BYTES: Mapping[str, int] = {
+    "float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
+    "fp8_inc": 1, "int8": 1, "uint8": 1}
+"""Bytes of one element by vLLM's name of a dtype."""
+
+_MOST_CONFIG = 32 << 20  # bytes
+_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
+                "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len")
+# Rope types whose maximum length is already scaled (config/model.py, 0.32); the others multiply it by their factor.
+_SCALED_ALREADY = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
+_ENCODERS = ("vision_config", "audio_config", "visual", "vision_tower", "encoder_config")
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The experts of a mixture: how many, how many a token is sent to, their size, and in how many layers."""
+
+    count: int = 0
+    per_token: int = 0
+    intermediate_size: int = 0
+    layers: int = 0
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a model folder says. `kv_cache_dtype` is what the checkpoint asks for where the command says auto."""
+
+    name: str
+    model_type: str
+    architecture: str
+    dtype: str
+    quantization: str | None
+    kv_cache_dtype: str
+    num_layers: int
+    layers: tuple[Layer, ...]
+    hidden_size: int
+    intermediate_size: int
+    vocab_size: int
+    attention_heads: int
+    kv_heads: int
+    head_size: int
+    experts: Experts
+    tied_embeddings: bool
+    multimodal: bool
+    max_model_len: int
+    checkpoint: Checkpoint | None
+
+    @property
+    def has_states(self) -> bool:
+        """Whether some layers keep a state of fixed size (Mamba and its kin)."""
+        from vllm_doctor.sizing.model_layers import State  # noqa: PLC0415 - a name only this needs
+
+        return any(isinstance(layer, State) for layer in self.layers)
+
+    @property
+    def latent(self) -> bool:
+        """Whether its attention keeps one latent vector a token (MLA)."""
+        return any(getattr(layer, "kind", "") == "mla" for layer in self.layers)
+
+
+def read_model(folder: str | Path) -> ModelConfig:
+    """Read a model folder (or the path of its config.json). Raises InputError for what is none or cannot be read."""
+    path = Path(folder)
+    path = path.parent if path.is_file() and path.name == "config.json" else path
+    if not path.is_dir():
+        known = "is a file, not a model folder" if path.exists() else "no such folder; models are not downloaded"
+        raise InputError(f"{folder}: {known}")
+    document = _json(path / "config.json")
+    if document is None:
+        raise InputError(f"{folder}: there is no config.json in it")
+    return model_of(document, name=str(folder), checkpoint=read_checkpoint(path),
+                    tokenizer=_json(path / "tokenizer_config.json", forgiving=True),
+                    quantization=_json(path / "hf_quant_config.json", forgiving=True))
+
+
+def model_of(
+    document: Mapping[str, Any], *, name: str = "model", checkpoint: Checkpoint | None = None,
+    tokenizer: Mapping[str, Any] | None = None, quantization: Mapping[str, Any] | None = None,
+) -> ModelConfig:
+    """The model that a config.json describes. Raises InputError naming the field that lacks."""
+    fields = read_fields(document)
+    architectures = document.get("architectures")
+    first = architectures[0] if isinstance(architectures, list) and architectures else ""
+    quantized = _quantization(document, quantization)
+    heads = fields.number("num_attention_heads", "n_head") or 0
+    if not document.get("model_type") and not heads and fields.number("num_hidden_layers", "n_layer") is None:
+        raise InputError(f"{name}: its config.json is of no language model")
+    layers = layers_of(fields)
+    attention = next((layer for layer in layers if hasattr(layer, "head_size")), None)
+    return ModelConfig(
+        name=name,
+        model_type=fields.model_type,
+        architecture=str(first),
+        dtype=_dtype(document, fields),
+        quantization=str(quantized.get("quant_method") or "") or None,
+        kv_cache_dtype=_kv_cache_dtype(quantized),
+        num_layers=fields.layers,
+        layers=layers,
+        hidden_size=fields.need("hidden_size", "n_embd", "d_model"),
+        intermediate_size=fields.number("intermediate_size", "ffn_hidden_size", "n_inner")
+        or 4 * fields.need("hidden_size", "n_embd", "d_model"),
+        vocab_size=fields.need("vocab_size"),
+        attention_heads=heads,
+        kv_heads=kv_heads(fields) if heads else 0,
+        head_size=attention.head_size if attention is not None and hasattr(attention, "head_size") else 0,
+        experts=_experts(fields),
+        tied_embeddings=bool(document.get("tie_word_embeddings", fields.get("tie_word_embeddings"))),
+        multimodal=any(document.get(key) is not None for key in _ENCODERS),
+        max_model_len=_max_model_len(fields, tokenizer),
+        checkpoint=checkpoint,
+    )
+
+
+def _json(path: Path, *, forgiving: bool = False) -> dict[str, Any] | None:
+    """A JSON object of a file; None when there is no file, or (forgiving) none that can be read."""
+    reason = "not a JSON object"
+    value = None
+    try:
+        if path.stat().st_size <= _MOST_CONFIG:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            reason = "larger than any config"
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        reason += f" ({error})"
+    if isinstance(value, dict) or forgiving:
+        return value if isinstance(value, dict) else None
+    raise InputError(f"{path}: {reason}")
+
+
+def _dtype(document: Mapping[str, Any], fields: Fields) -> str:
+    """The dtype that --dtype auto means on a GPU: the config's; bfloat16 for float32 (_resolve_auto_dtype)."""
+    for part in (document, fields.own):
+        named = part.get("dtype") or part.get("torch_dtype")
+        if isinstance(named, str):
+            short = named.removeprefix("torch.")
+            return "bfloat16" if short in {"float32", "float"} or short not in DTYPE_BYTES else short
+    return "bfloat16"
+
+
+def _quantization(document: Mapping[str, Any], beside: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The quantization config, with `quant_method` in vLLM's words; ModelOpt's stands in a file of its own."""
+    inner = document.get("text_config")
+    found = document.get("quantization_config") or document.get("compression_config")
+    if found is None and isinstance(inner, Mapping):
+        found = inner.get("quantization_config")
+    if isinstance(found, Mapping):
+        return {**found, "quant_method": str(found.get("quant_method", "")).lower().replace("_", "-")}
+    if beside is not None and isinstance(beside.get("quantization"), Mapping):
+        algorithm = str(beside["quantization"].get("quant_algo", "")).upper()
+        return {**beside, "quant_method": "modelopt-fp4" if "FP4" in algorithm else "modelopt"}
+    return {}
+
+
+def _kv_cache_dtype(quantized: Mapping[str, Any]) -> str:
+    """What `--kv-cache-dtype auto` means for this checkpoint (get_kv_cache_quant_algo_string, 0.32): ModelOpt only."""
+    if not str(quantized.get("quant_method", "")).startswith("modelopt"):
+        return "auto"
+    inner = quantized.get("quantization")
+    for part in (inner if isinstance(inner, Mapping) else {}, quantized):
+        scheme = part.get("kv_cache_scheme") or part.get("kv_cache_quant_algo")
+        if isinstance(scheme, Mapping):
+            return "fp8_e4m3" if scheme.get("num_bits") == 8 else "auto"
+        if isinstance(scheme, str):
+            return {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}.get(scheme.lower(), "auto")
+    return "auto"
+
+
+def _experts(fields: Fields) -> Experts:
+    count = fields.number("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts") or 0
+    if count < 2:
+        return Experts()
+    every = fields.number("decoder_sparse_step", "expert_layer_period") or 1
+    dense = fields.number("first_k_dense_replace") or 0
+    size = fields.number("moe_intermediate_size", "expert_ffn_hidden_size") or fields.number("intermediate_size") or 0
+    shared = fields.number("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
+    if shared is None:
+        shared = (fields.number("n_shared_experts", "num_shared_experts") or 0) * size
+    return Experts(count, fields.number("num_experts_per_tok", "num_experts_per_token", "moe_topk") or 1, size,
+                   max(0, fields.layers - dense) // every, shared)
+
+
+def _max_model_len(fields: Fields, tokenizer: Mapping[str, Any] | None) -> int:
+    """The length vLLM derives when none is given (_get_and_verify_max_len, 0.32); 2048 where nothing says it."""
+    lengths = [length for key in _LENGTH_KEYS if (length := fields.number(key))]
+    if (command_r := fields.number("model_max_length")) is not None:
+        lengths = [command_r]
+    limit = tokenizer.get("model_max_length") if tokenizer else None
+    if isinstance(limit, (int, float)) and 0 < limit < 1 << 40:
+        lengths.append(int(limit))
+    derived = float(min(lengths, default=2048))
+    parameters = fields.get("rope_parameters", "rope_scaling")
+    if not isinstance(parameters, Mapping) or "gemma3" in fields.model_type:
+        return int(derived)
+    kinds = [parameters]
+    if not ({"rope_type", "type"} & set(parameters)):
+        kinds = [one for one in parameters.values() if isinstance(one, Mapping)]
+    factor = 1.0
+    for one in kinds:
+        kind = one.get("rope_type") or one.get("type") or "default"
+        if kind == "longrope":
+            original = fields.number("original_max_position_embeddings")
+            return original or int(derived)
+        given = one.get("factor")
+        if kind not in _SCALED_ALREADY and isinstance(given, (int, float)) and 0 < given < 1 << 20:
+            factor = float(given)
+    return int(derived * factor)

@@ -1,0 +1,274 @@
+"""The plan of a launch before it is tried: the ledger of one GPU, the KV cache, what fits, and what would make it fit.
+
+    KV cache = total * utilization - weights - activations - non-torch memory (- CUDA graphs, from 0.20)
+
+The KV arithmetic is vLLM's own (`kv_layout`). What is estimated is a range, and so is all that follows from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from vllm_doctor.errors import InputError
+from vllm_doctor.sizing import memory_estimate
+from vllm_doctor.sizing.kv_layout import KvLayout, layout_of, layout_of_tokens
+from vllm_doctor.sizing.kv_pages import KvSettings
+from vllm_doctor.sizing.launch import Launch
+from vllm_doctor.sizing.memory_estimate import Range
+from vllm_doctor.sizing.model_config import ModelConfig
+
+GIB = 2**30
+HALF_UNIT = 0.005  # GiB
+LENGTHS = (2048, 8192, 32768, 131072)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """One holder of memory, GiB. `origin`: checkpoint, log, computed or estimated; `outside` the budget or in it."""
+
+    name: str
+    gib: Range
+    origin: str
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a log of an earlier start says, GiB per GPU; it takes the place of the estimates."""
+
+    weights: float | None = None
+    beside: float | None = None  # activations, non-torch memory (and CUDA graphs, where they are in the budget)
+    graphs: float | None = None
+    graphs_beside: bool = False  # `beside` holds the CUDA graphs' estimate too
+    tokens: int | None = None  # max_num_batched_tokens of that start
+    token_bytes: int | None = None  # of the KV cache; None where the need is not in proportion to the length
+    block_size: int = 16
+    kv_cache_dtype: str = "auto"
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be launched: a model folder, the facts of a log, or both. `device_gib` is the GPU's total."""
+
+    device_gib: float
+    model: ModelConfig | None = None
+    measured: Measured | None = None
+    derived_length: int = 0
+    gpu_name: str = ""
+    free_gib: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a launch will do on the GPU."""
+
+    subject: Subject
+    launch: Launch
+    length: int
+    parts: tuple[PlannedPart, ...]
+    layout: KvLayout
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def budget_gib(self) -> float:
+        """What vLLM asks for: total * utilization."""
+        return self.subject.device_gib * self.launch.utilization
+
+    @cached_property
+    def kv_gib(self) -> Range:
+        """The KV cache: what the budget leaves, or what --kv-cache-memory-bytes says. `low` is the cautious end."""
+        if self.launch.kv_cache_memory_bytes is not None:
+            return Range.exactly(self.launch.kv_cache_memory_bytes / GIB)
+        inside = [part.gib for part in self.parts if not part.outside]
+        budget = self.budget_gib
+        return Range(budget - sum(part.high for part in inside), budget - sum(part.expected for part in inside),
+                     budget - sum(part.low for part in inside))
+
+    @property
+    def need_gib(self) -> float:
+        """The KV cache that one request of the wanted length needs, as vLLM prints it: without the block held back."""
+        return self.layout.need(self.length) / GIB
+
+    @property
+    def lacking_gib(self) -> float:
+        """What the KV cache lacks at the cautious end for one request; negative when it has more than that."""
+        held_back = self.layout.block_bytes if self.layout.era.null_block else 0
+        return self.need_gib + held_back / GIB - self.kv_gib.low
+
+    def _bytes(self, gib: float) -> int:
+        return math.floor(max(0.0, gib) * GIB)
+
+    @cached_property
+    def verdict(self) -> str:
+        """`fits` even at the cautious end, `likely` at the expected values, else `does-not-fit`."""
+        if self.refusal or not self.layout.fits(self.length, self._bytes(self.kv_gib.expected)):
+            return "does-not-fit"
+        return "fits" if self.cautious and not self.crowded else "likely"
+
+    @property
+    def cautious(self) -> bool:
+        """Whether one request fits in the KV cache even at the cautious end of the estimates."""
+        return self.refusal is None and self.layout.fits(self.length, self._bytes(self.kv_gib.low))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether what lives outside the budget (CUDA graphs up to 0.19) is expected not to find its room."""
+        outside = sum(part.gib.expected for part in self.parts if part.outside)
+        return self.launch.device != "cpu" and outside > self.subject.device_gib - self.budget_gib
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the start would end before the KV cache is sized, in words; None when it would not."""
+        free = self.subject.free_gib
+        if free is not None and self.budget_gib > free:
+            return f"vLLM asks for {self.budget_gib:.2f} GiB at the start and {free:.2f} GiB are free"
+        inside = sum(part.gib.expected for part in self.parts if not part.outside)
+        if self.launch.kv_cache_memory_bytes is not None and self.launch.device != "cpu" \
+                and inside + self.kv_gib.expected > self.subject.device_gib:
+            return "the KV cache set by hand does not fit beside the weights"
+        return None
+
+    def longest(self, *, cautious: bool = False) -> int:
+        """The longest max_model_len that fits, at most the model's own; 0 when none does."""
+        available = self._bytes(self.kv_gib.low if cautious else self.kv_gib.expected)
+        return self.layout.longest(available, max(self.length, self.subject.derived_length))
+
+    def tokens(self, end: str = "expected") -> int:
+        """Tokens of the KV cache, as vLLM prints them."""
+        return self.layout.tokens(self._bytes(getattr(self.kv_gib, end)), self.length)
+
+    def concurrency(self, length: int, end: str = "expected") -> float:
+        """How many requests of that length run at once, before --max-num-seqs."""
+        return self.layout.concurrency(self._bytes(getattr(self.kv_gib, end)), length)
+
+    @property
+    def sequences(self) -> int:
+        """--max-num-seqs, given or default."""
+        return self.launch.sequences(self.subject.device_gib, self.subject.gpu_name)
+
+    @property
+    def batched_tokens(self) -> int:
+        """--max-num-batched-tokens, given or default."""
+        return self.launch.batched_tokens(self.subject.device_gib, self.length, self.subject.gpu_name)
+
+
+def plan(subject: Subject, launch: Launch) -> Plan:
+    """Plan a launch. Raises InputError for one that vLLM refuses, or whose KV cache is not known here."""
+    derived = subject.derived_length or (subject.model.max_model_len if subject.model else 0)
+    length = launch.max_model_len or derived
+    if not length:
+        raise InputError("the length is not known: give --max-model-len")
+    _check(subject, launch)
+    tokens = launch.batched_tokens(subject.device_gib, length, subject.gpu_name)
+    layout = _layout(subject, launch, tokens)
+    parts, notes = _parts(subject, launch, tokens)
+    made = Plan(subject, launch, length, parts, layout, notes)
+    if launch.max_model_len == 0:  # auto: what fits, at most the model's own
+        fitting = made.longest()
+        made = Plan(subject, launch, fitting or length, parts, layout, notes)
+    return made
+
+
+def _check(subject: Subject, launch: Launch) -> None:
+    """What vLLM refuses whatever the memory."""
+    model, ranks = subject.model, launch.tensor_parallel_size
+    if model is not None and model.attention_heads and model.attention_heads % ranks:
+        raise InputError(f"the model's {model.attention_heads} attention heads cannot be divided by "
+                         f"--tensor-parallel-size {ranks}")
+    if not 0 < launch.utilization <= 1:
+        raise InputError(f"--gpu-memory-utilization {launch.utilization:g} is not above 0 and at most 1")
+    own = subject.derived_length or (model.max_model_len if model else 0)
+    if launch.max_model_len and own and launch.max_model_len > own:
+        raise InputError(f"--max-model-len {launch.max_model_len} is more than the model's own {own}; vLLM refuses "
+                         "that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or a rope scaling")
+
+
+def _layout(subject: Subject, launch: Launch, tokens: int) -> KvLayout:
+    if subject.model is not None:
+        settings = KvSettings(
+            launch.tensor_parallel_size, launch.pipeline_parallel_size, launch.kv_cache_dtype,
+            None if launch.dtype == "auto" else launch.dtype, launch.block_size, launch.device,
+            "float32" if _unsure_of_states(subject, launch) else launch.mamba_ssm_cache_dtype)
+        return layout_of(subject.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
+    measured = subject.measured
+    if measured is None or measured.token_bytes is None:
+        raise InputError("the log does not tell the KV cache's bytes per token; give the model's folder as well")
+    return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
+
+
+def _unsure_of_states(subject: Subject, launch: Launch) -> bool:
+    """Whether the processor decides the dtype of the states: float32 with AVX-512 BF16, the model's own without."""
+    states = subject.model is not None and subject.model.has_states
+    return launch.device == "cpu" and launch.mamba_ssm_cache_dtype == "auto" and states
+
+
+def _token_bytes(measured: Measured, launch: Launch) -> int:
+    """Bytes of a token on a rank at this launch, from another's: KV heads and layers are taken to be divided evenly."""
+    then = measured.tensor_parallel_size * measured.pipeline_parallel_size
+    now = launch.tensor_parallel_size * launch.pipeline_parallel_size
+    halved = launch.kv_cache_dtype.startswith("fp8") and not measured.kv_cache_dtype.startswith("fp8")
+    return max(1, measured.token_bytes or 0) * then // now // (2 if halved else 1)
+
+
+def _parts(subject: Subject, launch: Launch, tokens: int) -> tuple[tuple[PlannedPart, ...], tuple[str, ...]]:
+    model, measured = subject.model, subject.measured
+    found: list[PlannedPart] = []
+    notes: list[str] = []
+    if measured is not None and measured.weights is not None:
+        then = measured.tensor_parallel_size * measured.pipeline_parallel_size
+        now = launch.tensor_parallel_size * launch.pipeline_parallel_size
+        gib = max(0.0, measured.weights * then / now - launch.cpu_offload_gb)
+        found.append(PlannedPart("weights", Range.exactly(gib) if then == now else Range(gib, gib * 1.02, gib * 1.08),
+                                 "log" if then == now else "computed"))
+    elif model is not None:
+        gib_range, told = memory_estimate.weights(model, launch)
+        exact = model.checkpoint is not None and bool(model.checkpoint.tensors)
+        found.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
+        notes.append(f"The weights are by {told}.")
+    else:
+        raise InputError("the log does not tell the weights; give the model's folder as well")
+    if _unsure_of_states(subject, launch):
+        notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
+                     "the model's dtype.")
+    if launch.device == "cpu":
+        return tuple(found), tuple(notes)
+    found += _beside(subject, launch, tokens)
+    if model is not None and model.multimodal:
+        notes.append("The encoder's peak depends on the largest image or video; the range allows for 4 GiB.")
+    return tuple(found), tuple(notes)
+
+
+def _beside(subject: Subject, launch: Launch, tokens: int) -> list[PlannedPart]:
+    """Activations, non-torch memory and CUDA graphs: measured where a log has them, else estimated."""
+    model, measured = subject.model, subject.measured
+    found: list[PlannedPart] = []
+    graphs = memory_estimate.cuda_graphs(model, launch)
+    if measured is not None and measured.beside is not None:
+        peak = measured.beside + HALF_UNIT  # what is printed with two decimals is off by up to half a unit
+        gib, origin = Range(measured.beside, peak, peak), "log"
+        if measured.tokens and measured.tokens != tokens:
+            scaled = peak * (0.25 + 0.75 * tokens / measured.tokens)  # recipe 7: a quarter is fixed
+            origin = "estimated"
+            gib = Range(0.9 * min(peak, scaled), scaled, peak if scaled < peak else 1.2 * scaled)
+        if measured.tensor_parallel_size == 1 < launch.tensor_parallel_size:
+            gib, origin = Range(gib.low, gib.expected + 0.6, gib.high + 1.3), "estimated"
+        name = "activations_and_non_torch" + ("_and_cuda_graphs" if measured.graphs_beside else "")
+        found.append(PlannedPart(name, gib, origin))
+        if measured.graphs_beside:
+            return found
+    elif model is not None:
+        sequences = launch.sequences(subject.device_gib, subject.gpu_name)
+        peak_range = memory_estimate.activations(model, launch, tokens, sequences)
+        found.append(PlannedPart("activations", peak_range, "estimated"))
+        found.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
+    else:
+        raise InputError("the log does not tell what the profile run took; give the model's folder as well")
+    if graphs.high:
+        known = measured.graphs if measured is not None else None
+        found.append(PlannedPart("cuda_graphs", graphs if known is None else Range.exactly(known),
+                                 "estimated" if known is None else "log", outside=not launch.reserves_graphs))
+    return found

@@ -1,0 +1,198 @@
+"""The plan of `vllm-doctor size`, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+from vllm_doctor.sizing.changes import Change
+from vllm_doctor.sizing.kv_pages import layer_kinds
+from vllm_doctor.sizing.memory_estimate import Range
+from vllm_doctor.sizing.plan import LENGTHS, Plan, PlannedPart
+from vllm_doctor.sizing.request_lengths import Lengths, Requests
+from vllm_doctor.version import __version__
+
+SCHEMA_VERSION = "1.0"
+_WORDS = {"full": "every token", "sliding": "a window of tokens", "mla": "a latent of every token",
+          "indexer": "an index of every token", "state": "a state of fixed size"}
+
+
+def as_json(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None) -> str:
+    """The plan as one JSON object."""
+    return json.dumps(document(plan, changes, requests), indent=2, ensure_ascii=False) + "\n"
+
+
+def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None) -> dict[str, Any]:
+    """The plan as plain values. GiB are of one GPU; a range has its low, expected and high end."""
+    layout, model = plan.layout, plan.subject.model
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "vllm-doctor", "version": __version__},
+        "verdict": plan.verdict,
+        "refusal": plan.refusal,
+        "model": None if model is None else {
+            "path": model.name, "type": model.model_type, "layers": model.num_layers, "dtype": model.dtype,
+            "quantization": model.quantization, "kv_layers": layer_kinds(model.layers),
+            "weights_by_dtype": model.checkpoint.by_dtype if model.checkpoint else {},
+            "max_model_len": model.max_model_len},
+        "launch": {
+            "vllm_version": ".".join(map(str, plan.launch.version)), "max_model_len": plan.length,
+            "tensor_parallel_size": plan.launch.tensor_parallel_size,
+            "pipeline_parallel_size": plan.launch.pipeline_parallel_size,
+            "gpu_memory_utilization": plan.launch.utilization, "max_num_seqs": plan.sequences,
+            "max_num_batched_tokens": plan.batched_tokens, "kv_cache_dtype": plan.launch.kv_cache_dtype,
+            "enforce_eager": plan.launch.enforce_eager, "cpu_offload_gb": plan.launch.cpu_offload_gb},
+        "memory": {
+            "device_gib": _round(plan.subject.device_gib), "budget_gib": _round(plan.budget_gib),
+            "parts": [_part(part) for part in plan.parts]},
+        "kv_cache": {
+            "gib": _range(plan.kv_gib), "needed_gib": _round(plan.need_gib), "bytes_per_token": layout.bytes_per_token,
+            "block_size": layout.block_size, "linear": layout.linear,
+            "tokens": {end: plan.tokens(end) for end in ("low", "expected", "high")}},
+        "longest_max_model_len": {"cautious": plan.longest(cautious=True), "expected": plan.longest()},
+        "concurrency": [
+            {"length": length, "cautious": _round(plan.concurrency(length, "low")),
+             "expected": _round(plan.concurrency(length))} for length in _lengths(plan)],
+        "changes": [{"flags": change.flags, "cost": change.cost, "max_model_len": change.plan.length,
+                     "kv_cache_gib": _range(change.plan.kv_gib)} for change in changes],
+        "requests": None if requests is None else {
+            "count": requests.count, "skipped": requests.skipped, "counted": requests.counted or None,
+            "prompt_tokens": _percentiles(requests.prompts),
+            "output_tokens": _percentiles(requests.outputs) if requests.outputs else None,
+            "total_tokens": _percentiles(requests.totals), "needed_max_model_len": requests.needed},
+        "notes": list(plan.notes),
+    }
+
+
+def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None, width: int = 100) -> str:
+    """The plan for a person, at most `width` columns."""
+    lines = [*_wrap(_head(plan), width), ""]
+    lines += [f"Memory of one {'node' if plan.launch.device == 'cpu' else 'GPU'}, GiB"]
+    if plan.launch.device != "cpu":
+        lines += [_row("total", Range.exactly(plan.subject.device_gib), ""),
+                  _row(f"budget ({plan.launch.utilization:g} of it)", Range.exactly(plan.budget_gib), "")]
+    lines += [_row(part.name.replace("_", " "), part.gib, part.origin + ", outside the budget" * part.outside)
+              for part in plan.parts]
+    by_hand = plan.launch.kv_cache_memory_bytes is not None
+    lines += [_row("KV cache", plan.kv_gib, "as told" if by_hand else "what is left of the budget")]
+    lines += ["", *_cache(plan, width)]
+    if requests is not None:
+        lines += ["", *_wrap(_requests(requests, plan), width)]
+    if changes:
+        only = plan.verdict == "likely"
+        lines += ["", "To be safe at the cautious end too, one of" if only
+                  else "What makes it fit, the smallest change first"]
+        for change in changes:
+            typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
+            lines += _wrap(f"- {typed}: KV cache {_ends(change.plan.kv_gib)} GiB; costs {change.cost}", width, 2, 4)
+    elif plan.verdict == "does-not-fit":
+        lines += ["", *_wrap("No single change of the usual ones makes it fit, nor two: a smaller or quantized model, "
+                             "or a larger GPU.", width)]
+    lines += [""] + [line for note in plan.notes for line in _wrap(note, width)]
+    if any(part.origin == "estimated" for part in plan.parts):
+        lines += _wrap("What is estimated is a range: only vLLM's own profile run knows it. Where two numbers "
+                       "stand, the first is the cautious one.", width)
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+def _head(plan: Plan) -> str:
+    model = plan.subject.model
+    name = model.name if model is not None else "The launch of the log"
+    gpus = plan.launch.tensor_parallel_size * plan.launch.pipeline_parallel_size
+    where = "the CPU" if plan.launch.device == "cpu" else \
+        f"{gpus} GPU{'s' if gpus > 1 else ''} of {plan.subject.device_gib:.2f} GiB"
+    words = {"fits": "fits", "likely": "probably fits", "does-not-fit": "does not fit"}[plan.verdict]
+    release = ".".join(map(str, plan.launch.version))
+    text = f"{name} with {plan.length:,} tokens of context {words} on {where} (vLLM {release})."
+    if plan.refusal:
+        return f"{text} {plan.refusal}."
+    if plan.verdict == "likely" and plan.cautious:
+        return text + " What lives outside the budget, CUDA graphs above all, may not find its room."
+    if plan.verdict == "likely":
+        return text + " At the cautious end of the estimates it does not."
+    return text
+
+
+def _cache(plan: Plan, width: int) -> list[str]:
+    layout = plan.layout
+    grows = "of every further token" if not layout.linear else "a token"
+    found = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
+    if layout.block_size > 1:
+        found[0] += f", blocks of {layout.block_size} tokens"
+    model = plan.subject.model
+    if model is not None and not layout.linear:
+        kinds = layer_kinds(model.layers)
+        found += _wrap("Layers that keep " + ", ".join(f"{_WORDS[kind]}: {count}" for kind, count in kinds.items())
+                       + ". What a request needs is not in proportion to its length.", width, 2)
+    found.append(f"  one request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB")
+    low, expected = plan.longest(cautious=True), plan.longest()
+    if expected:
+        found.append(f"  longest max_model_len that fits: {_two(low, expected)}")
+    low, expected = plan.tokens("low"), plan.tokens()
+    if expected:
+        found.append(f"  tokens of all requests: {_two(low, expected)}")
+        rows = [(length, plan.concurrency(length, "low"), plan.concurrency(length)) for length in _lengths(plan)]
+        found.append("  requests at once: " + "; ".join(
+            f"{one:.1f} to {other:.1f} of {length:,} tokens" if f"{one:.1f}" != f"{other:.1f}"
+            else f"{other:.1f} of {length:,} tokens" for length, one, other in rows))
+        if rows and rows[0][2] > plan.sequences:
+            found.append(f"  and never more than --max-num-seqs, {plan.sequences}")
+    return [line for text in found for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
+
+
+def _requests(requests: Requests, plan: Plan) -> str:
+    def words(name: str, lengths: Lengths) -> str:
+        tail = ", ".join(f"P{percent} {value:,}" for percent, value in lengths.percentiles.items())
+        return f"{name} {tail}, longest {lengths.longest:,}"
+
+    told = f" ({requests.counted})" if requests.counted else ""
+    text = f"{requests.count:,} requests{told}: " + words("prompts", requests.prompts)
+    text += "; " + words("outputs", requests.outputs) if requests.outputs else "; their outputs are not told"
+    text += f". A max_model_len of {requests.needed:,} covers a P99 prompt and a P99 output."
+    if requests.mean_total and plan.kv_gib.expected > 0:
+        at_once = min(plan.concurrency(requests.mean_total), plan.sequences)
+        text += f" At their mean of {requests.mean_total:,} tokens, {at_once:.0f} run at once."
+    return text + (f" {requests.skipped:,} lines told no prompt." if requests.skipped else "")
+
+
+def _lengths(plan: Plan) -> list[int]:
+    """The lengths to tell the concurrency of: usual ones that a request can have, and the wanted one."""
+    return sorted({length for length in LENGTHS if length < plan.length} | {plan.length})
+
+
+def _row(name: str, gib: Range, origin: str) -> str:
+    return f"  {name:<28}{_ends(gib):>18}  {origin}"
+
+
+def _ends(gib: Range) -> str:
+    if round(gib.low, 2) == round(gib.high, 2):
+        return f"{gib.expected:.2f}"
+    return f"{gib.low:.2f} to {gib.high:.2f}"
+
+
+def _two(low: int, expected: int) -> str:
+    if not low:
+        return f"{expected:,} at the expected values, none at the cautious end"
+    return f"{low:,} to {expected:,}" if low != expected else f"{expected:,}"
+
+
+def _wrap(text: str, width: int, indent: int = 0, hang: int | None = None) -> list[str]:
+    return textwrap.wrap(text.strip(), max(40, width), initial_indent=" " * indent,
+                         subsequent_indent=" " * (indent if hang is None else hang), break_on_hyphens=False)
+
+
+def _part(part: PlannedPart) -> dict[str, Any]:
+    return {"name": part.name, **_range(part.gib), "from": part.origin, "in_budget": not part.outside}
+
+
+def _range(gib: Range) -> dict[str, float]:
+    return {"low": _round(gib.low), "expected": _round(gib.expected), "high": _round(gib.high)}
+
+
+def _percentiles(lengths: Lengths) -> dict[str, int]:
+    return {**{f"p{percent}": value for percent, value in lengths.percentiles.items()}, "longest": lengths.longest}
+
+
+def _round(value: float) -> float:
+    return round(value, 4)

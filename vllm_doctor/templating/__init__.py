@@ -1,0 +1,1 @@
+"""The expressions and texts of rules."""

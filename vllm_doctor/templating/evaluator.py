@@ -1,0 +1,198 @@
+"""The small arithmetic of rules.
+
+An expression is written in Jinja's expression syntax (`max_model_len * 0.5 | floor_to(16)`), read by Jinja's own parser
+into a tree (`parser`) and computed here, over a closed list of kinds:
+names, numbers, whole strings, `+ - * / //`, comparisons, `in`, `and/or/not`, `is defined` and our own filters. Nothing
+else can be written, so nothing else can run.
+
+A name the log does not show is UNKNOWN, and UNKNOWN spreads: arithmetic with it is UNKNOWN, `and`/`or` follow Kleene's
+three-valued logic. Division by zero and a filter that answers None are UNKNOWN too: "cannot be computed".
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from vllm_doctor.templating.filters import REFUSALS, find, numeric_parameters, optional_parameters, parameters
+from vllm_doctor.templating.parser import MAX_NUMBER, ExpressionError, Tree, read_expression
+
+
+class _Unknown:
+    """The value of what the log does not say."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNKNOWN: Final = _Unknown()
+
+
+ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "floordiv": operator.floordiv,
+}
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lteq": operator.le,
+    "gt": operator.gt,
+    "gteq": operator.ge,
+    "in": lambda a, b: a in b,
+    "notin": lambda a, b: a not in b,
+}
+
+
+class Expression(NamedTuple):
+    """One checked expression."""
+
+    source: str
+    tree: Tree
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The facts it reads."""
+        return frozenset(names(self.tree))
+
+    def value(self, facts: Mapping[str, Any]) -> Any:
+        """Its value given `facts`, or UNKNOWN."""
+        return evaluate(self.tree, facts)
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        """Whether it is certainly true: UNKNOWN counts as false."""
+        result = self.value(facts)
+        return result is not UNKNOWN and bool(result)
+
+
+@lru_cache(maxsize=4096)
+def parse(source: str) -> Expression:
+    """Read one expression. Raises ExpressionError with the reason."""
+    return Expression(source, read_expression(source))
+
+
+def names(tree: Tree) -> Iterator[str]:
+    """The names that a tree reads."""
+    return (node[1] for node in _nodes(tree) if node[0] == "name")
+
+
+def compared_with(name: str, tree: Tree) -> Iterator[str]:
+    """The texts with which a tree compares what has that name."""
+    for node in _nodes(tree):
+        if node[0] == "compare" and node[1] == ["name", name]:
+            yield from (part[1] for part in _nodes(node) if part[0] == "const" and isinstance(part[1], str))
+
+
+def _nodes(tree: Tree) -> Iterator[Tree]:
+    if tree and isinstance(tree[0], str):
+        yield tree
+    for part in tree:
+        if isinstance(part, list):
+            yield from _nodes(part)
+        elif isinstance(part, dict):
+            yield from _nodes(list(part.values()))
+
+
+def evaluate(tree: Tree, facts: Mapping[str, Any]) -> Any:
+    """The value of a tree given `facts`, or UNKNOWN."""
+    kind, *parts = tree
+    if kind == "const":
+        return parts[0]
+    if kind == "name":
+        return facts.get(parts[0], UNKNOWN)
+    if kind == "filter":
+        return _apply(parts[0], parts[1], parts[2], facts)
+    if kind == "and":
+        return _kleene(parts, facts, stop=False)
+    if kind == "or":
+        return _kleene(parts, facts, stop=True)
+    if kind == "compare":
+        return _compare(parts[0], parts[1:], facts)
+    values = [evaluate(part, facts) for part in parts]
+    if kind == "defined":
+        return values[0] is not UNKNOWN
+    if kind == "undefined":
+        return values[0] is UNKNOWN
+    if any(value is UNKNOWN for value in values):
+        return UNKNOWN
+    if kind == "not":
+        return not values[0]
+    if kind == "neg":
+        return _arithmetic(operator.sub, 0, values[0])
+    if kind == "list":
+        return tuple(values)
+    return _arithmetic(ARITHMETIC[kind], *values)
+
+
+def _arithmetic(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    numbers = (int, float)
+    if not isinstance(left, numbers) or not isinstance(right, numbers):
+        return UNKNOWN
+    try:
+        result = operation(left, right)
+    except (ZeroDivisionError, OverflowError):
+        return UNKNOWN
+    return result if abs(result) <= MAX_NUMBER else UNKNOWN
+
+
+def _kleene(parts: Tree, facts: Mapping[str, Any], *, stop: bool) -> Any:
+    left = evaluate(parts[0], facts)
+    if left is not UNKNOWN and bool(left) is stop:
+        return left
+    right = evaluate(parts[1], facts)
+    if right is not UNKNOWN and bool(right) is stop:
+        return right
+    return UNKNOWN if left is UNKNOWN or right is UNKNOWN else right
+
+
+def _compare(first: Tree, operands: Tree, facts: Mapping[str, Any]) -> Any:
+    left = evaluate(first, facts)
+    for operation, operand in operands:
+        right = evaluate(operand, facts)
+        if left is UNKNOWN or right is UNKNOWN:
+            return UNKNOWN
+        try:
+            if not _COMPARE[operation](left, right):
+                return False
+        except TypeError:
+            return UNKNOWN
+        left = right
+    return True
+
+
+def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapping[str, Any]) -> Any:
+    values = [evaluate(tree, facts) for tree in arguments]
+    return apply_filter(name, values, {key: evaluate(tree, facts) for key, tree in keywords.items()})
+
+
+def apply_filter(name: str, values: Iterable[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a filter. An UNKNOWN argument is None where its parameter's default is None, else the result is UNKNOWN."""
+    filter_ = find(name)
+    if filter_ is None:
+        raise ExpressionError(f"unknown filter `{name}`")
+    named = {**dict(zip(parameters(name), values, strict=False)), **keywords}
+    for key, value in named.items():
+        if value is UNKNOWN:
+            if key not in optional_parameters(name):
+                return UNKNOWN
+            named[key] = None
+        elif key in numeric_parameters(name) and not isinstance(value, (int, float)):
+            return UNKNOWN  # a text times a number would be a very long text
+    try:
+        result = filter_(**named)
+    except REFUSALS:
+        return UNKNOWN
+    return UNKNOWN if result is None else result
+
+
+def arithmetic(operator_name: str, left: Any, right: Any) -> Any:
+    """Compute one of ARITHMETIC. UNKNOWN for what is no number, cannot be computed or is beyond MAX_NUMBER."""
+    return UNKNOWN if left is UNKNOWN or right is UNKNOWN else _arithmetic(ARITHMETIC[operator_name], left, right)

@@ -1,0 +1,105 @@
+"""Filters about model families: which parsers read their format, and whether a name is that of a base model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.patterns import lazy
+
+__all__ = [
+    "is_base_model",
+    "reasoning_parser_for",
+    "tool_parser_for",
+]
+
+# Which parsers know a family's format, the best first. The first that the release has is taken.
+_TOOL_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"qwen-?3[-_]?coder|qwen-?3\.[5-9]", ("qwen3_coder", "qwen3_xml", "hermes")),
+    (r"qwen|qwq|hermes", ("hermes",)),
+    (r"llama-?4", ("llama4_pythonic", "llama4_json", "pythonic")),
+    (r"llama-?3[.-]?2-[13]b", ("llama3_json", "pythonic")),
+    (r"llama-?3", ("llama3_json",)),
+    (r"mistral|mixtral|ministral|magistral|devstral", ("mistral",)),
+    (r"deepseek-?v3\.2", ("deepseek_v32", "deepseek_v31")),
+    (r"deepseek-?v3\.1", ("deepseek_v31",)),
+    (r"deepseek-?v4\.1", ("deepseek_v41", "deepseek_v4")),
+    (r"deepseek-?v4", ("deepseek_v4",)),
+    (r"deepseek-?(?:v3|r1)", ("deepseek_v3",)),
+    (r"glm-?(?:4\.7|5)", ("glm47", "glm45")),
+    (r"glm-?4\.[56]", ("glm45",)),
+    (r"kimi-?k3", ("kimi_k3", "kimi_k2")),
+    (r"kimi-?k2", ("kimi_k2",)),
+    (r"gpt-?oss", ("openai",)),
+    (r"functiongemma", ("functiongemma",)),
+    (r"gemma-?4", ("gemma4",)),
+    (r"granite-?20b", ("granite-20b-fc",)),
+    (r"granite-?4", ("granite4", "hermes")),
+    (r"granite", ("granite",)),
+    (r"internlm", ("internlm",)),
+    (r"jamba", ("jamba",)),
+    (r"phi-?4-?mini", ("phi4_mini_json",)),
+    (r"xlam", ("xlam",)),
+    (r"minimax-?m3", ("minimax_m3", "minimax_m2")),
+    (r"minimax-?m2", ("minimax_m2",)),
+    (r"minimax", ("minimax",)),
+    (r"hunyuan", ("hunyuan_a13b",)),
+    (r"seed-?oss", ("seed_oss",)),
+    (r"step-?3\.5", ("step3p5", "step3")),
+    (r"step-?3", ("step3",)),
+    (r"ernie-?4\.5", ("ernie45",)),
+    (r"olmo-?3", ("olmo3",)),
+    (r"longcat", ("longcat",)),
+)
+
+_REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"deepseek-?v4\.1", ("deepseek_v41", "deepseek_v4")),
+    (r"deepseek-?v4", ("deepseek_v4",)),
+    (r"deepseek-?v3\.[12]", ("deepseek_v3", "deepseek_r1")),
+    (r"deepseek-?r1|qwq|r1-distill", ("deepseek_r1",)),
+    (r"qwen-?3(?!.*(?:coder|instruct))", ("qwen3", "deepseek_r1")),  # these two do not think
+    (r"glm-?(?:4\.7|5)", ("glm47", "glm45")),
+    (r"glm-?4\.[56]", ("glm45",)),
+    (r"gpt-?oss", ("openai_gptoss",)),
+    (r"kimi-?k3", ("kimi_k3", "kimi_k2")),
+    (r"kimi-?k2", ("kimi_k2",)),
+    (r"magistral|mistral|ministral", ("mistral",)),
+    (r"gemma-?4", ("gemma4",)),
+    (r"granite", ("granite",)),
+    (r"hunyuan", ("hunyuan_a13b",)),
+    (r"minimax-?m2", ("minimax_m2",)),
+    (r"seed-?oss", ("seed_oss",)),
+    (r"step-?3", ("step3",)),
+    (r"ernie-?4\.5", ("ernie45",)),
+    (r"nemotron", ("nemotron_v3",)),
+    (r"olmo-?3", ("olmo3",)),
+)
+
+_CHAT = lazy(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking|reason|tool|hermes|vicuna|"
+                   r"zephyr|alpaca|ft\b|sft|dpo|rlhf|gpt-oss|qwen-?3(?!.*base)|magistral|devstral", re.IGNORECASE)
+
+
+def is_base_model(model: str) -> bool:
+    """Whether a repository's name looks like that of a base model: nothing in it speaks of chat or instructions."""
+    return "/" in model and not model.startswith("/") and not _CHAT.search(model)
+
+
+def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: str, releases: Releases) -> str | None:
+    found = flags.lookup(flag)
+    had = found.choices(releases.candidates[-1]) if found is not None else ()
+    for family, parsers in families:
+        if re.search(family, model, re.IGNORECASE):
+            return next((parser for parser in parsers if parser in had), None)
+    return None
+
+
+def tool_parser_for(model: str, releases: Releases) -> str | None:
+    """The --tool-call-parser of the model's family that the release has."""
+    return _parser(model, _TOOL_PARSERS, "--tool-call-parser", releases)
+
+
+def reasoning_parser_for(model: str, releases: Releases) -> str | None:
+    """The --reasoning-parser of the model's family that the release has."""
+    return _parser(model, _REASONING_PARSERS, "--reasoning-parser", releases)

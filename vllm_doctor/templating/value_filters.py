@@ -1,0 +1,258 @@
+"""Filters about values: which one of those a flag takes is meant, and what was meant as JSON.
+
+Which values exist in which release is `flags`' knowledge.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+from typing import Any
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.patterns import lazy
+
+__all__ = [
+    "as_json",
+    "as_json_list",
+    "as_pairs",
+    "in_words",
+    "mm_limits",
+    "nearest_choice",
+    "number_meant",
+    "release_with_choice",
+    "share_meant",
+    "table_choice",
+    "with_key",
+    "with_position_limit",
+    "with_renamed_key",
+    "yarn_overrides",
+]
+
+_MAX_LISTED = 200  # values that a message prints to choose from
+_MAX_VALUE = 80  # characters of one; bounds the search for the likest
+_LIKE = 0.6  # the same for a value among the allowed ones
+
+_DTYPES: Mapping[str, tuple[str, ...]] = {
+    "fp16": ("float16", "half"), "f16": ("float16", "half"), "torch.float16": ("float16", "half"),
+    "bf16": ("bfloat16",), "torch.bfloat16": ("bfloat16",),
+    "fp32": ("float32", "float"), "f32": ("float32", "float"), "torch.float32": ("float32", "float"),
+}
+
+_NUMBER = lazy(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)(?:i?[bB]|tokens?)?")
+
+_FACTOR = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
+
+_TOKEN = lazy(r"""
+    '((?:[^'\\]|\\.)*)'                                        # a Python text
+    | ("(?:[^"\\]|\\.)*")                                      # a JSON text
+    | ([\[\]{}:,])
+    | ([^\s\[\]{}:,'"]+(?::(?=[/\\])[^\s\[\]{},'"]+)?)       # a bare word, an address too
+    | \s+
+""", re.VERBOSE)
+_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
+
+
+def scalar(text: str) -> Any:
+    """A text as the JSON value it spells, else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def in_words(value: Any, before: str) -> str:
+    """The value behind some words."""
+    return f"{before}{value}"
+
+
+def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:
+    """The first release whose flag takes the value, when it is newer than those that can have refused it; else None."""
+    found = flags.lookup(name)
+    if found is None:
+        return None
+    refusing = [release for release in releases.candidates if value not in found.choices(release)]
+    if not refusing:
+        return None
+    order = flags.releases()
+    known = [release for release in refusing if found.choices(release)] or refusing
+    newer = order[order.index(known[-1]) + 1:]
+    return next((release for release in newer if value in found.choices(release)), None)
+
+
+def _listed(choices: str) -> list[str]:
+    """The values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
+    words = re.findall(r"[A-Za-z0-9_][\w.+-]*", choices)
+    return [word for word in words if word not in {"or", "and"} and len(word) <= _MAX_VALUE][:_MAX_LISTED]
+
+
+def nearest_choice(value: Any, choices: str) -> str | None:
+    """Which of the printed values is meant: the next larger number, another name of the data type, or the likest."""
+    listed = _listed(choices)
+    text = str(value).strip("'\" ")
+    if len(text) > _MAX_VALUE:
+        return None
+    numbers = [int(item) for item in listed if item.isdigit()]
+    if numbers and len(numbers) == len(listed):
+        if not re.fullmatch(r"\d+(?:\.\d+)?", text):
+            return None
+        return str(min((number for number in numbers if number >= float(text)), default=max(numbers)))
+    for other in _DTYPES.get(text.lower(), ()):
+        if other in listed:
+            return other
+
+    scored = [(SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
+              for place, item in enumerate(listed)]
+    if scored and max(scored)[0] >= _LIKE:
+        return listed[-max(scored)[1]]
+    begun = [item for item in listed if item.lower().startswith(text.lower()) and text]
+    return begun[0] if begun else None
+
+
+def table_choice(value: Any, name: str, releases: Releases) -> str | None:
+    """The same among the values that the release's flag takes, for a log that does not print them."""
+    flag = flags.lookup(name)
+    choices = flag.choices(releases.candidates[-1]) if flag is not None else ()
+    return nearest_choice(value, ", ".join(choices)) if choices else None
+
+
+def number_meant(value: Any) -> int | None:
+    """The whole number in `32k`, `8,192` or `8192.0`, with vLLM's own reading of the letters (k 1000, K 1024).
+
+    None when it is none, and when it is written plainly already.
+    """
+    text = str(value).strip("'\" ")
+    match = _NUMBER.fullmatch(text)
+    if match is None or text.isdigit():
+        return None
+    number = float(match[1].replace(",", "").replace("_", "")) * _FACTOR[match[2]]
+    return int(number) if number.is_integer() else None
+
+
+def share_meant(value: Any) -> float | None:
+    """The share in `90`, `90%` or `0,9`: 0.9; None when it is none."""
+    match = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(%?)", str(value).strip("'\" "))
+    if match is None:
+        return None
+    number = float(match[1].replace(",", "."))
+    if match[2] or number > 2:
+        number = number / 100
+    return round(number, 4) if 0 < number <= 1 else None
+
+
+def as_json(value: Any) -> str | None:
+    """A value as the JSON that was meant: a Python dict, `image=4,audio=1`, JSON without its quotes or its end."""
+    text = str(value).strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    if text[:2] in {"\\{", "\\[", "{\\"}:  # a launcher put a backslash before each mark
+        text = text.replace("\\", "")
+    if text.startswith("{{"):  # a template's doubled braces
+        text = text.replace("{{", "{").replace("}}", "}")
+    if re.fullmatch(r"[\w.-]+=[^,={}]+(?:,[\w.-]+=[^,={}]+)*", text):
+        return json.dumps({key: scalar(item.strip())
+                           for key, _, item in (part.partition("=") for part in text.split(","))})
+    if text[:1] not in "{[":
+        return None
+    made, position = [], 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            return None
+        single, double, mark, bare = match.groups()
+        if single is not None:
+            made.append(json.dumps(single))
+        elif bare is not None:
+            made.append(_WORDS.get(bare) or (bare if re.fullmatch(r"-?\d+(?:\.\d+)?", bare) else json.dumps(bare)))
+        else:
+            made.append(double or mark or "")
+        position = match.end()
+    if "..." not in text:  # what is only shortened in the message cannot be completed
+        made += _missing_end(made)
+    try:
+        return json.dumps(json.loads("".join(made)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_json_list(value: Any) -> str | None:
+    """The JSON list that was meant by one word or several with commas: `*`, `GET,POST`, `[http://a]`."""
+    text = str(value).strip("'\" ").removeprefix("[").removesuffix("]")
+    items = [item.strip("'\" ") for item in text.split(",")]
+    return json.dumps(items) if all(items) else None
+
+
+def _missing_end(made: list[str]) -> list[str]:
+    """The brackets that are still open, closed."""
+    closers: list[str] = []
+    for mark in made:
+        if mark in {"{", "["}:
+            closers.append("}" if mark == "{" else "]")
+        elif closers and mark == closers[-1]:
+            closers.pop()
+    return closers[::-1]
+
+
+def as_pairs(value: Any) -> str | None:
+    """A JSON object (or Python dict) of numbers as `image=4,audio=1`, which releases before 0.10 take."""
+    text = as_json(value)
+    read = json.loads(text) if text else None
+    if not isinstance(read, dict) or not all(isinstance(item, int) for item in read.values()):
+        return None
+    return ",".join(f"{key}={item}" for key, item in read.items())
+
+
+def mm_limits(modality: str, count: float, releases: Releases) -> str:
+    """--limit-mm-per-prompt for one modality: `image=2` before 0.8.5, JSON from then on."""
+    flag = flags.lookup("--limit-mm-per-prompt")
+    text = json.dumps({modality: int(count)})
+    takes_json = flag is None or flag.accepts(text, releases.candidates[-1])
+    return text if takes_json and not releases.admits("<0.8.5") else f"{modality}={int(count)}"
+
+
+def yarn_overrides(length: float, original: float, theta: float, releases: Releases) -> str | None:
+    """--hf-overrides that stretch a RoPE model to `length` tokens with YaRN; None above a factor of 8.
+
+    The keys are those of vllm/config/model.py: from 0.30.0 max_position_embeddings is no longer multiplied by the
+    factor and must be given too.
+    """
+    factor = -(-int(length) // int(original))
+    if not 1 < factor <= 8:
+        return None
+    rope = {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": int(original),
+            "rope_theta": theta}
+    overrides: dict[str, Any] = {"rope_parameters": rope}
+    if releases.since("0.30.0"):
+        overrides["max_position_embeddings"] = factor * int(original)
+    return json.dumps(overrides)
+
+
+def with_position_limit(overrides: Any, length: float) -> str | None:
+    """The same --hf-overrides with max_position_embeddings beside the RoPE settings, as 0.30.0 and newer want it."""
+    text = as_json(overrides)
+    read = json.loads(text) if text else None
+    if not isinstance(read, dict):
+        return None
+    place = next((inner for inner in read.values() if isinstance(inner, dict)
+                  and any(key.startswith("rope") and isinstance(inner[key], dict) for key in inner)), read)
+    place["max_position_embeddings"] = int(length)
+    return json.dumps(read)
+
+
+def with_key(settings: Any, key: str, value: Any) -> str | None:
+    """A JSON flag's settings with one key set; None when they are no mapping."""
+    text = as_json(settings)
+    read = json.loads(text) if text else None
+    return json.dumps({**read, key: value}) if isinstance(read, dict) else None
+
+
+def with_renamed_key(settings: Any, old: str, new: str) -> str | None:
+    """A JSON flag's settings with one key renamed, in its place; None when it is not there."""
+    text = as_json(settings)
+    read = json.loads(text) if text else None
+    if not isinstance(read, dict) or old not in read:
+        return None
+    return json.dumps({new if key == old else key: value for key, value in read.items()})

@@ -1,0 +1,1 @@
+"""The local page to paste or drop a log into."""
