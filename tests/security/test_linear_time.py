@@ -139,7 +139,8 @@ def test_hostile_texts_take_at_most_two_seconds(tmp_path: Path, text: str) -> No
 
 def _with_digits() -> list[str]:
     """Logs of rule tests with thousands of digits in the place of some of their numbers."""
-    texts = [str(test["log"]) for rule in BASE.rules.values() for test in rule.tests if "log" in test]
+    rules = [read_rule(Path(rule.path)) for name, rule in sorted(BASE.rules.items()) if name[0] in "acknptu"]
+    texts = [str(test["log"]) for rule in rules for test in rule.tests if "log" in test]
     choose = random.Random(5)
     made = []
     for text in choose.sample(texts, 120):

@@ -17,7 +17,8 @@ _V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine
 # Files that stand in vllm/v1 alone, in the releases from 0.6.6 to 0.33.0.
 _OF_V1 = lazy(r"[\[ ](?:async_llm|core|core_client|gpu_model_runner|gpu_worker|kv_cache_utils|loggers)\.py:\d+\] ",
               cues=(".py:",))  # fmt: skip
-_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]{0,40})(?:\+[\w.]{0,40}?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d{0,8})?-py3[^/\n]{0,60}\.egg/",
+_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]{0,40})"
+            r"(?:\+[\w.]{0,40}?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d{0,8})?-py3[^/\n]{0,60}\.egg/",
             cues=(".egg/",))  # fmt: skip
 LONGEST_FRAME = 240
 """Characters of one call: a log can make up longer ones, on which no search may take long."""
