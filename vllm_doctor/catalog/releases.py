@@ -6,19 +6,13 @@ with nearly every release.
 
 from __future__ import annotations
 
-import operator
 from functools import lru_cache
 from typing import NamedTuple
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from vllm_doctor.catalog import flags
-from vllm_doctor.patterns import lazy
-
-# Specifiers of plain releases, as all of our rules have: compared here, for `packaging` costs a start 10 ms.
-_PLAIN = lazy(r"(?P<numbers>\d{1,9}(?:\.\d{1,9}){0,5})(?:\.post(?P<post>\d{1,9}))?")
-_CLAUSE = lazy(r"\s*(?P<sign>>=|<=|==|<(?!=))\s*(?P<version>[\w.]+)\s*")
-_SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}
 
 
 class Releases(NamedTuple):
@@ -65,32 +59,12 @@ class Releases(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def admitted(specifier: str) -> frozenset[str]:
-    """The releases of the table that a version specifier admits. Raises packaging's InvalidSpecifier."""
-    plain = _admitted_plainly(specifier)
-    if plain is not None:
-        return plain
-
-    return frozenset(SpecifierSet(specifier).filter(flags.releases(), prereleases=True))
+    """Return the releases of the table that a version specifier admits. Raises packaging's InvalidSpecifier."""
+    wanted = SpecifierSet(specifier)
+    return frozenset(release for release, version in _versions() if wanted.contains(version, prereleases=True))
 
 
-def _admitted_plainly(specifier: str) -> frozenset[str] | None:
-    """As `admitted`, for clauses with >=, <=, == or < and a plain release; None when a clause is of another kind."""
-    left = set(flags.releases())
-    for clause in specifier.split(","):
-        match = _CLAUSE.fullmatch(clause)
-        bound = _order(match["version"]) if match else None
-        if match is None or bound is None:
-            return None
-        holds = _SIGNS[match["sign"]]
-        left = {release for release in left if (order := _order(release)) is not None and holds(order, bound)}
-    return frozenset(left)
-
-
-@lru_cache(maxsize=1024)
-def _order(version: str) -> tuple[int, ...] | None:
-    """What plain releases are ordered by (PEP 440): their numbers, filled with zeros, and N of .postN; else None."""
-    match = _PLAIN.fullmatch(version)
-    if match is None:
-        return None
-    numbers = [int(number) for number in match["numbers"].split(".")]
-    return (*numbers, *[0] * (6 - len(numbers)), int(match["post"] or -1))
+@lru_cache(maxsize=1)
+def _versions() -> tuple[tuple[str, Version], ...]:
+    """Return the releases of the table, each with its parsed version."""
+    return tuple((release, Version(release)) for release in flags.releases())

@@ -15,9 +15,9 @@ from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.values import fill_in
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.rulebase.loader import load
+from vllm_doctor.severity import FAIL_ON
 
 F = TypeVar("F", bound=Callable[..., Any])
-FAIL_ON = ("error", "warning", "info", "never")
 
 
 class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4

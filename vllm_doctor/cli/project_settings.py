@@ -13,13 +13,13 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.settings_location import PROJECT, TABLE, places
 from vllm_doctor.errors import InputError, did_you_mean
+from vllm_doctor.severity import FAIL_ON
 
-__all__ = ["FORMATS", "SEVERITIES", "Ignore", "Settings", "find", "read", "today"]
+__all__ = ["Ignore", "Settings", "find", "read", "today"]
 
-FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github")
-SEVERITIES = ("error", "warning", "info", "never")
 
 
 class Ignore(NamedTuple):
@@ -110,8 +110,8 @@ def _settings(path: Path, table: Any) -> Settings:
     if not isinstance(table, dict):
         raise InputError(f"{path}: tool.{TABLE} is a table")
     readers: dict[str, Callable[[Path, Any], Any]] = {
-        "rules": _folders, "only": _texts("only"), "ignore": _ignores, "fail-on": _one_of("fail-on", SEVERITIES),
-        "max-fixes": _count, "format": _one_of("format", FORMATS)}
+        "rules": _folders, "only": _texts("only"), "ignore": _ignores, "fail-on": _one_of("fail-on", FAIL_ON),
+        "max-fixes": _count, "format": _one_of("format", tuple(WRITERS))}
     _check_keys(path, table, readers, "")
     values = {key.replace("-", "_"): readers[key](path, value) for key, value in table.items()}
     return Settings(str(path), **values)

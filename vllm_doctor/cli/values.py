@@ -15,6 +15,7 @@ from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.loader import load
+from vllm_doctor.severity import RANK
 
 
 def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:
@@ -76,7 +77,5 @@ def exit_status(reports: list[Report], fail_on: str) -> ExitStatus:
     """1 when a report holds something at or above the threshold."""
     if fail_on == "never":
         return ExitStatus.OK
-    order = ("error", "warning", "info")
-    bound = order.index(fail_on)
     worst = [report.worst() for report in reports]
-    return ExitStatus.FOUND if any(w is not None and order.index(w) <= bound for w in worst) else ExitStatus.OK
+    return ExitStatus.FOUND if any(w is not None and RANK[w] <= RANK[fail_on] for w in worst) else ExitStatus.OK

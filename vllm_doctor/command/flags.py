@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from vllm_doctor.patterns import lazy
+from vllm_doctor.size_units import FACTORS
 
 MODEL = "--model"
 
@@ -68,7 +69,6 @@ _FLAG = lazy(r"--[A-Za-z]|-[A-Za-z]")
 _HUMAN = lazy(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
 _INTEGER = lazy(r"[-+]?\d+", re.ASCII)
 _FLOAT = lazy(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
-_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MAX_DIGITS = 100
 
 
@@ -175,7 +175,7 @@ def read_typed(text: str, kind: str = "") -> object:
     if len(stripped) > _MAX_DIGITS:
         return text
     if human := _HUMAN.fullmatch(stripped):
-        number = int(float(human.group(1)) * _UNITS[human.group(2)])
+        number = int(float(human.group(1)) * FACTORS[human.group(2)])
         return number if kind.startswith(("int", "human_int")) else text
     if _INTEGER.fullmatch(stripped):
         return int(stripped)

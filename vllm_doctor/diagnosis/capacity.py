@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vllm_doctor.facts.server_load import ROOMY_PERCENT, SATURATED_PERCENT
+from vllm_doctor.facts.store import number
 from vllm_doctor.memory import Memory
 
 _GIB = 2**30
@@ -24,7 +25,7 @@ def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memo
 
 def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     """`Weights take 1.2 GiB, nvidia-smi shows 4.5`: where the rest is."""
-    weights = _number(facts, "model_weights_gib")
+    weights = number(facts, "model_weights_gib")
     if weights is None or memory is None or not memory.device_gib or memory.budget_gib is None:
         return ""
     cache = memory.gib("kv_cache")
@@ -41,14 +42,14 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
 
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     """KV tokens, and how many requests that is at usual lengths."""
-    tokens = _number(derived, "kv_cache_capacity_tokens")
+    tokens = number(derived, "kv_cache_capacity_tokens")
     if not tokens or tokens < 0:
         return ""
-    length = int(max(0.0, _number(facts, "max_model_len") or 0.0))
+    length = int(max(0.0, number(facts, "max_model_len") or 0.0))
     # Where layers have a window or a state, a short request holds more than its tokens' share.
     linear = linear_token_bytes(derived) is not None
     lengths = [at for at in _LENGTHS if not length or at < length] + ([length] if length else [])
-    sequences = _number(facts, "max_num_seqs")
+    sequences = number(facts, "max_num_seqs")
     rooms = ", ".join(f"{'' if linear or at == length else 'up to '}{_count(tokens / at)} of {at:,}" for at in lengths)
     text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"
     if not linear:
@@ -64,9 +65,9 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if not per_token:
         return ""
     more = _GIB / per_token
-    ranks = int(_number(facts, "tensor_parallel_size") or 1) * int(_number(facts, "pipeline_parallel_size") or 1)
+    ranks = int(number(facts, "tensor_parallel_size") or 1) * int(number(facts, "pipeline_parallel_size") or 1)
     where = "each GPU" if ranks > 1 else "the GPU"
-    total = _number(derived, "device_gib") or _number(facts, "gpu_total_gib")
+    total = number(derived, "device_gib") or number(facts, "gpu_total_gib")
     share = f" (--gpu-memory-utilization +{1 / total:.3f})" if total and total > 1 else ""
     return f"One more GiB on {where}{share} holds {more:,.0f} tokens more: {_count(more / 8192)} requests of 8,192."
 
@@ -76,7 +77,7 @@ def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
 
     Such a number is layers * heads * head size * bytes, a multiple of 256; another comes of windows or states.
     """
-    found = _number(derived, "kv_bytes_per_token")
+    found = number(derived, "kv_bytes_per_token")
     return int(found) if found and found % 256 == 0 else None
 
 
@@ -86,16 +87,16 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     A KV cache that is full, --max-num-seqs that is reached while the cache has room, or a scheduler that stands still.
     """
     known = {**derived, **facts}
-    usage, waiting = _number(known, "kv_cache_usage_percent"), _number(known, "waiting_requests")
-    if (_number(known, "stalled_at_end") or 0) >= _LASTING:
+    usage, waiting = number(known, "kv_cache_usage_percent"), number(known, "waiting_requests")
+    if (number(known, "stalled_at_end") or 0) >= _LASTING:
         return "Requests wait and none runs: the engine stands still, which is no matter of memory."
-    if usage is not None and usage == _number(known, "stalled_usage_percent") and _idle_while_running(known):
+    if usage is not None and usage == number(known, "stalled_usage_percent") and _idle_while_running(known):
         return ""  # a step that does not end is no matter of memory
-    saturated, pinned = _number(known, "saturated_lines") or 0, _number(known, "pinned_lines") or 0
+    saturated, pinned = number(known, "saturated_lines") or 0, number(known, "pinned_lines") or 0
     if known.get("saturation_spells") and saturated >= pinned:
         return "Requests waited while the KV cache was full: it is the limit."
-    running = _number(known, "peak_running")
-    queued, sequences = _number(known, "queued_lines") or pinned, _number(known, "max_num_seqs") or running
+    running = number(known, "peak_running")
+    queued, sequences = number(known, "queued_lines") or pinned, number(known, "max_num_seqs") or running
     if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
         if usage is not None and running and _fills_cache(known):
             return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
@@ -109,7 +110,7 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
         return ""
     if usage >= SATURATED_PERCENT:
         return f"At the end {waiting:,.0f} requests waited with {usage:.0f} % of the KV cache in use: it is the limit."
-    running, sequences = _number(known, "running_requests"), _number(known, "max_num_seqs")
+    running, sequences = number(known, "running_requests"), number(known, "max_num_seqs")
     if usage < ROOMY_PERCENT and running and sequences and running >= sequences:
         return f"At the end {waiting:,.0f} requests waited behind --max-num-seqs, {sequences:,.0f}; the cache had room."
     return ""
@@ -117,31 +118,26 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
 
 def _idle_while_running(known: Mapping[str, Any]) -> bool:
     """Whether the last figures show requests that run, and no token computed."""
-    return bool(_number(known, "running_requests")) and not any(
-        _number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
+    return bool(number(known, "running_requests")) and not any(
+        number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
 
 
 def _crawls(known: Mapping[str, Any]) -> bool:
     """Whether the last figures show no prompt and less than 0.2 tokens/s for each request, where no limit is known."""
-    running, made = _number(known, "running_requests"), _number(known, "generation_tokens_per_s")
-    slow = running and made is not None and made < running * 0.2 and _number(known, "prompt_tokens_per_s") == 0
+    running, made = number(known, "running_requests"), number(known, "generation_tokens_per_s")
+    slow = running and made is not None and made < running * 0.2 and number(known, "prompt_tokens_per_s") == 0
     return bool(slow) and not _is_limited(known)
 
 
 def _fills_cache(known: Mapping[str, Any]) -> bool:
     """Whether requests of the length of those that ran leave no room for one more, where no limit is known."""
-    running, fitting = _number(known, "peak_running"), _number(known, "requests_that_fit")
+    running, fitting = number(known, "peak_running"), number(known, "requests_that_fit")
     return bool(running and fitting and fitting < running + 1) and not _is_limited(known)
 
 
 def _is_limited(known: Mapping[str, Any]) -> bool:
     """Whether --max-num-seqs is known, or as many ran as it usually lets."""
-    return _number(known, "max_num_seqs") is not None or bool(known.get("peak_is_usual_limit"))
-
-
-def _number(values: Mapping[str, Any], name: str) -> float | None:
-    value = values.get(name)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return number(known, "max_num_seqs") is not None or bool(known.get("peak_is_usual_limit"))
 
 
 def _count(value: float) -> str:

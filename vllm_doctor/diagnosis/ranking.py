@@ -14,9 +14,9 @@ from typing import NamedTuple
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.model import Rule
+from vllm_doctor.severity import RANK
 
 _ROLE = {"cause": 0, "cascade": 1, "advice": 2}
-_SEVERITY = {"error": 0, "warning": 1, "info": 2}
 
 
 class Fired(NamedTuple):
@@ -46,7 +46,7 @@ def rank(fired: Iterable[Fired]) -> list[Fired]:
 def _order(item: Fired) -> tuple[int, bool, int, bool, int, int, str]:
     rule = item.rule
     lateness = 0 if rule.severity == "error" else -min(ORDER[rule.phase], ORDER["api"])  # api and runtime are service
-    return _ROLE[rule.role], item.recovered, _SEVERITY[rule.severity], item.passing, lateness, item.line, rule.id
+    return _ROLE[rule.role], item.recovered, RANK[rule.severity], item.passing, lateness, item.line, rule.id
 
 
 def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
@@ -57,6 +57,6 @@ def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
 
 def _without_fallbacks(fired: Sequence[Fired]) -> list[Fired]:
     """Drop the rules that name a cause only for want of a better one, when there is a better one."""
-    best = min((_SEVERITY[item.rule.severity] for item in fired
-                if item.rule.role == "cause" and not item.rule.fallback and not item.recovered), default=len(_SEVERITY))
-    return [item for item in fired if not (item.rule.fallback and best <= _SEVERITY[item.rule.severity])]
+    best = min((RANK[item.rule.severity] for item in fired
+                if item.rule.role == "cause" and not item.rule.fallback and not item.recovered), default=len(RANK))
+    return [item for item in fired if not (item.rule.fallback and best <= RANK[item.rule.severity])]

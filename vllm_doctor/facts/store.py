@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.facts.python_literals import Repr, read_pairs, read_value
 from vllm_doctor.patterns import lazy
+from vllm_doctor.size_units import FACTORS, GIB_OF_UNIT
 
-_UNIT_GIB = {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "B": 2.0**-30}
 _QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
-_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgG])\s*)?$")
-_HUMAN = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
+_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgGtT])\s*)?$")
 # Without `.dev1+gabc`.
 _VERSION = lazy(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
@@ -53,6 +52,12 @@ class Fact(NamedTuple):
     rank: int | None = None
 
 
+def number(values: Mapping[str, Any], name: str) -> float | None:
+    """Return a value by name as a number; None where there is none or it is no number."""
+    value = values.get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
 def convert(kind: str, text: Any) -> Any:
     """A captured text as the value of a fact of type `kind`; None when it is none of that type.
 
@@ -75,7 +80,7 @@ def convert(kind: str, text: Any) -> Any:
         if not match:
             return None
         unit = match[2].upper() or ("B" if match[3] else "G")
-        return _number(match[1], _UNIT_GIB[unit])
+        return _number(match[1], GIB_OF_UNIT[unit])
     if kind == "float":
         match = _QUANTITY.match(words)
         return _number(match[1], 1.0) if match else None
@@ -87,7 +92,7 @@ def convert(kind: str, text: Any) -> Any:
         match = _INTEGER.match(words)
         if not match:
             return None
-        value = _number(match[1], float(_HUMAN.get(match[2], 1)))
+        value = _number(match[1], float(FACTORS.get(match[2], 1)))
         return None if value is None else int(value)
     if kind == "version":
         match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0

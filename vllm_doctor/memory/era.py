@@ -17,6 +17,11 @@ class Era(NamedTuple):
     default_utilization: float | None
 
 
+def default_utilization(version: tuple[int, int, int]) -> float:
+    """Return the default of --gpu-memory-utilization (vllm/config/cache.py): 0.9, since 0.20 0.92."""
+    return 0.92 if version >= (0, 20, 0) else 0.9
+
+
 def era_of(version: tuple[int, int, int] | None, engine: str | None, graphs_enabled: bool | None) -> Era:
     """The accounting of a release and engine; `graphs_enabled` is what the log says of the CUDA graph estimate."""
     if version is None:
@@ -31,7 +36,7 @@ def era_of(version: tuple[int, int, int] | None, engine: str | None, graphs_enab
         counts_non_torch=version >= (0, 2, 5),
         reserves_graphs=reserves,
         peak_has_graphs=reserves and (version >= (0, 27, 0) or version[:2] == (0, 18)),
-        default_utilization=0.92 if version >= (0, 20, 0) else 0.9,
+        default_utilization=default_utilization(version),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vllm_doctor.catalog.gpus import total_for_gpu
+from vllm_doctor.facts.store import number
 from vllm_doctor.memory.era import era_of, release
 from vllm_doctor.memory.ledger_model import Origin
 from vllm_doctor.memory.solver.device_total import total_from_graph_message
@@ -39,10 +40,8 @@ class Book:
 
     def number(self, name: str) -> float | None:
         """A fact as a number of sane size, or None."""
-        value = self.facts.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
-        return float(value) if abs(value) <= _MOST else None
+        value = number(self.facts, name)
+        return value if value is not None and abs(value) <= _MOST else None
 
     def _engine(self) -> str | None:
         engine = self.facts.get("engine")

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.memory import Memory
+from vllm_doctor.severity import RANK
 
 
 class Source(NamedTuple):
@@ -98,6 +99,5 @@ class Report(NamedTuple):
         """The severity of the gravest finding, or None when there is none. An unexplained failure is an error."""
         if self.unexplained is not None:
             return "error"
-        order = {"error": 0, "warning": 1, "info": 2}
-        severities = sorted((finding.severity for finding in self.findings), key=order.__getitem__)
+        severities = sorted((finding.severity for finding in self.findings), key=RANK.__getitem__)
         return severities[0] if severities else None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from vllm_doctor.memory import Memory
 from vllm_doctor.reports.model import Finding, Fix, Report, Unexplained
+from vllm_doctor.severity import RANK
 
-__all__ = ["SEVERITIES", "advice", "change", "evidence_rows", "evidence_text", "fact_rows",
+__all__ = ["advice", "change", "evidence_rows", "evidence_text", "fact_rows",
            "headline", "log_name", "memory_shown", "memory_title", "numbered", "others",
            "part_label", "ranked", "said", "shown_causes", "value_text"]
 
-SEVERITIES: Mapping[str, int] = {"error": 0, "warning": 1, "info": 2}
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
 
@@ -77,7 +77,7 @@ def others(report: Report) -> list[Finding]:
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """The gravest first; causes before what follows from them; otherwise in the report's order."""
-    return sorted(findings, key=lambda f: (SEVERITIES.get(f.severity, 2), f.role != "cause" or f.recovered))
+    return sorted(findings, key=lambda f: (RANK.get(f.severity, 2), f.role != "cause" or f.recovered))
 
 
 def change(fix: Fix) -> tuple[str, str]:

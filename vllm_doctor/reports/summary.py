@@ -10,6 +10,7 @@ from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Report
+from vllm_doctor.severity import RANK
 
 __all__ = ["Group", "groups", "render"]
 
@@ -32,7 +33,7 @@ def groups(reports: Sequence[Report]) -> list[Group]:
     for report in reports:
         found.setdefault(_key(report), []).append(report)
     made = [_group(rule_id, tuple(members)) for (rule_id, _), members in found.items()]
-    return sorted(made, key=lambda group: (shared_text.SEVERITIES.get(group.severity, 3), -len(group.reports)))
+    return sorted(made, key=lambda group: (RANK.get(group.severity, 3), -len(group.reports)))
 
 
 def render(reports: Sequence[Report], width: int = 100) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from vllm_doctor.diagnosis.capacity import linear_token_bytes
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
+from vllm_doctor.facts.store import number
 from vllm_doctor.logs.inputs import chunks
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
@@ -43,7 +44,7 @@ def read_log(path: str, options: Options) -> Told:
 def told_by(report: Report) -> Told:
     """What a report on a log tells of its launch."""
     facts, memory = report.facts, report.memory
-    weights, available = _number(facts, "model_weights_gib"), _number(facts, "kv_cache_available_gib")
+    weights, available = number(facts, "model_weights_gib"), number(facts, "kv_cache_available_gib")
     if facts.get("device") == "cpu":
         raise InputError(f"{report.source.path}: a log of the CPU backend; name the model's folder with --device cpu "
                          "--kv-cache-space GIB")
@@ -51,24 +52,24 @@ def told_by(report: Report) -> Told:
         raise InputError(f"{report.source.path}: the log tells neither the weights nor the KV cache")
     version = facts.get("vllm_version")
     release = version_of(str(version)) if version else None
-    estimate = _number(facts, "cuda_graph_estimate_gib")
+    estimate = number(facts, "cuda_graph_estimate_gib")
     inside = release is not None and release >= (0, 20, 0) and not facts.get("enforce_eager")
     budget = memory.budget_gib if memory is not None else None
-    share = _number(facts, "gpu_memory_utilization")
+    share = number(facts, "gpu_memory_utilization")
     if memory is not None and memory.device_gib and share:
         budget = memory.device_gib * share  # unrounded, as the plan takes it
     beside = None
-    by_hand = _number(facts, "kv_cache_memory_bytes") or _number(facts, "kv_cache_explicit_gib")
+    by_hand = number(facts, "kv_cache_memory_bytes") or number(facts, "kv_cache_explicit_gib")
     if weights is not None and available is not None and budget is not None and not by_hand:
         beside = budget - weights - available - (estimate or 0.0 if inside else 0.0)
         if beside <= 0:
             raise InputError(f"{report.source.path}: the log's memory does not add up; name the model's folder instead")
-    elif (peak := _number(facts, "peak_activation_gib")) is not None:
-        beside = peak + (_number(facts, "non_torch_gib") or 0.0)
+    elif (peak := number(facts, "peak_activation_gib")) is not None:
+        beside = peak + (number(facts, "non_torch_gib") or 0.0)
     per_token = linear_token_bytes(report.derived)
     measured = Measured(
         weights=weights, beside=beside,
-        graphs=max(0.0, estimate) if estimate is not None else None if inside else _number(facts, "cuda_graph_gib"),
+        graphs=max(0.0, estimate) if estimate is not None else None if inside else number(facts, "cuda_graph_gib"),
         graphs_beside=inside and estimate is None,
         tokens=_whole(facts, "max_num_batched_tokens"), token_bytes=per_token,
         block_size=_whole(facts, "block_size") or 16, kv_cache_dtype=str(facts.get("kv_cache_dtype") or "auto"),
@@ -82,19 +83,14 @@ def told_by(report: Report) -> Told:
     if isinstance(facts.get("enforce_eager"), bool):
         launch["enforce_eager"] = facts["enforce_eager"]
     launch["kv_cache_dtype"] = measured.kv_cache_dtype
-    failed_check = _number(facts, "oom_tried_gib") is None
+    failed_check = number(facts, "oom_tried_gib") is None
     return Told(
         measured, launch, release,
         memory.device_gib if memory is not None else None, str(facts.get("gpu_name") or ""),
-        str(facts.get("model") or ""), _number(facts, "gpu_free_gib") if failed_check else None,
+        str(facts.get("model") or ""), number(facts, "gpu_free_gib") if failed_check else None,
         _whole(facts, "derived_max_model_len") or _whole(facts, "max_model_len") or 0)
 
 
-def _number(facts: Mapping[str, Any], name: str) -> float | None:
-    value = facts.get(name)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
 def _whole(facts: Mapping[str, Any], name: str) -> int | None:
-    value = _number(facts, name)
+    value = number(facts, name)
     return int(value) if value is not None and value > 0 else None

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.memory.era import default_utilization
+from vllm_doctor.size_units import BINARY, FACTORS
 
 Version = tuple[int, int, int]
 
 _HUMAN = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kmgtKMGT]?)")
-_DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Launch:
         """The share of the GPU that is asked for: 0.9, from 0.20 on 0.92."""
         if self.gpu_memory_utilization is not None:
             return self.gpu_memory_utilization
-        return 0.92 if self.version >= (0, 20, 0) else 0.9
+        return default_utilization(self.version)
 
     @property
     def reserves_graphs(self) -> bool:
@@ -91,6 +91,6 @@ def human_int(text: str) -> int:
     if found is None:
         raise ValueError(f"{text!r} is not a number such as 8192, 8k (8000) or 8K (8192)")
     unit = found.group(2)
-    if unit in _BINARY and "." in found.group(1):
+    if unit in BINARY and "." in found.group(1):
         raise ValueError(f"{text!r}: no decimals with a binary unit")
-    return int(float(found.group(1)) * (_BINARY[unit] if unit in _BINARY else _DECIMAL[unit]))
+    return int(float(found.group(1)) * FACTORS[unit])

@@ -14,6 +14,7 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.patterns import lazy
+from vllm_doctor.size_units import FACTORS
 
 __all__ = [
     "as_json",
@@ -42,9 +43,7 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "fp32": ("float32", "float"), "f32": ("float32", "float"), "torch.float32": ("float32", "float"),
 }
 
-_NUMBER = lazy(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgG]?)(?:i?[bB]|tokens?)?")
-
-_FACTOR = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
+_NUMBER = lazy(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
 _TOKEN = lazy(r"""
     '((?:[^'\\]|\\.)*)'                                        # a Python text
@@ -128,7 +127,7 @@ def number_meant(value: Any) -> int | None:
     match = _NUMBER.fullmatch(text)
     if match is None or text.isdigit():
         return None
-    number = float(match[1].replace(",", "").replace("_", "")) * _FACTOR[match[2]]
+    number = float(match[1].replace(",", "").replace("_", "")) * FACTORS[match[2]]
     return int(number) if number.is_integer() else None
 
 

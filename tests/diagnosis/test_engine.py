@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vllm_doctor import Diagnosis, diagnose
+from vllm_doctor.errors import InputError
+from vllm_doctor.options import Options
+from vllm_doctor.reports import to_json, to_text
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schema" / "report.schema.json").read_text()))
+FATKV = ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log"
+START = "INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5\n"
+SMALL = ("ERROR 05-06 10:00:01 [core.py:489] ValueError: To serve at least one request with the models's max seq len "
+         "(131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (4.00 GiB). "
+         "Based on the available memory,  Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+         "initializing the engine.\n")
+
+
+def text_of(source: bytes, **options: object) -> str:
+    return to_json.render(diagnose(source, Options(**options)))
+
+
+@given(st.sampled_from(FIXTURES), st.integers(0, 1 << 32), st.integers(0, 15))
+@settings(max_examples=25)
+def test_any_chunks_give_the_same_report(path: Path, seed: int, power: int) -> None:
+    random = Random(seed)
+    log = path.read_bytes()
+    whole = to_json.document(diagnose(log))
+    diagnosis = Diagnosis()
+    at = 0
+    while at < len(log):
+        size = random.randint(1, 1 << power)
+        diagnosis.feed(log[at:at + size])
+        at += size
+    assert to_json.document(diagnosis.finish()) == whole
+
+
+@given(st.binary(max_size=2000))
+def test_any_bytes_give_a_valid_report(data: bytes) -> None:
+    SCHEMA.validate(to_json.document(diagnose(data)))
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_every_fixture_gives_a_valid_report_in_every_format(path: Path) -> None:
+    report = diagnose(path)
+    SCHEMA.validate(to_json.document(report))
+    assert to_text.render(report).strip()
+    assert len(to_json.render_line(report).splitlines()) == 1
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_a_log_cut_anywhere_is_read(data: st.DataObject) -> None:
+    log = data.draw(st.sampled_from(FIXTURES)).read_bytes()
+    begin = data.draw(st.integers(0, len(log)))
+    end = data.draw(st.integers(begin, len(log)))
+    SCHEMA.validate(to_json.document(diagnose(log[begin:end])))
+
+
+def test_the_last_run_is_told_and_any_can_be_asked_for() -> None:
+    log = (START + "ValueError: No available memory for the cache blocks. Try\n" + START + SMALL).encode()
+    report = diagnose(log)
+    assert (report.source.runs, report.source.run, report.primary) == (2, 2, "kv-cache-too-small-for-max-len")
+    first = diagnose(log, Options(run=1))
+    assert (first.source.run, first.primary) == (1, "budget-too-small-for-weights-and-activations")
+    with pytest.raises(InputError, match="there is no run 3: the log holds 2"):
+        diagnose(log, Options(run=3))
+
+
+def test_a_restart_that_has_only_begun_does_not_hide_the_failure_before() -> None:
+    report = diagnose((START + SMALL + START).encode())
+    assert report.primary == "kv-cache-too-small-for-max-len"
+    assert report.source.run == 1
+
+
+def test_a_cascade_alone_names_no_cause() -> None:
+    log = START + "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+    report = diagnose(log.encode())
+    assert (report.primary, report.status) == (None, "failed")
+    assert "paste the log from the start" in to_text.render(report).lower().replace("\n", " ")
+
+
+def test_what_no_rule_knows_is_shown() -> None:
+    log = START + (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/core.py", line 1, in run_engine_core\n'
+        "    frobnicate()\n"
+        "ZeroDivisionError: something no rule knows\n"
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n")
+    report = diagnose(log.encode())
+    assert report.primary is None
+    assert report.unexplained is not None
+    assert "ZeroDivisionError: something no rule knows" in report.unexplained.text
+    assert report.worst() == "error"
+    assert "ZeroDivisionError: something no rule knows" in to_text.render(report)
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    assert text_of(FATKV.read_bytes()) == text_of(FATKV.read_bytes())
+
+
+def test_ten_megabytes_in_bounded_memory() -> None:
+    import tracemalloc
+
+    line = b'INFO:     127.0.0.1:1234 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    stats = (b"INFO 05-06 10:00:01 [loggers.py:87] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+             b"throughput: 2.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.5%, Prefix cache hit "
+             b"rate: 0.0%\n")
+    block = (line * 15 + stats) * 100
+    diagnosis = Diagnosis()
+    diagnosis.feed(block)
+    tracemalloc.start()
+    for _ in range(10_000_000 // len(block)):  # the first block is the warm-up
+        diagnosis.feed(block)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8_000_000
+    assert diagnosis.finish().facts["running_requests"] == 1
+
+
+def test_a_user_can_say_what_the_log_does_not() -> None:
+    report = diagnose(SMALL.encode(), Options(command="vllm serve org/model --max-model-len 131072 --seed 3",
+                                              vllm_version="0.8.5", gpu_memory_gib=80.0))
+    assert report.facts["vllm_version"] == "0.8.5"
+    assert report.facts["gpu_total_gib"] == 80.0
+    fix = report.findings[0].fixes[0]
+    assert fix.command is not None
+    assert fix.command.startswith("vllm serve org/model")
+    assert "--seed 3" in fix.command
+    with pytest.raises(InputError, match="not one that starts vLLM"):
+        diagnose(SMALL.encode(), Options(command="echo hello"))
+
+
+def test_a_bare_traceback_is_a_failure_that_is_shown() -> None:
+    log = ('Traceback (most recent call last):\n  File "/home/user/serve.py", line 3, in <module>\n    main()\n'
+           "KeyError: 'nobody knows'\n")
+    report = diagnose(log.encode())
+    assert report.status == "failed"
+    assert report.unexplained is not None
+    assert report.unexplained.line == 1
+    assert report.unexplained.text.endswith("KeyError: 'nobody knows'")
+
+
+def test_a_traceback_that_the_start_went_past_is_no_failure() -> None:
+    log = (START + 'Traceback (most recent call last):\n  File "/opt/venv/x.py", line 3, in f\n    import y\n'
+           "ImportError: an optional extra\n"
+           "INFO 05-06 10:00:09 [core.py:1] Initializing a V1 LLM engine (v0.8.5) with config: model='m'\n")
+    assert diagnose(log.encode()).status == "starting"
+
+
+def test_an_api_server_that_fails_ends_its_engine_and_was_not_told_to_stop() -> None:
+    log = (START + "(EngineCore pid=81) INFO 11-20 15:07:28 [core.py:1454] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+           "Traceback (most recent call last):\n"
+           '  File "/srv/site-packages/uvicorn/config.py", line 131, in create_ssl_context\n'
+           "    ctx.load_cert_chain(certfile, keyfile, get_password)\n"
+           "FileNotFoundError: [Errno 2] No such file or directory\n")
+    report = diagnose(log.encode())
+    assert (report.status, report.primary) == ("failed", "tls-files-unusable")
+
+
+@pytest.mark.parametrize("end", [
+    "CRITICAL 11-01 03:13:03 launcher.py:72] AsyncLLMEngine has failed, terminating server process\n",
+    "CRITICAL 11-01 03:13:03 launcher.py:99] MQLLMEngine is already dead, terminating server process\n"])
+def test_a_server_of_v0_that_ends_with_its_engine_has_failed(end: str) -> None:
+    log = ("INFO 11-01 03:11:41 api_server.py:528] vLLM API server version 0.6.3.post1\n"
+           "INFO:     Application startup complete.\n"
+           "ERROR 11-01 03:13:02 engine.py:158] Traceback (most recent call last):\n"
+           'ERROR 11-01 03:13:02 engine.py:158]   File "/opt/venv/vllm/engine/multiprocessing/engine.py", line 156, in start\n'
+           "ERROR 11-01 03:13:02 engine.py:158]     self.run_engine_loop()\n"
+           "ERROR 11-01 03:13:02 engine.py:158] ValueError: nobody knows\n" + end +
+           'INFO:     10.0.0.1:44424 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error\n'
+           "INFO:     Shutting down\n")
+    report = diagnose(log.encode())
+    assert (report.status, report.primary) == ("failed", None)
+    assert report.unexplained is not None
+    assert report.unexplained.text.endswith("ValueError: nobody knows")
+
+
+def test_a_catastrophic_pattern_of_a_user_is_stopped_and_named(tmp_path: Path) -> None:
+    from test_schema import GOOD
+
+    (tmp_path / "my-rule.yaml").write_text(
+        GOOD.replace("pattern: something is wrong", "pattern: something is wrong (a|aa)+$"), encoding="utf-8")
+    log = b"something is wrong " + b"a" * 60 + b"!\n"
+    report = diagnose(log * 3, Options(rules=(str(tmp_path),)))
+    assert report.notes[-1] == "Left out, too slow: my-rule: message."
+
+
+def test_a_rule_of_ones_own_fires(tmp_path: Path) -> None:
+    from test_schema import GOOD
+
+    (tmp_path / "my-rule.yaml").write_text(GOOD, encoding="utf-8")
+    assert diagnose(b"something is wrong\n", Options(rules=(str(tmp_path),))).primary == "my-rule"
+
+
+def test_a_log_cut_at_each_byte() -> None:
+    log = (ROOT / "fixtures" / "logs" / "arg-swap-space-unknown.log").read_bytes()
+    for end in range(len(log)):
+        SCHEMA.validate(to_json.document(diagnose(log[:end])))
+
+
+@given(st.sampled_from(FIXTURES), st.sampled_from(FIXTURES), st.integers(0, 1 << 16), st.integers(0, 1 << 16))
+@settings(max_examples=25)
+def test_two_logs_spliced_are_read(first: Path, second: Path, end: int, begin: int) -> None:
+    log = first.read_bytes()[:end] + second.read_bytes()[begin:]
+    SCHEMA.validate(to_json.document(diagnose(log)))
+
+
+def test_a_log_that_begins_in_service_is_serving() -> None:
+    stats = ("INFO 05-06 10:00:01 [loggers.py:87] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: "
+             "2.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.5%, Prefix cache hit rate: 0.0%\n")
+    assert diagnose(stats.encode()).status == "serving"
+
+
+PARSER_ERROR = "".join(f"(APIServer pid=1) ERROR 10-09 09:39:54 [hermes_tool_parser.py:157] {line}\n" for line in (
+    "Error in extracting tool call from response.", "Traceback (most recent call last):",
+    '  File "/opt/venv/lib/python3.12/site-packages/vllm/tool_parsers/hermes_tool_parser.py", line 134, in extract_tool_calls',
+    "    raw_function_calls = [", "json.decoder.JSONDecodeError: Expecting value: line 2 column 1 (char 1)"))
+ACCESS = '(APIServer pid=1) INFO:     10.0.0.9:50001 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+
+
+def test_a_traceback_of_a_request_is_no_failure_of_the_server() -> None:
+    report = diagnose((ACCESS + PARSER_ERROR).encode())
+    assert (report.status, report.primary, report.unexplained) == ("serving", "tool-parser-error", None)
+
+
+def test_a_request_that_was_refused_and_answered_is_no_failure_of_the_server() -> None:
+    answer = 'INFO:     10.0.0.9:50001 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request\n'
+    lines = ("Error in preprocessing prompt inputs", "Traceback (most recent call last):",
+             '  File "/opt/venv/lib/python3.10/site-packages/vllm/entrypoints/chat_utils.py", line 452, in add',
+             "ValueError: At most 1 image(s) may be provided in one request.")
+    refused = "".join(f"ERROR 03-13 11:21:33 serving_chat.py:197] {line}\n" for line in lines)
+    report = diagnose((refused + answer).encode())
+    assert (report.status, report.primary) == ("serving", "mm-items-over-limit")
+    report = diagnose(refused.encode())
+    assert (report.status, report.primary) == ("failed", "mm-items-over-limit")
+
+
+def test_a_failure_after_a_request_that_failed_is_one() -> None:
+    later = (ACCESS + "Traceback (most recent call last):\n"
+             '  File "/opt/venv/x.py", line 3, in f\n    import y\nRuntimeError: nobody knows\n')
+    report = diagnose((ACCESS + PARSER_ERROR + later).encode())
+    assert (report.status, report.primary) == ("failed", None)
+    assert report.unexplained is not None
+
+
+def test_a_log_whose_head_or_middle_is_missing_says_so() -> None:
+    whole = diagnose((START + SMALL).encode())
+    assert not any("missing" in note or "left out" in note for note in whole.notes)
+    headless = diagnose(b"INFO 05-06 10:00:01 [gpu_model_runner.py:1347] Model loading took 7.6 GiB and 10.2 seconds\n" + SMALL.encode())
+    assert any("The beginning of the start is missing" in note for note in headless.notes)
+    for mark in ("...", "[...]", "<snip>", "... 200 lines omitted ...", "[truncated]"):
+        cut = diagnose((START + mark + "\n" + SMALL).encode())
+        assert "Lines were left out of the log (at line 2)." in cut.notes, mark
+
+
+def test_ranks_that_differ_are_shown_with_their_lines() -> None:
+    log = START + "".join(f"(VllmWorker rank={rank} pid=5) INFO 05-06 10:00:01 [gpu_model_runner.py:1347] Model loading took "
+                          f"{size} GiB and 10.2 seconds\n" for rank, size in enumerate((7.6, 7.9)))
+    said = diagnose(log.encode()).recognised
+    assert "model_weights_gib is told differently: 7.6 (line 2), 7.9 (line 3); 7.9 counts." in said
+
+
+def test_a_warning_does_not_explain_a_failure() -> None:
+    log = (
+        "(APIServer pid=1) INFO 11-20 09:23:26 [api_server.py:1] vLLM API server version 0.23.0\n"
+        "(EngineCore pid=7) INFO 11-20 09:24:26 [kv_cache_utils.py:1] GPU KV cache size: 40,064 tokens\n"
+        "(EngineCore pid=7) INFO 11-20 09:24:26 [kv_cache_utils.py:2] Maximum concurrency for 40,000 tokens per request: 1.00x\n"
+        "(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330] EngineCore failed to start.\n"
+        "(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330] Traceback (most recent call last):\n"
+        '(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330]   File "/a/model_runner.py", line 9, in sample\n'
+        "(EngineCore pid=7) ERROR 11-20 09:24:27 [core.py:1330] RuntimeError: nobody knows\n")
+    report = diagnose(log.encode())
+    assert (report.status, report.primary) == ("failed", None)
+    assert report.unexplained is not None
+    assert "low-kv-capacity" in {finding.id for finding in report.findings}
+    assert to_text.render(report).startswith("The server failed")
+
+
+def test_a_warning_of_many_requests_tells_the_largest() -> None:
+    refused = ("(APIServer pid=1) ERROR 06-16 14:05:49 [serving_chat.py:251] ValueError: This model's maximum context length is 4096 "
+               "tokens. However, your request has {} input tokens. Please reduce the length of the input messages.\n")
+    served = ("(APIServer pid=1) INFO 06-16 14:00:00 [utils.py:328] non-default args: {'model': '/models/a', 'max_model_len': 4096}\n"
+              "(APIServer pid=1) INFO:     Application startup complete.\n")
+    report = diagnose((served + "".join(refused.format(tokens) for tokens in (4183, 7266, 4200))).encode())
+    cause = report.findings[0]
+    assert cause.id == "prompt-exceeds-context-length"
+    assert [fix.flags for fix in cause.fixes if fix.flags] == [{"--max-model-len": "8192"}]
+    assert "7,266 tokens" in cause.explanation

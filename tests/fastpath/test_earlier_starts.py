@@ -1,0 +1,86 @@
+"""Of a server that restarted many times the last starts are read in full, the earlier ones only counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from wraps import coloured, compose, journald, kubectl, two_services, windows
+
+from vllm_doctor.cli import diagnose_logs
+from vllm_doctor.fastpath.earlier_starts import Past
+from vllm_doctor.options import Options
+from vllm_doctor.reports import to_json
+
+LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs"
+HEALTHY = (LOGS / "healthy" / "tiny-load.log").read_bytes()
+NO_ROOM = next(LOGS.rglob("v1-0.20-graph-estimate.log")).read_bytes()
+REFUSED = next(LOGS.rglob("arg-max-model-len-word.log")).read_bytes()
+
+
+def _answers(log: bytes, path: Path, options: Options = Options()) -> tuple[str, str]:  # noqa: B008 - frozen
+    """The report as it is made, and with every start read in full."""
+    path.write_bytes(log)
+    with path.open("rb") as file:
+        whole = diagnose_logs._fed_from(file, str(path), options, whole=True).finish()
+    return to_json.render(diagnose_logs._fed(str(path), options).finish()), to_json.render(whole)
+
+
+@pytest.fixture
+def passed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of what was passed over."""
+    sizes: list[int] = []
+    holds = Past.holds
+
+    def noted(self: Past, size: int, starts: int) -> bool:
+        within = holds(self, size, starts)
+        sizes.extend([size] if within else [])
+        return within
+
+    monkeypatch.setattr(Past, "holds", noted)
+    return sizes
+
+
+@pytest.mark.parametrize(("earlier", "times", "last"), [(HEALTHY, 150, NO_ROOM), (NO_ROOM, 300, HEALTHY), (REFUSED, 2500, NO_ROOM),
+                                                        (NO_ROOM, 300, REFUSED)])
+def test_the_report_is_as_of_a_log_read_in_full(earlier: bytes, times: int, last: bytes, tmp_path: Path, passed: list[int]) -> None:
+    short, whole = _answers(earlier * times + last, tmp_path / "server.log")
+    assert short == whole
+    assert sum(passed) > len(earlier) * times / 5
+
+
+def test_starts_of_many_kinds_are_counted(tmp_path: Path, passed: list[int]) -> None:
+    short, whole = _answers((HEALTHY + NO_ROOM + REFUSED) * 130, tmp_path / "server.log")
+    assert short == whole
+    assert '"runs": 390' in short
+    assert passed
+
+
+@pytest.mark.parametrize("wrap", [kubectl, compose, journald, coloured, windows, two_services])
+def test_starts_are_counted_behind_a_wrapper(wrap: Callable[[bytes], bytes], tmp_path: Path, passed: list[int]) -> None:
+    lines = (HEALTHY + NO_ROOM + REFUSED).splitlines(keepends=True)
+    short, whole = _answers(b"".join(map(wrap, lines)) * 60, tmp_path / "server.log")
+    assert short == whole
+    assert passed
+
+
+def test_lines_that_only_look_like_starts_do_no_harm(tmp_path: Path, passed: list[int]) -> None:
+    """Then too few starts lie behind them, and the log is read again."""
+    talk = b"INFO 11-20 11:42:48 [x.py:1] usage: none of a server\n" * 20_000
+    short, whole = _answers(NO_ROOM * 150 + talk, tmp_path / "server.log")
+    assert short == whole
+    assert passed
+
+
+def test_a_start_asked_for_is_read(tmp_path: Path, passed: list[int]) -> None:
+    short, whole = _answers(NO_ROOM * 75 + REFUSED + NO_ROOM * 75, tmp_path / "server.log", Options(run=76))
+    assert short == whole
+    assert '"primary": "' in short
+    assert not passed
+
+
+def test_a_log_of_few_starts_is_read_in_full(tmp_path: Path, passed: list[int]) -> None:
+    short, whole = _answers(NO_ROOM * 40, tmp_path / "server.log")
+    assert short == whole
+    assert not passed

@@ -1,0 +1,10 @@
+"""The severities of findings, the gravest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SEVERITIES = ("error", "warning", "info")
+RANK: Mapping[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+FAIL_ON = (*SEVERITIES, "never")
+"""What `--fail-on` takes."""
