@@ -1,6 +1,6 @@
-"""Make vllm_doctor/flags.jsonl: which flag, value and default exist in which vLLM release.
+"""Make vllm_doctor/catalog/flags.jsonl: which flag, value and default exist in which vLLM release.
 
-    python tools/build_flags.py SDISTS_DIR [-o vllm_doctor/flags.jsonl]
+    python tools/build_flags.py SDISTS_DIR [-o vllm_doctor/catalog/flags.jsonl]
 
 SDISTS_DIR is what tools/sdists.py wrote. Everything is read from the sources (see release_flags.py); nothing is
 imported. The same sources give the same file byte for byte, so the next release is one command and a small diff.
@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Make the table of vLLM's flags by release.")
     parser.add_argument("sdists", type=Path, metavar="SDISTS_DIR")
-    parser.add_argument("-o", "--output", type=Path, default=here.parent / "vllm_doctor" / "flags.jsonl")
+    parser.add_argument("-o", "--output", type=Path, default=here.parent / "vllm_doctor" / "catalog" / "flags.jsonl")
     parser.add_argument("--successors", type=Path, default=here / "flag_successors.yaml")
     options = parser.parse_args(arguments)
     successors = (

@@ -3,8 +3,8 @@
     python tools/sdists.py [DIR] [--since 0.2.0] [--only 0.33.0 ...]
 
 DIR is the argument, else $VLLM_DOCTOR_SDISTS, else the user's cache directory. For each final release (with its
-.postN, without release candidates) DIR/vllm-<version>/ receives vllm/**/*.py, setup.py and pyproject.toml. The
-archive is deleted as soon as it is unpacked; nothing is built, imported or run. A release whose directory exists
+.postN, without release candidates) DIR/vllm-<version>/ receives vllm/**/*.py, setup.py, pyproject.toml, PKG-INFO
+and the requirement files. The archive is deleted as soon as it is unpacked; nothing is built, imported or run. A release whose directory exists
 is skipped, so an interrupted run is resumed by repeating it.
 
 The package index is the one pip is configured for: pip's own session and link collector are used, because
@@ -40,6 +40,7 @@ FIRST_RELEASE = "0.2.0"
 LARGEST_WHEEL = 60_000_000  # bytes; CUDA wheels are hundreds of megabytes and carry the same Python files
 LARGEST_FILE = 5_000_000  # bytes of one unpacked file
 CHUNK = 1 << 20
+METADATA = ("setup.py", "pyproject.toml", "PKG-INFO")
 
 
 class IndexProblem(Exception):  # noqa: N818 - told as a problem, not as a failure of this program
@@ -140,7 +141,9 @@ def wanted(path: PurePosixPath) -> bool:
     """Whether a path inside the distribution is one the tools read."""
     if path.is_absolute() or ".." in path.parts:
         return False
-    return str(path) in ("setup.py", "pyproject.toml") or (path.parts[0] == PROJECT and path.suffix == ".py")
+    if path.parts[0] == PROJECT:
+        return path.suffix == ".py"
+    return str(path) in METADATA or (path.parts[0].startswith("requirements") and path.suffix == ".txt")
 
 
 def members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:

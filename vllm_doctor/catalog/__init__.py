@@ -1,1 +1,1 @@
-"""What each vLLM release has: releases, flags, environment variables."""
+"""What each vLLM release has: releases, flags, environment variables, importable names and required packages."""

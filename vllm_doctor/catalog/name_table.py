@@ -1,0 +1,177 @@
+"""names.jsonl.xz, the table of the names that each vLLM release has, made from its sources by tools/build_names.py.
+
+The table is one text with a row a line (its format is told there); a row is read when it is asked for. Use names.py.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+MOST_ROWS = 400  # rows that are looked through for a name that many modules have
+
+Indices = frozenset[int]
+"""Positions of releases in `releases()`."""
+
+_LEFT, _RIGHT = (b" ", b'"'), (b" ", b'"', b"=")  # what a word stands between
+
+
+@lru_cache(maxsize=1)
+def table() -> bytes:
+    """Return the rows of the table, each after a line feed."""
+    return b"\n" + lzma.decompress(files("vllm_doctor.catalog").joinpath("names.jsonl.xz").read_bytes())
+
+
+@lru_cache(maxsize=1)
+def releases() -> tuple[str, ...]:
+    """Return the releases of the table, oldest first."""
+    return tuple(json.loads(table()[1 : table().index(b"\n", 1)])["releases"])
+
+
+@lru_cache(maxsize=4096)
+def row_of(key: str) -> list[Any] | None:
+    """Return the row of a module, a class (vllm.x:Class) or a package (=name); None when there is none."""
+    start = table().find(b'\n["%s",' % key.encode())
+    return _row_at(start + 1) if start >= 0 else None
+
+
+def _row_at(start: int) -> list[Any]:
+    found: list[Any] = json.loads(table()[start : table().index(b"\n", start)])
+    return found
+
+
+def rows_with(word: str, kind: str) -> Iterator[list[Any]]:
+    """Yield the rows of modules (kind "") or classes (kind ":") that have a word, at most MOST_ROWS."""
+    text, word_bytes, count = table(), word.encode(), 0
+    at = text.find(word_bytes)
+    while at >= 0:
+        end = at + len(word_bytes)
+        next_at = end
+        if text[at - 1 : at] in _LEFT and text[end : end + 1] in _RIGHT:
+            start = text.rfind(b"\n", 0, at) + 1
+            key = text[start + 2 : text.index(b'"', start + 2)]
+            next_at = text.index(b"\n", at)  # one row once
+            if key.startswith(b"vllm") and (b":" in key) == bool(kind):
+                count += 1
+                yield _row_at(start)
+                if count == MOST_ROWS:
+                    return
+        at = text.find(word_bytes, next_at)
+
+
+@lru_cache(maxsize=4096)
+def indices(life: str) -> Indices:
+    """Return the indices of a life: "3-7,9", "12-"."""
+    found: set[int] = set()
+    for span in life.split(","):
+        first, dash, last = span.partition("-")
+        found.update(range(int(first), (int(last) if last else len(releases()) - 1 if dash else int(first)) + 1))
+    return frozenset(found)
+
+
+def present(groups: Mapping[str, str], word: str, own: str) -> Indices:
+    """Return the releases in which a row's groups have a word; `own` is the life of the row."""
+    found: Indices = frozenset()
+    for life, words in groups.items():
+        if word in words.split(" "):
+            found |= indices(life or own)
+    return found
+
+
+def bound(module: str, name: str) -> Indices:
+    """Return the releases in which a module has a name; a submodule is one."""
+    row, submodule = row_of(module), row_of(f"{module}.{name}")
+    found: Indices = frozenset()
+    if row:
+        found = present(row[2].get("n", {}), name, row[1]) | present(row[2].get("r", {}), name, row[1])
+    return found | (indices(submodule[1]) if submodule else frozenset())
+
+
+def attribute(key: str, name: str, kinds: str = "mi", depth: int = 6) -> Indices:
+    """Return the releases in which a class (vllm.x:Class) has a member, its own or of a base in vLLM."""
+    row = row_of(key)
+    if row is None:
+        return frozenset()
+    found: Indices = frozenset()
+    for kind in kinds:
+        found |= present(row[2].get(kind, {}), name, row[1])
+    for life, bases in row[2].get("b", {}).items() if depth else ():
+        for base in bases.split(" "):
+            module, _, local = base.rpartition(".")
+            if module.startswith("vllm"):
+                found |= attribute(f"{module}:{local}", name, kinds, depth - 1) & indices(life or row[1])
+    return found
+
+
+def taken(key: str, method: str, parameter: str, depth: int = 6) -> Indices:
+    """Return the releases in which a method of a class takes a parameter; only what comes or goes is in the table."""
+    row = row_of(key)
+    if row is None:
+        return frozenset()
+    found = present(row[2].get("p", {}).get(method, {}), parameter, row[1])
+    for life, bases in row[2].get("b", {}).items() if depth else ():
+        for base in bases.split(" "):
+            module, _, local = base.rpartition(".")
+            if module.startswith("vllm"):
+                found |= taken(f"{module}:{local}", method, parameter, depth - 1) & indices(life or row[1])
+    return found
+
+
+def classes(name: str) -> list[str]:
+    """Return the keys of the classes with a name."""
+    pattern = rb'\n\["(vllm[\w.]*:%s)",' % re.escape(name).encode()
+    return [match[1].decode() for match in re.finditer(pattern, table())]
+
+
+def spans_of(found: Indices) -> list[tuple[int, int]]:
+    """Return runs of consecutive indices as (first, last)."""
+    spans: list[tuple[int, int]] = []
+    for index in sorted(found):
+        if spans and spans[-1][1] == index - 1:
+            spans[-1] = (spans[-1][0], index)
+        else:
+            spans.append((index, index))
+    return spans
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return what plain releases are ordered by; .postN counts after its release."""
+    plain, _, post = version.partition(".post")
+    numbers = [int(part) for part in plain.split(".")]
+    return (*numbers, *[0] * (5 - len(numbers)), int(post) + 1 if post else 0)
+
+
+@lru_cache(maxsize=1024)
+def possible_releases(release: str | None) -> Indices:
+    """Return the releases of the table that a version can behave as.
+
+    One for a release of the table; both neighbours of a release or a development build that is not in it; -1 stands
+    for what is older than the table. Empty when the version is unknown.
+    """
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only when a name is in question
+
+    try:
+        version = Version((release or "").strip())
+    except InvalidVersion:
+        return frozenset()
+    if version.release[:2] < (0, 2) and version.is_devrelease:
+        return frozenset()  # 0.1.dev1: a build from a checkout without tags
+    public = Version(version.public)
+    known = [Version(one) for one in releases()]
+    if public in known:
+        return frozenset({known.index(public)})
+    before = sum(one < public for one in known) - 1
+    return frozenset({before, before + 1} if before + 1 < len(known) else {before})
+
+
+def below(index: int) -> str:
+    """Return the specifier for releases up to one of the table: `<0.13`, `<0.9.0.1` inside one minor release."""
+    current = numbers(releases()[index])
+    if index + 1 < len(releases()) and numbers(releases()[index + 1])[:2] == current[:2]:
+        return f"<{releases()[index + 1]}"
+    return f"<{current[0]}.{current[1] + 1}"  # releases that the table lacks may follow: not the next of the table

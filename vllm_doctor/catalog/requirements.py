@@ -1,0 +1,79 @@
+"""Which versions of other packages each vLLM release asks for, and which ones its own tests ran with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_doctor.catalog.name_table import numbers, row_of
+
+_DISTRIBUTIONS = {  # import name -> name on the package index, where dashes are not the whole difference
+    "PIL": "pillow", "cv2": "opencv-python-headless", "yaml": "pyyaml", "zmq": "pyzmq", "google": "protobuf",
+    "flashinfer": "flashinfer-python", "lmformatenforcer": "lm-format-enforcer", "cpuinfo": "py-cpuinfo",
+    "pythonjsonlogger": "python-json-logger", "opentelemetry": "opentelemetry-api", "openai_harmony": "openai-harmony",
+    "cutlass": "nvidia-cutlass-dsl", "partial_json_parser": "partial-json-parser",
+}  # fmt: skip
+
+
+def _row(name: str) -> list[Any] | None:
+    return row_of("=" + _DISTRIBUTIONS.get(name, name.lower().replace("_", "-")))
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What one vLLM release asks for.
+
+    `asked` is its own requirement, `tested` the version in the lock file of its tests ("" when it has none), and
+    `wanted` the requirement to install by: with an upper bound from `tested` when the release sets none itself.
+    """
+
+    package: str
+    asked: str
+    tested: str
+    wanted: str
+
+
+def is_required(package: str) -> bool:
+    """Return whether any release asks for a package, by its import name."""
+    return _row(package) is not None
+
+
+def requirement(package: str, release: str) -> Requirement | None:
+    """Return what a release of the table asks for of a package, by its import name; None when nothing."""
+    row = _row(package)
+    specifier = _at(row[1]["r"], release) if row else None
+    if row is None or specifier is None:
+        return None
+    name = row[0].removeprefix("=")
+    if specifier.startswith("["):  # an extra
+        extra = f"vllm{specifier}=={release}"
+        return Requirement(name, extra, "", extra)
+    parts = [part for part in specifier.split(",") if part]
+    tested = _at(row[1].get("t", []), release) or ""
+    wanted = list(parts)
+    if not any(part.startswith(("==", "~=", "<")) for part in parts):
+        cap = re.match(r"(\d+)\.(\d+)", tested or _next_minimum(row[1]["r"], release))
+        wanted += [f"<{cap[1]}.{int(cap[2]) + 1}"] if cap else []
+    return Requirement(name, name + _specifier(parts), tested, name + _specifier(wanted))
+
+
+def _specifier(parts: list[str]) -> str:
+    """The lower bound first."""
+    return ",".join(sorted(parts, key=lambda part: (part.startswith("<"), part.startswith("!"))))
+
+
+def _at(points: list[list[Any]], release: str) -> str | None:
+    found: str | None = None
+    for start, value in points:
+        if numbers(start) <= numbers(release):
+            found = value
+    return found
+
+
+def _next_minimum(points: list[list[Any]], release: str) -> str:
+    """The first higher minimum that a later release asks for: up to there the package was current."""
+    for start, value in points:
+        if numbers(start) > numbers(release) and value and (match := re.search(r"[>=]=([\d.]+)", value)):
+            return match[1]
+    return ""
