@@ -20,6 +20,7 @@ from pumped_logs import SIZE, logs
 from vllm_doctor.cli.diagnose_logs import render
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
+from vllm_doctor.patterns import portable
 from vllm_doctor.regex_check import pumps, slow_code, slow_frames, slow_pattern
 from vllm_doctor.rulebase.lint import check_linear, lint
 from vllm_doctor.rulebase.loader import builtin
@@ -37,6 +38,11 @@ DIGITS = "9" * 5_000
 @pytest.mark.parametrize("pattern", TOLD, ids=lambda pattern: str(pattern.id))
 def test_wordings_of_facts_and_phases(pattern: Pattern) -> None:
     assert list(check_linear(pattern)) == []
+
+
+def test_healthy_lines() -> None:
+    source = portable(BASE.healthy)
+    assert slow_code(re.compile(source).fullmatch, source, longest=SIZE) is None
 
 
 def test_expressions_of_the_program_are_found() -> None:

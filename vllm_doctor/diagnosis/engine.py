@@ -102,7 +102,7 @@ class Diagnosis:
         self._session.settle()
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
-        return Case(run, self.base, self.options, typed)
+        return Case(run, self.base, self.options, typed, is_given=self._given is not None)
 
     def stall(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.
