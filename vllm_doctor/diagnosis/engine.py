@@ -41,6 +41,8 @@ class Diagnosis:
         self.base: RuleBase = load(self.options.rules)
         self._session = LogSession(self.base, self.options, live=live)
         self._given = given_command(self.options)
+        if self._session.redactor is not None:
+            self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
 
     @property
@@ -102,7 +104,7 @@ class Diagnosis:
         self._session.settle()
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
-        return Case(run, self.base, self.options, typed, is_given=self._given is not None)
+        return Case(run, self.base, self.options, typed, self._session.redactor, is_given=self._given is not None)
 
     def stall(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.

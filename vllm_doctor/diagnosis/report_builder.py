@@ -12,7 +12,7 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
-from vllm_doctor.redact import redact, redact_value, safe_text
+from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Finding, Fix, Report, Source, Unexplained
 from vllm_doctor.templating import renderer
 
@@ -25,7 +25,7 @@ _PLACES = 16
 def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: tuple[str, ...] = ()) -> Report:
     """The report on one run."""
     run = case.run
-    clean = _cleaner(case.options.show_secrets)
+    clean = _cleaner(case.redactor)
     findings = tuple(finding(item, case) for item in case.fired)
     causes = [item for item in findings if item.role == "cause" and not item.recovered]
     status = _status(case)
@@ -33,10 +33,10 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
     unexplained = _unexplained(run, clean) if status == "failed" and not explained else None
     derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)
     return Report(
-        source=source,
+        source=source._replace(path=case.redactor.redact(source.path)) if case.redactor else source,
         status=status,
         phase=run.phase or None,
-        facts={name: clean(value) for name, value in case.facts.items()},
+        facts=clean(dict(case.facts)),
         facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
                               for fact in run.facts.observations(name)[:_PLACES] if fact.line)
                   for name in case.facts if run.facts.observations(name)},
@@ -45,21 +45,40 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         primary=causes[0].id if causes and unexplained is None else None,  # a warning does not explain a failure
         unexplained=unexplained,
         findings=findings,
-        notes=notes,
+        notes=(*notes, *_about_masks(findings)),
         capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),
         recognised=recognised,
+        redactor=case.redactor,
     )
+
+
+def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    """How to use a command in which a secret is masked."""
+    offered = [text for item in findings for fix in item.fixes
+               for text in (fix.command, *(fix.patch or {}).values(), *fix.flags.values(), *fix.env.values()) if text]
+    hidden = [text for text in offered if MASK in text]
+    if not hidden:
+        return ()
+    variable = ", or set VLLM_API_KEY instead of --api-key" if any("--api-key" in text for text in hidden) else ""
+    return (f"{MASK} in a command stands for a secret of the log: put your own value there{variable}.",)
 
 
 def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
     return capacity.sentences({**case.facts, **case.run.load.summary()}, derived, ledger)
 
 
-def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
+def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:
     """What every text and value from the log passes through."""
-    if show_secrets:
-        return lambda value: safe_text(value) if isinstance(value, str) else value
-    return lambda value: safe_text(redact(value)) if isinstance(value, str) else redact_value(value)
+    if redactor is None:
+        return _safe_values
+    return lambda value: redact_value(value, lambda text: safe_text(redactor.redact(text)))
+
+
+def _safe_values(value: Any) -> Any:
+    """The value with its texts safe to print; of a mapping, those of its items."""
+    if isinstance(value, dict):
+        return {key: _safe_values(item) for key, item in value.items()}
+    return safe_text(value) if isinstance(value, str) else value
 
 
 def _status(case: Case) -> str:
@@ -84,7 +103,7 @@ def _of_a_request(item: Fired, run: Run) -> bool:
 
 def finding(item: Fired, case: Case) -> Finding:
     """What a rule that fired says about this case."""
-    clean = _cleaner(case.options.show_secrets)
+    clean = _cleaner(case.redactor)
     rule, hits = item.rule, item.hits
     known = case.known(rule, hits)
     known.update(fixes.let(rule, known))
@@ -135,8 +154,8 @@ def _short(text: str) -> str:
 
 def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
     return Fix(
-        id=fix.id, title=clean(fix.title), flags={name: clean(value) for name, value in fix.flags.items()},
-        unset=fix.unset, env={name: clean(value) for name, value in fix.env.items()}, action=fix.action,
+        id=fix.id, title=clean(fix.title), flags=clean(dict(fix.flags)),
+        unset=fix.unset, env=clean(dict(fix.env)), action=fix.action,
         steps=tuple(clean(step) for step in fix.steps),
         command=clean(fix.command) if fix.command else None,
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
@@ -148,5 +167,11 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
 def _unexplained(run: Run, clean: Callable[[Any], Any]) -> Unexplained | None:
     if not run.block:
         return None
-    lines = [_short(clean(text[:_LONGEST])) for _, text in run.block]
-    return Unexplained(run.block[0][0], "\n".join(lines))
+    texts = [text[:_LONGEST] for _, text in run.block]
+    lines = clean("\n".join(texts)).split("\n")  # at once: a secret may go over several; no line is lost
+    made = []
+    for text in texts:
+        count = text.count("\n") + 1
+        made.append(_short("\n".join(lines[:count])))
+        del lines[:count]
+    return Unexplained(run.block[0][0], "\n".join(made))

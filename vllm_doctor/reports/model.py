@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.memory import Memory
+from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
 
 
@@ -89,6 +90,7 @@ class Report(NamedTuple):
     notes: tuple[str, ...] = ()
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
     recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
+    redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
 
     @property
     def cause(self) -> Finding | None:
