@@ -21,7 +21,7 @@ class CurrentStart(Protocol):
     repeats: Repeats
     phase: str
     told: int
-    block: list[tuple[int, str]]
+    block: bool
     block_open: bool
 
     @property
