@@ -79,7 +79,7 @@ def sentence(source: str, known: Mapping[str, Any]) -> str | None:
 
 def without_numbers(source: str) -> str:
     """Return the text with an ellipsis in place of each expression."""
-    return " ".join(re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "…", source).split())
+    return " ".join(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source).split())
 
 
 def split(text: str) -> list[str]:
