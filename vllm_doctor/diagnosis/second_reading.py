@@ -34,11 +34,17 @@ def is_better(report: Report, first: Report, data: bytes) -> bool:
         first.failure is None or not first.failure.exception)
 
 
-def readings(data: bytes, base: RuleBase) -> Iterator[tuple[Sequence[Row], str]]:
-    """Return the rows to read, with the note that says how they were made, the least changed first."""
+def readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Sequence[Row], str]]:
+    """Yield the rows to read, with the note that says how they were made, the least changed first.
+
+    Words are corrected only where the first reading found no exception with its place: a text that has both is not
+    misread.
+    """
     rows = restored(data)
     if [row.text for row in rows] != data.decode("utf-8", "replace").splitlines():
         yield rows, REJOINED
+    if first.failure is not None and first.failure.exception and first.failure.origin is not None:
+        return
     made = corrected(rows, _vocabulary(base))
     if made != rows:
         yield made, CORRECTED

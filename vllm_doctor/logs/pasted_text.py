@@ -30,6 +30,7 @@ _TRAILING_TIME = re.compile(
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?"
     r"|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"
     r"[\])]?\s*$")
+_FRAME = re.compile(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")  # entire: nothing follows it
 _MOST = 0.8  # of the rows that have something, behind which it is no part of the log
 _NARROWEST, _WIDEST = 40, 220
 _NEW_ROW = re.compile(
@@ -142,7 +143,7 @@ def _is_hard(rows: Sequence[str], width: int) -> bool:
 
 def _is_rest(last: str, row: str, width: int, *, is_hard: bool) -> bool:
     """Whether a row goes on with the one before."""
-    if not last.strip() or _NEW_ROW.match(row) or LOG_HEAD.match(row):
+    if not last.strip() or _NEW_ROW.match(row) or LOG_HEAD.match(row) or _FRAME.fullmatch(last):
         return False
     if is_hard:
         return len(last) >= width - 1
