@@ -46,8 +46,10 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
     finding = next((item for item in report.findings if item.id == rule.id), None)
     problems = []
     fired = None
-    if finding is not None:
-        hits = diagnosis.case().run.hits[rule.id]
+    hits = diagnosis.case().run.hits.get(rule.id)
+    if finding is not None and (hits is None or not hits.first):
+        return ["fires only when the log is read a second time"]
+    if finding is not None and hits is not None:
         fired = hits.first[0].pattern
         patterns = {hit.pattern for hit in (*hits.first, *hits.last)}
     if test["fires"] is None:

@@ -30,7 +30,8 @@ _TRAILING_TIME = re.compile(
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?"
     r"|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"
     r"[\])]?\s*$")
-_FRAME = re.compile(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")  # entire: nothing follows it
+# A complete call of a traceback: the next row does not go on with it.
+_FRAME = re.compile(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")
 _MOST = 0.8  # of the rows that have something, behind which it is no part of the log
 _NARROWEST, _WIDEST = 40, 220
 _NEW_ROW = re.compile(
