@@ -70,7 +70,8 @@ def test_a_switch_is_offered_for_what_is_on_and_never_as_safe() -> None:
     "2025-03-29 15:20:40 | ERROR | stderr | ValidationError: 1 validation error for WidgetConfig",
 ])
 def test_a_bare_line_is_a_failure_with_its_entire_message(line: str) -> None:
-    failure = failure_of(line + "\n  Value error, the widget is bent [type=value_error, input_value=1]\n")
+    prefix = "[rank0]: " if line.startswith("[rank0]") else ""  # torchrun puts it before each line
+    failure = failure_of(f"{line}\n{prefix}  Value error, the widget is bent [type=value_error, input_value=1]\n")
     assert failure.exception == "ValidationError"
     assert failure.message == ("1 validation error for WidgetConfig\n"
                                "  Value error, the widget is bent [type=value_error, input_value=1]")

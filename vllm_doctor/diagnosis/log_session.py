@@ -99,7 +99,7 @@ class LogSession:
             return
         if self.redactor is not None:
             self.redactor.learn_line(line.text)
-        line = self.foreign.read(line)
+        original, line = line.text, self.foreign.read(line)
         self.read_retained_lines()
         if line.refusal or (self.events.is_awaiting(line.number) and self.events.quotes_client(line)):
             self.finder.pass_output()
@@ -113,6 +113,8 @@ class LogSession:
             return
         if event.run != self.current.number:
             self._begin_run(event.run)
+        if line.text != original:
+            self.current.hidden_texts.remember(line.number, line.text, original)
         self.record(event, line.text)
 
     def is_healthy(self, text: str) -> bool:

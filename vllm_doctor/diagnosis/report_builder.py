@@ -190,7 +190,8 @@ def _failure(found: Failed, case: Case, clean: Callable[[Any], Any]) -> Failure:
     failure, by = found.failure, found.explained_by
     is_request = failure.kind == "request"
     return Failure(
-        line=failure.line, last_line=failure.last_line, exception=failure.exception, message=clean(failure.message),
+        line=failure.line, last_line=failure.last_line, exception=failure.exception,
+        message=clean(_quoted(found, case.run)),
         origin=_place(failure.origin, clean), vllm_frame=_place(failure.vllm_frame, clean),
         caller=clean(failure.caller) if failure.caller else None, own_frame=_place(failure.own_frame, clean),
         feature=failure.feature, kind=failure.kind,
@@ -202,6 +203,12 @@ def _failure(found: Failed, case: Case, clean: Callable[[Any], Any]) -> Failure:
         explained_by=by.rule.id if by else "",
         is_consequence=failure.is_consequence,
     )
+
+
+def _quoted(found: Failed, run: Run) -> str:
+    """Return the message as the log has it, also where a client's text in it was hidden."""
+    lines = found.failure.message.split("\n")
+    return "\n".join(run.hidden_texts.restore(found.failure.line + offset, line) for offset, line in enumerate(lines))
 
 
 def _place(origin: Origin | None, clean: Callable[[Any], Any]) -> Place | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
@@ -17,6 +18,29 @@ from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
 
 _OMISSIONS = 5
+_HIDDEN_LINES = 256
+_MAX_HIDDEN = 8192  # characters of such a line
+
+
+class HiddenTexts:
+    """The last lines of which a client's text was hidden, so that a report can quote them as they are."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[int, tuple[str, str]] = OrderedDict()
+
+    def remember(self, number: int, hidden: str, original: str) -> None:
+        """Keep a line with and without its hidden text."""
+        self._lines[number] = hidden, original[:_MAX_HIDDEN]
+        if len(self._lines) > _HIDDEN_LINES:
+            self._lines.popitem(last=False)
+
+    def restore(self, number: int, text: str) -> str:
+        """Return the end of a line as it was, given that end with text hidden; the text itself if it is not known."""
+        hidden, original = self._lines.get(number, ("", ""))
+        begin = len(hidden) - len(text)
+        if not text or not hidden.endswith(text) or hidden[:begin] != original[:begin]:
+            return text
+        return original[begin:]
 
 
 class Run:
@@ -29,6 +53,7 @@ class Run:
         self.facts = facts
         self.releases = releases
         self.hits: dict[str, Hits] = {}
+        self.hidden_texts = HiddenTexts()
         self.settled: set[int] = set()  # the patterns that a rule asks for, or must not see, and that were seen
         self.phase = ""
         self.status = ""

@@ -21,7 +21,8 @@ _MISSING_MODULE = re.compile(r"No module named|cannot import name")
 _ENDED = re.compile(r"(Killed|Segmentation fault|Aborted|Bus error)\b.*", re.DOTALL)
 _OF_CALLERS = frozenset({"older", "newer", "range", "moved", "v0-engine", "plugin-older"})
 _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "dependency"})
-_PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils", "vllm/config",  # noqa: E501
+_PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
+               "vllm/config",
               "vllm/v1/engine/async_llm", "ray/", "pydantic/", "argparse.py")
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 

@@ -13,7 +13,8 @@ _CALL = re.compile(
 _IPYTHON = re.compile(
     r"^\s*(?:File )?(?P<path>[~/.\w][^\s:]{0,300}\.py)(?::(?P<line>\d+))?,? in (?P<function><?[\w.]+)")
 _RICH = re.compile(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
-_PYTEST = re.compile(r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d+): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")  # noqa: E501
+_PYTEST = re.compile(
+    r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d+): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
 _SITE = re.compile(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
 _EGG = re.compile(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
 _STDLIB = re.compile(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
@@ -31,7 +32,8 @@ LIBRARIES = frozenset({
     "transformers", "torch", "triton", "flashinfer", "tokenizers", "huggingface_hub", "safetensors", "xgrammar",
     "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
     "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
-    "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq", "prometheus_client",  # noqa: E501
+    "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
+    "prometheus_client",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})

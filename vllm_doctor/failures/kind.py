@@ -23,7 +23,8 @@ _ENVIRONMENT = re.compile(
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
-_SIGNATURES = re.compile(r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")  # noqa: E501
+_SIGNATURES = re.compile(
+    r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
 """What a caller is told that was written for another release of what it calls."""
 _BUGS = frozenset({
     "AttributeError", "TypeError", "KeyError", "IndexError", "AssertionError", "UnboundLocalError", "NameError",

@@ -44,10 +44,14 @@ _FATAL = re.compile(
     r"|.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
     r"|.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
-_USAGE = re.compile(r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")  # noqa: E501
+_USAGE = re.compile(
+    r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
 _SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
-_CLIENT_ERROR = re.compile(r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")  # noqa: E501
-_LEVEL = re.compile(r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]|\blevel\W{1,3}(?:error|critical|fatal)\b")  # noqa: E501
+_CLIENT_ERROR = re.compile(
+    r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
+_LEVEL = re.compile(
+    r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]"
+    r"|\blevel\W{1,3}(?:error|critical|fatal)\b")
 _QUIET_LEVEL = re.compile(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
 _MESSAGE_OF_OTHERS = re.compile(
     r"^.{0,60}?\|\s*(?:ERROR|CRITICAL)\s*\|\s*(?P<text>.*)$", re.DOTALL)
@@ -59,7 +63,8 @@ _SENTENCE = re.compile(
     r"|missing \d+ required|got an unexpected keyword|no module named|out of memory|refused|denied|not allowed"
     r"|exceeds|too (?:large|long|small|many)|is larger than|not available|incompatible|mismatch|timed out|problem"
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
-_NO_SENTENCE = re.compile(r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)  # noqa: E501
+_NO_SENTENCE = re.compile(
+    r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
 
 
 def fatal(text: str) -> str | None:

@@ -16,10 +16,12 @@ _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-cachi
 """Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
 _OPT_IN = frozenset({"lora", "speculative-decoding", "kv-transfer", "offload", "tool-calling", "reasoning"})
 """Parts that a failure in their code proves to be on: they are off unless a flag turns them on."""
-_DRIVER = re.compile(r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")  # noqa: E501
+_DRIVER = re.compile(
+    r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")
 _BUILD = re.compile(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
 _MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
-_OF_VLLM = re.compile(r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")  # noqa: E501
+_OF_VLLM = re.compile(
+    r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")
 _NETWORK = re.compile(r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _DISK = re.compile(r"No space left|Disk quota")
 _PLAIN = re.compile(r"[\w./-]{1,120}")
@@ -55,10 +57,12 @@ def _by_direction(direction: str) -> Iterator[FixRule]:
     elif direction == "newer":
         yield _action("upgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
     elif direction == "incomplete":
-        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing", _SAID)  # noqa: E501
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing",
+                      _SAID)
         yield _action("use-container-image", "To test: the official container image")
     elif direction == "shadowed":
-        yield _action("leave-source-folder", "Start in another folder: what is imported as vllm is not the package", _SAID)  # noqa: E501
+        yield _action("leave-source-folder", "Start in another folder: what is imported as vllm is not the package",
+                      _SAID)
     elif direction == "not-installed":
         yield _action("use-vllm-environment", "Start from the environment that vLLM is installed in", _SAID)
     elif direction == "plugin-older":

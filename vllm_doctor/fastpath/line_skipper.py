@@ -30,7 +30,8 @@ ENGINE = "VLLM_DOCTOR_ENGINE"
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
 _FAILURES = (  # what a process that is ended prints, and records of errors that no rule knows
-    "Fatal Python error", "Caught signal", "egfault encountered", "Bus error", "Killed", "core dumped", '" 50', "ERROR ",  # noqa: E501
+    "Fatal Python error", "Caught signal", "egfault encountered", "Bus error", "Killed", "core dumped", '" 50',
+    "ERROR ",
     "CRITICAL ", "terminate called",
 )
 _AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited

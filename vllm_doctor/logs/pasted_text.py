@@ -27,7 +27,8 @@ _QUOTE = re.compile(r"(?:>|&gt;) ?")
 _NUMBER = re.compile(r"\s*(?:L|line )?(?P<number>\d{1,6})(?:[:|.)\]]\s?|\t|\s{1,4})")
 _TRAILING_TIME = re.compile(
     r"\s{1,8}[\[(]?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-    r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"  # noqa: E501
+    r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?"
+    r"|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"
     r"[\])]?\s*$")
 _MOST = 0.8  # of the rows that have something, behind which it is no part of the log
 _NARROWEST, _WIDEST = 40, 220
@@ -61,7 +62,8 @@ def restored(data: bytes) -> list[Row]:
 def is_altered(data: bytes) -> bool:
     """Return whether the punctuation of a text is for the most part another than what programs print."""
     text = data.decode("utf-8", "replace")
-    return any(text.count(odd) > 2 * text.count(plain) for odd, plain in (("\uff1a", ":"), ("\uff08", "("), ("\u2019", "'")))  # noqa: E501
+    pairs = (("\uff1a", ":"), ("\uff08", "("), ("\u2019", "'"))
+    return any(text.count(odd) > 2 * text.count(plain) for odd, plain in pairs)
 
 
 def _plain(line: str) -> str:

@@ -122,7 +122,8 @@ def _kind(name: str) -> str:
 def _page(reports: list[Report]) -> str:
     text = _environment().get_template("report.html").render(
         reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
-        version=__version__, shared_text=shared_text, timeline=timeline, picture=picture, pieces=_pieces, bar=_BAR, full=_WIDTH)
+        version=__version__, shared_text=shared_text, timeline=timeline, picture=picture, pieces=_pieces,
+        bar=_BAR, full=_WIDTH)
     return inert_markup(text)
 
 
@@ -161,4 +162,5 @@ def _pieces(report: Report, fix: Fix, text: str) -> list[tuple[bool, str]]:
     """Return the corrected command in pieces, each with whether it is new."""
     if fix.command is None or report.command is None or "\n" in text:
         return [(False, text)]
-    return [(row.mark == "+", row.text) for row in command_diff.rows(report.command, text, len(text)) if row.mark != "-"]
+    rows = command_diff.rows(report.command, text, len(text))
+    return [(row.mark == "+", row.text) for row in rows if row.mark != "-"]
