@@ -174,7 +174,8 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     if values is not None or not event.context:
         return values
     text = f"{event.context}\n{text}"
-    match = _found(pattern.regex, text, own=pattern.own) if pattern.required_literals.matches(text) is not False else None
+    may_match = pattern.required_literals.matches(text) is not False
+    match = _found(pattern.regex, text, own=pattern.own) if may_match else None
     return _groups(match) if match and match.end() > len(event.context) else None
 
 
