@@ -126,5 +126,5 @@ def fact_page(name: str, base: RuleBase) -> str:
 
 def with_names(text: str) -> str:
     """Return a rule's text with names for expressions: `<max_model_len>` for `{{ max_model_len | number }}`."""
-    text = re.sub(r"\{\{\s*(\w+)[^}]*\}\}", r"<\1>", text)
+    text = re.sub(r"\{\{\s{0,8}(\w{1,60})[^{}]{0,200}\}\}", r"<\1>", text)
     return re.sub(r"\{%[^%]*%\}", "", text)

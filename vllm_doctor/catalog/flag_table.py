@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.patterns import lazy
@@ -244,7 +244,7 @@ def release_index(version: str | None) -> int:
         return newest
     try:
         wanted = Version(version.strip())
-    except InvalidVersion:
+    except ValueError:  # no version, or one with thousands of digits
         return newest
     # rc and dev are dropped, .postN is kept: 0.11.1rc3.dev12 is 0.11.1
     release = Version(

@@ -197,11 +197,14 @@ _NO_MODULE_ATTRIBUTE = re.compile(
 )
 _OPERATOR = re.compile(r"'_OpNamespace' '(?P<module>_\w+)' object has no attribute '(?P<name>\w+)'")
 _NO_ATTRIBUTE = re.compile(r"(?P<type>type object )?'(?P<cls>\w+)'(?: object)? has no attribute '(?P<name>\w+)'")
-_UNEXPECTED = re.compile(r"(?P<callee>[\w.<>]+)\(\) got an unexpected keyword argument '(?P<name>\w+)'")
+_UNEXPECTED = re.compile(
+    r"(?<![\w.<>])(?P<callee>[\w.<>]{1,300})\(\) got an unexpected keyword argument '(?P<name>\w+)'"
+)
 _UNEXPECTED_FIELD = re.compile(r"^Unexpected keyword argument '(?P<name>\w+)'")  # msgspec, which names no class
 _VALIDATION = re.compile(r"validation errors? for (?P<callee>\w+)\n(?P<name>\w+)\n\s+Unexpected keyword argument")
 _MISSING = re.compile(
-    r"(?P<callee>[\w.<>]+)\(\) missing \d+ required (?:positional|keyword-only) arguments?: '(?P<name>\w+)'"
+    r"(?<![\w.<>])(?P<callee>[\w.<>]{1,300})\(\) missing \d{1,6} required (?:positional|keyword-only) arguments?: "
+    r"'(?P<name>\w+)'"
 )
 _ABSTRACT = re.compile(
     r"Can't instantiate abstract class (?P<cls>\w+) with(?:out an implementation for)? "

@@ -6,7 +6,7 @@ import re
 
 ReleaseNumbers = tuple[int, int, int]
 
-_NUMBERS = re.compile(r"[vV]*(\d+)\.(\d+)(?:\.(\d+))?")
+_NUMBERS = re.compile(r"[vV]{0,2}(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?")
 
 
 def release_numbers(version: str) -> ReleaseNumbers | None:

@@ -73,11 +73,11 @@ def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lo
 def _version(version: str | None) -> Version | None:
     if not version:
         return None
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only where a log names its version
+    from packaging.version import Version  # noqa: PLC0415 - only where a log names its version
 
     try:
         release = Version(version)
-    except InvalidVersion:
+    except ValueError:  # no version, or one with thousands of digits
         return None
     if release.is_devrelease and not _reached(release, _FIRST_TAGGED):
         return None  # 0.1.dev1+g…: built from a checkout without tags, of any age
@@ -109,7 +109,7 @@ def _same(value: object, default: object) -> bool:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value) == float(str(default))
-        except ValueError:
+        except (ValueError, OverflowError):
             return False
     if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
         return list(value) == list(default)

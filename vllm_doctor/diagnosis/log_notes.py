@@ -12,9 +12,9 @@ from vllm_doctor.patterns import lazy
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
 _OMISSION = lazy(
-    r"\s*[\[(<.…*-]*\s*"
-    r"(?:\.{3,}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
-    r"\s*[\])>.…*-]*\s*", re.IGNORECASE)
+    r"[\s\[(<.…*-]{0,12}"
+    r"(?:\.{3,60}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
+    r"[\s\])>.…*-]{0,12}", re.IGNORECASE)
 _OMISSION_WIDTH = 60
 OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut")
 """Literals of which every such line holds one."""
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     long_lines: int
     runs: int
     asked: bool  # a start was asked for by its number
-    slow: tuple[str, ...]  # patterns of a user's rules that were stopped
+    slow: tuple[str, ...]  # patterns that took too long and were left out
 
 
 def notes(case: Case, reading: Reading) -> tuple[str, ...]:

@@ -17,8 +17,11 @@ _V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine
 # Files that stand in vllm/v1 alone, in the releases from 0.6.6 to 0.33.0.
 _OF_V1 = lazy(r"[\[ ](?:async_llm|core|core_client|gpu_model_runner|gpu_worker|kv_cache_utils|loggers)\.py:\d+\] ",
               cues=(".py:",))  # fmt: skip
-_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d*)?-py3[^/\n]*\.egg/",
+_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]{0,40})"
+            r"(?:\+[\w.]{0,40}?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d{0,8})?-py3[^/\n]{0,60}\.egg/",
             cues=(".egg/",))  # fmt: skip
+LONGEST_FRAME = 240
+"""Characters of one call: a log can make up longer ones, on which no search may take long."""
 _DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
 
 
@@ -40,6 +43,12 @@ def told(frames: str) -> Iterator[tuple[str, str]]:
 def is_of_v1(record: str) -> bool:
     """Whether a file printed a record that only V1 has: `INFO 04-01 14:56:17 [core.py:390] message`."""
     return _OF_V1.search(record) is not None
+
+
+def frame(path: str, function: str) -> str:
+    """Return a call as the patterns of rules see it, as `path:function` of at most LONGEST_FRAME characters."""
+    half = LONGEST_FRAME // 2
+    return f"{shortened(path)[-half:]}:{function[:half - 1]}"
 
 
 def shortened(path: str) -> str:

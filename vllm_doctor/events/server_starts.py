@@ -22,7 +22,7 @@ WORDS = (
 _STAGES = (  # what a start prints, and of each the words that a line of it holds
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
     ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-    ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3,} version \d")),
+    ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3} version \d")),
     ("arguments", ("args: ",), lazy(r"args: Namespace\(|non-default args: \{")),
     ("engine", ("LLM engine",), lazy(r"Initializing an? (?:V\d )?LLM engine")),
 )

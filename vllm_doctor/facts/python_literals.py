@@ -17,7 +17,7 @@ T = TypeVar("T")
 MAX_DEPTH = 60
 """Brackets inside brackets beyond this are not read: the value comes back as far as it got, incomplete."""
 
-MAX_DIGITS = 4000
+MAX_DIGITS = 1000
 """A longer number stays a string: Python refuses some of them, and converting takes quadratic time."""
 
 

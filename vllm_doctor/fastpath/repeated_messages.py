@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vllm_doctor.events.reader import Event
 from vllm_doctor.facts.store import FactName, FactStore
@@ -185,11 +185,15 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
     if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
         return None  # in JSON it may say something else
     checks: dict[str, Check] = {}  # by expression: several rules may have the same
-    for waiting in matcher.possible(event):
+    try:
+        possible = matcher.possible(event)
+    except TimeoutError:
+        return None
+    for waiting in possible:
         pattern = waiting.pattern
         if pattern.own:  # it is searched within a time limit
             return None
-        search = compiled(pattern.regex).search
+        search: Any = compiled(pattern.regex).search
         match = search(event.text)
         if match and (waiting.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):
             return None

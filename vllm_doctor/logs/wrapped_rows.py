@@ -14,7 +14,7 @@ _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400
 _BREAKS = 3  # lines broken once, at the same width, that prove the width
 _GIVE_UP = 2000  # lines without a sign of a terminal's width
-_NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
+_NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
 
 _BAR = "│ "
 _FRAMES = frozenset("│┌┐└┘├┤╭╮╰╯")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from functools import lru_cache
+from time import thread_time
 from typing import Any, NamedTuple
 
 import regex
@@ -22,7 +23,10 @@ from vllm_doctor.templating import evaluator
 _WINDOW = 16_384  # of a very long message only the part around the anchor is searched
 _KEEP = 6
 _KEEP_LAST = 2
-TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
+TIME_LIMIT = 0.05
+"""Seconds that a pattern may take for one message: the bundled ones take thousandths for the longest."""
+_SLOW = 0.005  # seconds; what takes less is not counted
+_FILE_LIMIT = 0.5  # seconds that the slow messages of one file may take one pattern
 
 
 class Hit(NamedTuple):
@@ -76,9 +80,16 @@ class Waiting(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def compiled(regex: str) -> re.Pattern[str]:
+def compiled(source: str) -> regex.Pattern[str]:
     """The compiled expression; each is compiled once, when its anchor is first seen."""
-    return re.compile(regex)
+    return regex.compile(source)
+
+
+def search(source: str, text: str) -> re.Match[str] | None:
+    """The first match of an expression in a text. Raises TimeoutError after TIME_LIMIT."""
+    found: Any = compiled(source).search(text, timeout=TIME_LIMIT)
+    match: re.Match[str] | None = found
+    return match
 
 
 @lru_cache(maxsize=4)
@@ -106,11 +117,14 @@ def waiting_at(base: RuleBase, at: int) -> Waiting:
 class Matcher:
     """All patterns of a rule base behind one scanner of their anchors.
 
-    `slow` names the patterns of a user's rules that took longer than TIME_LIMIT on a line; they are then left out.
+    `slow` names the patterns that took longer than TIME_LIMIT for a message, or too long for those of the file
+    together; they are then left out.
     """
 
     def __init__(self, base: RuleBase) -> None:
         self.slow: dict[str, None] = {}
+        self._left_out: set[int] = set()
+        self._taken: dict[int, float] = {}  # seconds for slow messages
         self._base = base
         self._anchors = _anchors(base)
 
@@ -126,7 +140,7 @@ class Matcher:
         simple = not event.context and len(text) <= _WINDOW
         of_request = event.refusal or (bool(event.frames) and self._base.foreign.is_request(event.frames))
         for at in self._anchors.found_in(text):
-            if at in settled:
+            if at in settled or at in self._left_out:
                 continue
             waiting = waiting_at(self._base, at)
             pattern = waiting.pattern
@@ -136,16 +150,25 @@ class Matcher:
                 continue
             if pattern.frames and (not event.frames or pattern.frames_literals.matches(event.frames) is False):
                 continue
-            name = f"{waiting.rule}: {pattern.id}" if pattern.own else ""
-            if name in self.slow:
-                continue
+            started = thread_time()
             try:
                 values = _captured(pattern, text) if simple else _search(pattern, event)
                 if values is not None and _has_frames(pattern, event.frames):
                     found.append((waiting, values))
             except TimeoutError:
-                self.slow[name] = None
+                self._leave_out(waiting)
+                continue
+            taken = thread_time() - started
+            if taken > _SLOW:
+                self._taken[at] = self._taken.get(at, 0.0) + taken
+                if self._taken[at] > _FILE_LIMIT:
+                    self._leave_out(waiting)
         return found
+
+    def _leave_out(self, waiting: Waiting) -> None:
+        self._left_out.add(waiting.at)
+        pattern = waiting.pattern
+        self.slow[f"{waiting.rule}: {pattern.id}" if waiting.rule else pattern.id] = None
 
     def _is_of_requests(self, waiting: Waiting) -> bool:
         """Whether a pattern is of a fault of single requests: what their exceptions say may be a client's words."""
@@ -154,7 +177,10 @@ class Matcher:
             or (self._base.rules[waiting.rule].survives and self._base.rules[waiting.rule].phase == "api"))
 
     def possible(self, event: Event) -> list[Waiting]:
-        """The patterns that may match a message which differs from the event's in numbers and long ids alone."""
+        """The patterns that may match a message which differs from the event's in numbers and long ids alone.
+
+        Raises TimeoutError.
+        """
         waiting = [waiting_at(self._base, at) for at in self._anchors.possible_in(event.text)]
         return [one for one in waiting if not (one.pattern.level and event.level not in one.pattern.level)
                 and _has_frames(one.pattern, event.frames)]
@@ -174,8 +200,7 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     if values is not None or not event.context:
         return values
     text = f"{event.context}\n{text}"
-    may_match = pattern.required_literals.matches(text) is not False
-    match = _found(pattern.regex, text, own=pattern.own) if may_match else None
+    match = search(pattern.regex, text) if pattern.required_literals.matches(text) is not False else None
     return _groups(match) if match and match.end() > len(event.context) else None
 
 
@@ -184,7 +209,7 @@ def _captured(pattern: Pattern, text: str) -> dict[str, str] | None:
     told = pattern.required_literals.matches(text)
     if told is not None:
         return {} if told else None
-    match = _found(pattern.regex, text, own=pattern.own)
+    match = search(pattern.regex, text)
     return _groups(match) if match else None
 
 
@@ -196,25 +221,15 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
     """Whether the traceback's calls are those the pattern asks for."""
-    if pattern.frames and not _stands_in(pattern.frames, pattern.frames_literals, frames, own=pattern.own):
+    if pattern.frames and not _stands_in(pattern.frames, pattern.frames_literals, frames):
         return False
     refused = pattern.not_frames
-    return not (refused and _stands_in(refused, pattern.not_frames_literals, frames, own=pattern.own))
+    return not (refused and _stands_in(refused, pattern.not_frames_literals, frames))
 
 
-def _stands_in(source: str, required: Literals, frames: str, *, own: bool) -> bool:
+def _stands_in(source: str, required: Literals, frames: str) -> bool:
     told = required.matches(frames)
-    return _found(source, frames, own=own) is not None if told is None else told
-
-
-def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:
-    """Our own patterns are linted and tested; a user's runs in an engine that can be stopped. Raises TimeoutError."""
-    if not own:
-        return compiled(source).search(text)
-
-    found: Any = regex.compile(source).search(text, timeout=TIME_LIMIT)
-    match: re.Match[str] | None = found
-    return match
+    return search(source, frames) is not None if told is None else told
 
 
 def fires(rule: Rule, hits: Hits, known: Mapping[str, Any]) -> bool:

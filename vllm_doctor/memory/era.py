@@ -41,6 +41,3 @@ def era_of(version: ReleaseNumbers | None, engine: str | None, graphs_enabled: b
         peak_has_graphs=reserves and (version >= (0, 27, 0) or version[:2] == (0, 18)),
         default_utilization=default_utilization(version),
     )
-
-
-

@@ -11,7 +11,7 @@ from vllm_doctor.reports.model import Finding, Report
 __all__ = ["UNEXPLAINED", "fingerprint", "shape", "unexplained_fingerprint"]
 
 UNEXPLAINED = "unexplained-failure"  # stands for a rule's id where no rule knows the cause
-_NUMBER = lazy(r"\b(?:0x)?(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
+_NUMBER = lazy(r"\b(?:0x)?(?=[0-9a-f-]{0,64}\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
 
 
 def shape(line: str) -> str:

@@ -6,7 +6,7 @@ Each check yields problems as `file:line: problem`. The structure of the file (k
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import Load
+from vllm_doctor.regex_check import slow_frames, slow_pattern
 from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
 from vllm_doctor.templating import renderer
@@ -36,6 +37,7 @@ CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving",
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
 _REQUEST_LINE = "received"  # the entry of `rules/healthy.yaml` for lines with a client's text
+_SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
 
 
 Complaints = Iterator[tuple[str, str]]
@@ -134,6 +136,24 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
     if any(_UNBOUNDED_LOOKAHEAD.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
         yield f"`{pattern.id}`: a look-ahead over everything is tried at every place: begin with `^`", where
     yield from _specifier(pattern.id, pattern.vllm, where)
+
+
+def _linear(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    logs = [str(test["log"]) for test in rule.tests if "log" in test]
+    for pattern in (*rule.any, *rule.also, *rule.absent):
+        yield from check_linear(pattern, logs)
+
+
+def check_linear(pattern: Pattern, logs: Sequence[str] = ()) -> Complaints:
+    """Which expressions of a wording take more than linear time, each with the text that proves it."""
+    samples = [line for log in logs for line in log.splitlines() if pattern.anchor in line][:_SAMPLES]
+    with suppress(re.error, regex.error, OverflowError, RecursionError):  # told by check_pattern
+        found = [("pattern", slow_pattern(pattern.regex, samples))]
+        found += [("frames", slow_frames(pattern.frames)), ("not_frames", slow_frames(pattern.not_frames))]
+        for name, slow in found:
+            if slow is not None:
+                yield f"`{pattern.id}`: {name} is too slow: {slow}", pattern.anchor
 
 
 def _fix_releases(rule: Rule, base: RuleBase) -> Complaints:
@@ -253,4 +273,4 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _fix_releases, _expressions, _choices, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _linear, _fix_releases, _expressions, _choices, _fixes, _tests)

@@ -18,7 +18,7 @@ from vllm_doctor.errors import InputError
 
 _MAX_HEADER_BYTES = 100 << 20  # bytes; safetensors' own bound
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
-_LFS_SIZE = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?s:.*?)^size (\d+)$", re.MULTILINE)
+_LFS_SIZE = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?s:.{0,400}?)^size (\d{1,18})$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

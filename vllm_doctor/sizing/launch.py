@@ -10,7 +10,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.memory.era import default_utilization
 from vllm_doctor.size_units import BINARY, FACTORS
 
-_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)")
+_HUMAN = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kmgtKMGT]?)")
 
 
 @dataclass(frozen=True)

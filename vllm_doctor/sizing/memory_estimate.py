@@ -17,12 +17,12 @@ from vllm_doctor.sizing.model_config import DTYPE_BYTES, ModelConfig
 from vllm_doctor.sizing.model_layers import State
 
 _GIB = 2**30
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|layer)\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|layer)\.(\d{1,9})\.")
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _ENCODER = re.compile(r"(?:^|\.)(?:visual|vision\w*|audio\w*|multi_modal_projector|mm_projector)\.")
 # Every rank holds these in full: norms, routers, the first MLA projections.
 _REPLICATED = re.compile(
-    r"norm|(?:gate|router|e_score_correction\w*)\.(?:weight|bias)$|_a_proj|kv_a_|q_a_|rotary|wpe\.")
+    r"norm|(?:gate|router|e_score_correction\w{0,40})\.(?:weight|bias)$|_a_proj|kv_a_|q_a_|rotary|wpe\.")
 _KV = re.compile(r"\.(?:k|v)_proj\.")
 # Bytes per weight of a quantized linear layer, scales included.
 _QUANTIZED = {"awq": 0.56, "gptq": 0.56, "bitsandbytes": 0.56, "mxfp4": 0.54, "modelopt-fp4": 0.57, "fp8": 1.01,

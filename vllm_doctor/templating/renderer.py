@@ -79,7 +79,7 @@ def render_line(source: str, known: Mapping[str, Any]) -> str | None:
 
 def with_ellipses(source: str) -> str:
     """Return the text with an ellipsis in place of each expression."""
-    return " ".join(re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "…", source).split())
+    return " ".join(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source).split())
 
 
 def split_paragraphs(text: str) -> list[str]:

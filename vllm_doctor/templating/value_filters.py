@@ -59,7 +59,7 @@ def scalar(text: str) -> Any:
     """Return the JSON value of a text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -173,7 +173,7 @@ def as_json(value: Any) -> str | None:
         tokens += _missing_end(tokens)
     try:
         return json.dumps(json.loads("".join(tokens)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
