@@ -23,6 +23,7 @@ from vllm_doctor.rulebase.model import read_rule
 from vllm_doctor.templating import renderer
 from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parameters, parse
 from vllm_doctor.templating.filters import names as filter_names
+from vllm_doctor.templating.parser import read_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schema" / "report.schema.json").read_text()))
@@ -130,15 +131,15 @@ def template(data: bytes) -> None:
     """The words of a rule: an error in one line, or words of a bounded length."""
     source = data.decode("utf-8", "replace")
     try:
-        for paragraph in renderer.split(source):
-            renderer.parse(paragraph)
+        for paragraph in renderer.split_paragraphs(source):
+            read_text(paragraph)
     except ExpressionError as error:
         check_told(str(error))
         return
     for known in (KNOWN, {}):
-        said = renderer.paragraphs(source, known)
+        said = renderer.render_paragraphs(source, known)
         assert len(said) <= len(source) * len(str(KNOWN["text"]))
-        assert renderer.without_numbers(source) is not None
+        assert renderer.with_ellipses(source) is not None
 
 
 def filters(data: bytes) -> None:

@@ -13,7 +13,7 @@ from vllm_doctor.cli.root import cli
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.rulebase.model import read_rule
 from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parse
-from vllm_doctor.templating.renderer import sentence
+from vllm_doctor.templating.renderer import render_line
 
 PRIME = 999_999_999_999_999_989
 FACTS = {"prime": PRIME, "word": "eager", "small": 7, "huge": 10**30}
@@ -46,7 +46,7 @@ def test_digits_are_bounded() -> None:
 @pytest.mark.parametrize("source", ["{{ 'x' * 1000000000 }}", "{{ word * prime }}", "{{ " + "(" * 300 + "1" + ")" * 300 + " }}",
                                     "{{ " + "9" * 5000 + " }}", "{% if small %}" * 200 + "{% endif %}" * 200])
 def test_words_that_would_be_endless_are_not_said(source: str) -> None:
-    assert sentence(source, FACTS) is None
+    assert render_line(source, FACTS) is None
 
 
 def test_a_log_whose_numbers_have_no_divisor() -> None:

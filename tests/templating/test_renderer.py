@@ -25,7 +25,7 @@ from vllm_doctor.templating.parser import ExpressionError, read_text
     ("{{ b | number }} {{ a * b / 4 }}", "1,024 512.0"),
 ])
 def test_sentence(source: str, text: str | None) -> None:
-    assert renderer.sentence(source, {"a": 2, "b": 1024}) == text
+    assert renderer.render_line(source, {"a": 2, "b": 1024}) == text
 
 
 @pytest.mark.parametrize("source", [
@@ -35,4 +35,4 @@ def test_sentence(source: str, text: str | None) -> None:
 def test_what_is_not_in_the_language(source: str) -> None:
     with pytest.raises(ExpressionError):
         read_text(source)
-    assert renderer.sentence(source, {"a": 1}) is None
+    assert renderer.render_line(source, {"a": 1}) is None

@@ -86,7 +86,7 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
     maybe = not releases.known and not any(_never(name, releases) for name in lacking)
     if (lacking and not maybe) or not (wanted or env or drop or entry.action):
         return None
-    title = renderer.sentence(entry.title, known)
+    title = renderer.render_line(entry.title, known)
     if title is None:
         return None
     needs = _needs(entry, lacking, releases)
@@ -105,10 +105,10 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         steps=_steps(action, known),
         command=command.render() if command is not None and patch is None else None,
         patch=patch,
-        why=renderer.sentence(entry.why, known) or "",
-        cost=renderer.sentence(entry.cost, known) or "",
+        why=renderer.render_line(entry.why, known) or "",
+        cost=renderer.render_line(entry.cost, known) or "",
         safety=entry.safety,
-        verify=renderer.sentence(entry.verify or rule.verify, known) or "",
+        verify=renderer.render_line(entry.verify or rule.verify, known) or "",
         proof=_proof(entry, rule, known),
     )
 
@@ -116,7 +116,7 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
 def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:
     if action is None:
         return ()
-    said = (renderer.sentence(step, known) for step in action.steps)
+    said = (renderer.render_line(step, known) for step in action.steps)
     return tuple(step for step in said if step)
 
 

@@ -126,13 +126,13 @@ def finding(item: Fired, case: Case) -> Finding:
     situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
     return Finding(
         id=rule.id,
-        title=clean(renderer.sentence(rule.title, known) or renderer.without_numbers(rule.title)),
+        title=clean(renderer.render_line(rule.title, known) or renderer.with_ellipses(rule.title)),
         severity="info" if item.recovered else rule.severity,
         confidence=_confidence(item),
         role=rule.role,
         phase=rule.phase,
         evidence=_evidence(hits, clean),
-        explanation=clean(renderer.paragraphs(rule.explain, known)),
+        explanation=clean(renderer.render_paragraphs(rule.explain, known)),
         fixes=tuple(_clean_fix(fix, clean)
                     for fix in fixes.fixes(rule, situation, case.options.max_fixes)),
         links=rule.references,

@@ -226,12 +226,12 @@ def _trees(rule: Rule) -> Iterator[Tree]:
             if isinstance(source, str):
                 yield parse(source).tree
         for text in _texts(rule):
-            for paragraph in renderer.split(text):
+            for paragraph in renderer.split_paragraphs(text):
                 yield from read_text(paragraph)
 
 
 def _words(text: str, names: set[str]) -> Complaints:
-    for paragraph in renderer.split(text):
+    for paragraph in renderer.split_paragraphs(text):
         try:
             read = {name for tree in read_text(paragraph) for name in used_names(tree)}
         except ExpressionError as error:

@@ -184,7 +184,7 @@ def _units(atom: _Atom, telling: Sequence[frozenset[str]]) -> Iterator[str]:
 
 
 def _segments(path: list[_Atom], places: list[int], *, shortest: bool) -> list[str]:
-    """The texts between the repeats, each with the repeat behind it."""
+    """Return the texts between the repeats, each with the repeat that follows it."""
     cuts = [0, *(place + 1 for place in places), len(path)]
     made = [_sample(path[start:stop], shortest=shortest) for start, stop in pairwise(cuts)]
     return [segment for segment in made if segment]
@@ -202,7 +202,7 @@ def _sample(path: Iterable[_Atom], *, shortest: bool) -> str:
 
 
 def _paths(tree: Iterable[Any]) -> list[list[_Atom]]:
-    """The sequences that a tree may match: one of each alternative, beside the first of the others."""
+    """Return the sequences that a tree may match: each alternative once, with the first of the others."""
     paths: list[list[_Atom]] = [[]]
     for operation, given in tree:
         options = _options(str(operation), given)
@@ -211,7 +211,7 @@ def _paths(tree: Iterable[Any]) -> list[list[_Atom]]:
 
 
 def _options(operation: str, given: Any) -> list[list[_Atom]]:
-    """The sequences that an item may match, the likeliest first."""
+    """Return the sequences that an item may match, the likeliest first."""
     characters = _characters(operation, given)
     if characters is not None:
         return [[_one_of(characters)]] if characters else [[]]
@@ -249,7 +249,7 @@ def _repeat_options(least: int, most: int, body: Any) -> list[list[_Atom]]:
 
 
 def _characters(operation: str, given: Any) -> frozenset[str] | None:
-    """The characters of the alphabet that an item of one character matches; None for another item."""
+    """Return the characters of the alphabet that a one-character item matches; None for other items."""
     if operation == "LITERAL":
         return frozenset(chr(given))
     if operation == "NOT_LITERAL":

@@ -67,7 +67,7 @@ def _template(source: str) -> Template:
     return _environment().from_string(source)
 
 
-def sentence(source: str, known: Mapping[str, Any]) -> str | None:
+def render_line(source: str, known: Mapping[str, Any]) -> str | None:
     """Return a text rendered on one line, or None if it needs a fact that the log does not show."""
     if "{" not in source:
         return " ".join(source.split())
@@ -77,17 +77,17 @@ def sentence(source: str, known: Mapping[str, Any]) -> str | None:
         return None
 
 
-def without_numbers(source: str) -> str:
+def with_ellipses(source: str) -> str:
     """Return the text with an ellipsis in place of each expression."""
     return " ".join(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source).split())
 
 
-def split(text: str) -> list[str]:
+def split_paragraphs(text: str) -> list[str]:
     """Return the paragraphs of a text, which blank lines separate."""
     return re.split(r"\n[ \t]*\n", text.strip())
 
 
-def paragraphs(source: str, known: Mapping[str, Any]) -> str:
+def render_paragraphs(source: str, known: Mapping[str, Any]) -> str:
     """Return all paragraphs that can be rendered, joined by blank lines."""
-    rendered = (sentence(part, known) for part in split(source))
+    rendered = (render_line(part, known) for part in split_paragraphs(source))
     return "\n\n".join(text for text in rendered if text)
