@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Callable
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from vllm_doctor.authoring.rule_tests import explain_silence
 from vllm_doctor.cli.error_output import tell
@@ -17,7 +19,7 @@ from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import Past
-from vllm_doctor.logs.inputs import chunks, is_plain, open_log
+from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
@@ -57,7 +59,7 @@ def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[
     problems: list[InputError] = []
     for log in logs:
         try:
-            reports += _read(log, options, every=every)
+            reports += _read(log, options, problems, every=every)
         except InputError as error:  # noqa: PERF203 - a log a turn
             problems.append(error)
     if problems and not reports:
@@ -72,52 +74,77 @@ def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "color": "never"} if values["color"] == "auto" else values
 
 
-def _read(log: str, options: Options, *, every: bool) -> list[Report]:
-    """The report on one log; on each of its runs with `--run all`."""
-    report, runs = _report(log, options)
-    if not every:
-        return [report]
-    if log == "-":
-        raise InputError("--run all reads the log more than once: give it as a file")
-    return [_report(log, options._replace(run=number))[0] for number in range(1, runs + 1)]
+def _read(path: str, options: Options, problems: list[InputError], *, every: bool) -> list[Report]:
+    """The report on each log of a file; on each of its runs with `--run all`. What cannot be read goes to `problems`."""
+    if every and not (path != "-" and os.path.isfile(path)):
+        raise InputError(f"--run all reads the log more than once: give it as a file, not {_name(path)}")
+    made, counts = _read_once(path, options, problems)
+    for number in range(1, max(counts, default=0) + 1 if every else 1):
+        again, _ = _read_once(path, options._replace(run=number), [], [count >= number for count in counts])
+        made = again if number == 1 else [*made, *again]
+    places = {report.source.path: place for place, report in reversed(list(enumerate(made)))}
+    return sorted(made, key=lambda report: places[report.source.path]) if every else made
 
 
-def _report(log: str, options: Options) -> tuple[Report, int]:
-    diagnosis = _fed(log, options)
-    return diagnosis.finish(), diagnosis.run_count
+def _read_once(path: str, options: Options, problems: list[InputError],
+               wanted: list[bool] | None = None) -> tuple[list[Report], list[int]]:
+    """(the report on each log that is wanted, by default all; how many starts each log holds)."""
+    reports, counts = [], []
+    with _opened(path) as logs:
+        for place, log in enumerate(logs):
+            try:
+                if wanted is not None and not wanted[place]:
+                    continue
+                diagnosis = _fed(log, options)
+            except InputError as error:
+                counts.append(0)
+                problems.append(error)
+                continue
+            counts.append(diagnosis.run_count)
+            reports.append(diagnosis.finish())
+        return [report._replace(notes=(*report.notes, *logs.notes)) for report in reports], counts
 
 
-def _fed(log: str, options: Options) -> Diagnosis:
-    """A diagnosis that has read the whole log."""
-    if log == "-":
-        return _fed_from(sys.stdin.buffer, log, options)
-    with open_log(log) as file:
-        return _fed_from(file, log, options)
+@contextmanager
+def _opened(path: str) -> Iterator[Logs]:
+    if path == "-":
+        yield logs_in(sys.stdin.buffer, _name(path))
+    else:
+        with open_logs(path) as logs:
+            yield logs
 
 
-def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = False) -> Diagnosis:
-    """The diagnosis; `whole`: every start in the log is read as if the report were about it."""
-    diagnosis = Diagnosis(options, log)
-    past = None if whole or options.run is not None else _past(file)
-    for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
+def _name(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _fed(log: Log, options: Options, *, whole: bool = False) -> Diagnosis:
+    """A diagnosis that has read the whole log; `whole`: every start in it as if the report were about it."""
+    diagnosis = Diagnosis(options, "-" if log.name == _name("-") else log.name)
+    past = None if whole or options.run is not None else _past(log.plain)
+    for chunk in log.chunks(_CHUNK):
         diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.run_count))
-    if past and not past.was_right(diagnosis.run_count):
-        file.seek(0)
-        return _fed_from(file, log, options, whole=True)
+    if past and not past.was_right(diagnosis.run_count) and log.plain:
+        log.plain.seek(0)
+        return _fed(log, options, whole=True)
+    diagnosis.remark(*log.notes)
     return diagnosis
 
 
-def _past(file: IO[bytes]) -> Past | None:
+def _past(file: io.BufferedReader | None) -> Past | None:
     """What tells which part of a file holds starts that the report is not about; the first piece never does."""
-    if not is_plain(file) or os.fstat(file.fileno()).st_size <= _CHUNK:
-        return None
-
-    return Past(file, KEEP_RUNS)
+    return Past(file, KEEP_RUNS) if file is not None and os.fstat(file.fileno()).st_size > _CHUNK else None
 
 
-def _why(log: str, options: Options, rule_id: str) -> str:
-    """Why a rule fired on a log or did not, in one line."""
-    diagnosis = _fed(log, options)
+def _why(path: str, options: Options, rule_id: str) -> str:
+    """Why a rule fired on the logs of a file or did not, in one line each."""
+    with _opened(path) as logs:
+        return "".join(_why_on(log, options, rule_id) for log in logs)
+
+
+def _why_on(read: Log, options: Options, rule_id: str) -> str:
+    diagnosis = _fed(read, options)
+    log = diagnosis.path
     report = diagnosis.finish()
     finding = next((item for item in report.findings if item.id == rule_id), None)
     if finding is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
 from vllm_doctor.diagnosis.log_notes import Reading, notes, recognised
@@ -19,7 +19,7 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
-from vllm_doctor.logs.inputs import chunks, is_path
+from vllm_doctor.logs.inputs import chunks, is_path, one_log
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load
@@ -42,6 +42,7 @@ class Diagnosis:
         self._session = LogSession(self.base, self.options, live=live)
         self._given = given_command(self.options)
         self._finished = False
+        self._remarks: tuple[str, ...] = ()
 
     @property
     def runs(self) -> deque[Run]:
@@ -61,6 +62,10 @@ class Diagnosis:
         """Note that so many lines were not fed, so that line numbers stay right."""
         self._session.miss(lines)
 
+    def remark(self, *notes: str) -> None:
+        """Say more about the reading of the log in the report's notes."""
+        self._remarks += notes
+
     def finish(self) -> Report:
         """Return the report on everything fed. Nothing can be fed afterwards."""
         if not self._finished:
@@ -76,7 +81,7 @@ class Diagnosis:
         reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
                           self.options.run is not None, tuple(self._session.matcher.slow))
         case = self.case(run)
-        return build(case, source, notes(case, reading), recognised(case, reading))
+        return build(case, source, (*notes(case, reading), *self._remarks), recognised(case, reading))
 
     def certain(self) -> str | None:
         """Return the id of the cause of the current start once it has failed, else None."""
@@ -150,7 +155,13 @@ def diagnose(source: str | bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes
     """
     name = path or (os.fspath(source) if is_path(source) else "-")
     diagnosis = Diagnosis(options, str(name))
-    for chunk in chunks(source, _CHUNK):
-        diagnosis.feed(chunk)
+    if is_path(source) or hasattr(source, "read"):
+        with one_log(cast("str | IO[bytes]", source), diagnosis.path) as log:
+            for chunk in log.chunks(_CHUNK):
+                diagnosis.feed(chunk)
+        diagnosis.remark(*log.notes)
+    else:
+        for chunk in chunks(source, _CHUNK):
+            diagnosis.feed(chunk)
     return diagnosis.finish()
 
