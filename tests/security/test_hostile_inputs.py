@@ -26,6 +26,7 @@ from pathlib import Path
 log, short = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2]).read_bytes()
 Path("log").write_bytes(log)
 Path("good").write_bytes(short)
+Path("gpu").write_bytes(Path(sys.argv[4]).read_bytes())
 packers = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
 try:
     import zstandard
@@ -128,7 +129,7 @@ class Case(NamedTuple):
 
 def _streams() -> list[Case]:
     formats = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github")
-    commands = {"size": "size --from log --gpu 24GiB", "explain": "explain --max-num-seqs", "rules-list": "rules list",
+    commands = {"size": "size --from gpu", "explain": "explain --max-num-seqs", "rules-list": "rules list",
                 "rules-json": "rules list --format json", "rules-show": f"rules show {CAUSE}", "schema": "rules schema",
                 "help": "--help", "version": "--version", "help-diagnose": "diagnose --help", "completion": "completion bash",
                 "why": f"diagnose log --why {CAUSE}"}
@@ -150,10 +151,10 @@ CASES = [
     Case("pipe-slow-gz", "v diagnose <(head -c 1 whole.gz; sleep 0.3; tail -c +2 whole.gz)", 1, CAUSE),
     Case("pipe-two", "v diagnose <(cat log) <(cat log)", 1, "2 logs"),
     Case("pipe-run-all", "v diagnose --run all <(cat log)", 2, err="more than once"),
-    Case("pipe-size", "cmp <(v size --from <(cat good) --gpu 24GiB 2>&1 | sed s,/dev/fd/63,good,) <(v size --from good --gpu 24GiB 2>&1)", 0),
+    Case("pipe-size", "cmp <(v size --from <(cat gpu) | sed s,/dev/fd/63,gpu,) <(v size --from gpu)", 0),
     Case("pipe-why", f"v diagnose --why {CAUSE} <(cat log)", 0, "fires"),
     Case("pipe-rules-new", "v rules new my-rule --from <(cat log) --line 3 --phase weights --into new", 0, "my-rule.yaml"),
-    Case("pipe-lines", "v diagnose --format json <(cat log) | grep -c \"\\\"lines\\\": $(wc -l <log)\"", 0, "1"),
+    Case("pipe-lines", 'v diagnose --format json <(cat log) | grep -c "\\"lines\\": $(wc -l <log)"', 0, "1"),
     Case("stdin-gz", "v diagnose <whole.gz", 1, CAUSE),
     Case("stdin-xz", "cat whole.xz | v diagnose -", 1, CAUSE),
     Case("stdin-bz2", "cat whole.bz2 | v diagnose", 1, CAUSE),
@@ -193,7 +194,7 @@ CASES = [
     Case("run-full-stdout", "v run -- cat log >/dev/full", 0, err=CAUSE),
     Case("run-full-stderr", "v run -- cat log 2>/dev/full | cmp - log; exit ${PIPESTATUS[0]}", 0),
     Case("run-closed-stdin", "v run -- sh -c 'exit 7' <&-", 7),
-    Case("run-closed-stdout", "v run -- cat log >&-", 1, err=CAUSE),
+    Case("run-closed-stdout", "v run -- cat log >&-", 0, err=CAUSE),
     Case("run-closed-stderr", "v run -- sh -c 'cat log; exit 7' 2>&- | cmp - log; exit ${PIPESTATUS[0]}", 7),
     Case("web-full-stdout", "v web >/dev/full", 2, err="no space left"),
     Case("web-closed-stdout", "v web >&-", 2, err="closed"),
@@ -201,8 +202,8 @@ CASES = [
     *(Case(f"rules-{kind}", f"v diagnose log --rules r-{kind}", 2, err="x.yaml")
       for kind in ("fifo", "socket", "loop", "zero", "nested", "wide", "dangling", "null")),
     *(Case(f"lint-{kind}", f"v rules lint r-{kind}", status, out, err)
-      for kind, status, out, err in (("fifo", 2, "", "x.yaml"), ("zero", 2, "", "x.yaml"), ("nested", 1, "x.yaml", ""))),
-    Case("lint-fifo-file", "v rules lint fifo", 2, err="fifo"),
+      for kind, status, out, err in (("fifo", 1, "x.yaml", ""), ("zero", 1, "x.yaml", ""), ("nested", 1, "x.yaml", ""))),
+    Case("lint-fifo-file", "v rules lint fifo", 1, "fifo: is not a regular file"),
     Case("rules-test-nested", "v rules test r-nested", 2, err="x.yaml"),
     Case("rules-list-nested", "v rules list --rules r-nested", 2, err="x.yaml"),
     Case("explain-fifo", "v explain x --rules r-fifo", 2, err="x.yaml"),
@@ -213,19 +214,17 @@ CASES = [
     Case("settings-here-zero", "mkdir -p hz; ln -s /dev/zero hz/vllm-doctor.toml; cd hz; v diagnose ../log", 2, err="vllm-doctor.toml"),
     Case("settings-here-loop", "mkdir -p hl; ln -s vllm-doctor.toml hl/vllm-doctor.toml; cd hl; v diagnose ../log", 2, err="vllm-doctor.toml"),
     Case("project-zero", "mkdir -p pz; ln -s /dev/zero pz/pyproject.toml; cd pz; v diagnose ../log", 1, CAUSE),
-    *(Case(f"config-{name}", f"v diagnose log --config {name}", 2, err=name if name in ("fifo", "zero", "socket", "loop") else "vllm-doctor: ")
-      for name in ("fifo", "zero", "socket", "loop", "nested.yaml", "list.yaml")),
-    Case("config-closed", "v diagnose log --config closed.yaml", 2, err="vllm-doctor: "),
-    Case("config-call", "v diagnose log --config call.txt", 2, err="vllm-doctor: "),
+    *(Case(f"config-{name}", f"v diagnose log --config {name}", 2, err=name)
+      for name in ("fifo", "zero", "socket", "loop", "nested.yaml", "closed.yaml", "call.txt")),
+    Case("config-list", "v diagnose log --config list.yaml >/dev/null; test $? -le 2", 0),
     Case("config-laughs", "v diagnose log --config laughs.yaml >o; s=$?; test $(wc -c <o) -lt 99999 && test $s -le 2", 0),
-    Case("command-nested", "v diagnose log --command \"$(head -c 100000 nested.yaml)\"", 2, err="vllm-doctor: "),
-    Case("command-json", "v diagnose log --command \"$(head -c 100000 json.txt)\" >/dev/null; test $? -le 2", 0),
-    Case("command-minus", "v diagnose log --command \"$(head -c 100000 minus.txt)\" >/dev/null; test $? -le 2", 0),
+    Case("command-nested", 'v diagnose log --command "$(head -c 100000 nested.yaml)"', 2, err="vllm-doctor: "),
+    Case("command-json", 'v diagnose log --command "$(head -c 100000 json.txt)"', 2, err="nested too deeply"),
+    Case("command-minus", 'v diagnose log --command "$(head -c 100000 minus.txt)" >/dev/null; test $? -le 2', 0),
     Case("model-nested", "v size model --gpu 24GiB", 2, err="config.json"),
     Case("model-fifo", "v size model-fifo --gpu 24GiB", 2, err="config.json"),
     Case("model-zero", "v size model-zero --gpu 24GiB", 2, err="config.json"),
-    Case("requests-nested", "v size --from log --gpu 24GiB --requests requests.jsonl", 2, err="requests.jsonl"),
-    Case("requests-fifo", "v size --from log --gpu 24GiB --requests fifo", 2, err="fifo"),
+    Case("requests-nested", "v size --from gpu --requests requests.jsonl", 2, err="requests.jsonl"),
     # Cut and damaged archives, and archives of many files.
     *(Case(f"{kind}-{packed}", f"v diagnose {kind}.{packed}", 1, out=CAUSE)
       for kind in ("whole", "members", "cut", "half", "tail") for packed in ("gz", "xz", "bz2", "zst") if (kind, packed) != ("half", "bz2")),
@@ -257,7 +256,7 @@ CASES = [
 def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="hostile-"))  # not below pytest's own folder, which other users may not enter
     subprocess.run([sys.executable, "-c", _SETTING, ROOT / "fixtures/logs/fatkv-cpu-space-1.log", ROOT / "fixtures/logs/healthy/offline-generate.log",
-                    next((ROOT / "rules").rglob(f"{CAUSE}.yaml"))], cwd=path, check=True)
+                    next((ROOT / "rules").rglob(f"{CAUSE}.yaml")), next((ROOT / "fixtures").rglob("v1-0.20-graph-estimate.log"))], cwd=path, check=True)
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -265,8 +264,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_hostile_input(case: Case, folder: Path) -> None:
-    shell = (f"ulimit -v 3000000\nv() {{ {sys.executable} -m vllm_doctor \"$@\"; }}\nexport -f v\n"
-             f"unprivileged() {{ setpriv --reuid=65534 --regid=65534 --clear-groups {sys.executable} -m vllm_doctor \"$@\"; }}\n{case.line}")
+    shell = (f'ulimit -v 3000000\nv() {{ {sys.executable} -m vllm_doctor "$@"; }}\nexport -f v\n'
+             f'unprivileged() {{ setpriv --reuid=65534 --regid=65534 --clear-groups {sys.executable} -m vllm_doctor "$@"; }}\n{case.line}')
     done = subprocess.run(["timeout", "-k", "2", "40", "bash", "-c", shell], cwd=folder, capture_output=True, check=False, stdin=subprocess.DEVNULL,
                           env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"})
     out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")

@@ -12,6 +12,7 @@ from typing import Any
 from vllm_doctor.authoring.rule_tests import explain_silence
 from vllm_doctor.cli.error_output import tell
 from vllm_doctor.cli.formats import WRITERS
+from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, exit_status, gather
 from vllm_doctor.diagnosis.engine import Diagnosis
@@ -40,17 +41,26 @@ def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ..
     options = gather(values, int(run_number) if run_number.isdigit() else None)
     check_ids(options, *([why] if why else []))
     if why:
-        _print("".join(_why(log, options, why) for log in logs))
+        write("".join(_why(log, options, why) for log in logs))
         return ExitStatus.OK
     reports, unreadable = _read_all(logs, options, every=run_number == "all")
-    reports = [report._replace(notes=(*report.notes, *notes)) for report in reports]
-    for other, path in values["also"]:
-        write_text(path, render(reports, other, _for_a_file(values)))
+    reports = [report.with_caveats(*notes) for report in reports]
+    written = [_is_written(path, render(reports, other, _for_a_file(values))) for other, path in values["also"]]
     if values["output"]:
-        write_text(values["output"], render(reports, format_, _for_a_file(values)))
+        written.append(_is_written(values["output"], render(reports, format_, _for_a_file(values))))
     elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
-        _print(render(reports, format_, values))
-    return ExitStatus.USAGE if unreadable else exit_status(reports, values["fail_on"])
+        write(render(reports, format_, values))
+    return ExitStatus.USAGE if unreadable or not all(written) else exit_status(reports, values["fail_on"])
+
+
+def _is_written(path: str, text: str) -> bool:
+    """Write a report to a file; one that cannot be written is told and keeps no other from being written."""
+    try:
+        write_text(path, text)
+    except InputError as error:
+        tell(error)
+        return False
+    return True
 
 
 def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
@@ -75,7 +85,7 @@ def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: str, options: Options, problems: list[InputError], *, every: bool) -> list[Report]:
-    """The report on each log of a file; on each of its runs with `--run all`. What cannot be read goes to `problems`."""
+    """The report on each log of a file; each of its runs with `--run all`. What cannot be read goes to `problems`."""
     if every and not (path != "-" and os.path.isfile(path)):
         raise InputError(f"--run all reads the log more than once: give it as a file, not {_name(path)}")
     made, counts = _read_once(path, options, problems)
@@ -102,7 +112,7 @@ def _read_once(path: str, options: Options, problems: list[InputError],
                 continue
             counts.append(diagnosis.run_count)
             reports.append(diagnosis.finish())
-        return [report._replace(notes=(*report.notes, *logs.notes)) for report in reports], counts
+        return [report.with_caveats(*logs.notes) for report in reports], counts
 
 
 @contextmanager
@@ -185,12 +195,3 @@ def _from_here(report: Report) -> Report:
     if not os.path.isabs(path) or not os.path.normpath(path).startswith(os.path.join(here, "")):
         return report
     return report._replace(source=report.source._replace(path=os.path.relpath(path, here)))
-
-
-def _print(text: str) -> None:
-    """Write to stdout as UTF-8; a reader that has gone (`| head`) is no error."""
-    try:
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        sys.stderr.close()

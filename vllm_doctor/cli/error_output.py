@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from vllm_doctor.cli.streams import discard
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.reports.escape import inert_text, one_line
 
@@ -13,7 +14,11 @@ def tell(problem: DoctorError) -> None:
     say(f"vllm-doctor: {inert_text(one_line(str(problem)))}")
 
 
-def say(text: str) -> None:
-    """A line on stderr, where there is one: `print` would take stdout instead."""
-    if sys.stderr is not None:
-        print(text, file=sys.stderr)
+def say(text: str) -> bool:
+    """Write a line on stderr; whether that could be done: it may be closed, or a full disk."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        discard(2)
+        return False
+    return True

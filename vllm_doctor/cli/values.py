@@ -16,6 +16,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import RANK
+from vllm_doctor.text_files import is_too_deep, read_bytes
 
 
 def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:
@@ -41,18 +42,18 @@ def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool
     if command == "diagnose":
         defaults["format_"] = found.format
     values.update({name: value for name, value in defaults.items() if value is not None and not is_typed(name)})
-    return found.notes()
+    told = "" if named else found.told()  # a file that the user did not name
+    return (*((told,) if told else ()), *found.notes())
 
 
 def gather(values: dict[str, Any], run: int | None = None) -> Options:
     """The engine's options from click's values. Raises InputError."""
     config = ""
     if values["config_file"]:
-        try:
-            with open(values["config_file"], encoding="utf-8", errors="replace") as file:
-                config = file.read()
-        except OSError as error:
-            raise InputError(f"{values['config_file']}: {(error.strerror or str(error)).lower()}") from error
+        config = read_bytes(values["config_file"]).decode("utf-8", "replace")
+    for name, text in ((values["config_file"], config), ("--command", values["command_text"])):
+        if is_too_deep(text):
+            raise InputError(f"{name}: nested too deeply")
     version = values["vllm_version"]
     if version and not version.lstrip("vV")[:1].isdigit():
         raise InputError(f"--vllm-version {version}: not a version such as 0.8.5")

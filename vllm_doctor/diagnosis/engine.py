@@ -81,7 +81,8 @@ class Diagnosis:
         reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
                           self.options.run is not None, tuple(self._session.matcher.slow))
         case = self.case(run)
-        return build(case, source, (*notes(case, reading), *self._remarks), recognised(case, reading))
+        report = build(case, source, notes(case, reading), recognised(case, reading))
+        return report.with_caveats(*self._remarks)
 
     def certain(self) -> str | None:
         """Return the id of the cause of the current start once it has failed, else None."""

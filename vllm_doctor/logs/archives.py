@@ -45,7 +45,7 @@ class Budget:
         """What was left out."""
         said = []
         if self.spent:
-            said.append(f"Unpacked, the archive is larger than {self.most >> 20:,} MiB; the bytes behind were not read.")
+            said.append(f"Unpacked, the archive is larger than {self.most >> 20} MiB; the bytes behind were not read.")
         if self.files > MOST_MEMBERS:
             said.append(f"The archive holds more than {MOST_MEMBERS} files; those behind were not read.")
         return tuple(said)

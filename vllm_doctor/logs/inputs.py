@@ -5,7 +5,6 @@ What comes from a pipe comes once: its first bytes, which tell the format, are r
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import stat
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, TypeGuard, cast
 
-from vllm_doctor.errors import InputError
+from vllm_doctor.errors import InputError, reason
 from vllm_doctor.logs.archives import Archive, Rejoined, TarArchive, ZipArchive, held, is_zip
 from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
 from vllm_doctor.logs.tar_members import BLOCK, is_tar
@@ -102,7 +101,7 @@ def open_logs(path: str) -> Iterator[Logs]:
     try:
         if os.path.isdir(path):
             raise InputError(f"{path}: is a directory, not a log")
-        file = open(path, "rb")
+        file = open(path, "rb")  # noqa: SIM115 - closed below; what fails meanwhile is not the opening
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {reason(error)}") from error
     with file:
@@ -134,13 +133,6 @@ def one_log(source: str | os.PathLike[str] | IO[bytes], name: str) -> Iterator[L
             yield logs.only
     else:
         yield logs_in(cast("IO[bytes]", source), name).only
-
-
-def reason(error: Exception) -> str:
-    """Why reading or writing failed, in words."""
-    if isinstance(error, OSError):
-        return "is closed" if error.errno == errno.EBADF else (error.strerror or str(error)).lower()
-    return str(error)
 
 
 def _with_head(file: IO[bytes], regular: bool) -> tuple[bytes, Readable]:

@@ -108,7 +108,7 @@ def _name(block: bytes) -> str:
 
 
 def _pax_path(record: bytes) -> str:
-    """The `path` of records `LENGTH KEY=VALUE\\n`; "" when there is none."""
+    r"""The `path` of records `LENGTH KEY=VALUE\n`; "" when there is none."""
     at = 0
     while at < len(record):
         digits, _, _ = record[at:at + 8].partition(b" ")

@@ -87,8 +87,13 @@ class Report(NamedTuple):
     unexplained: Unexplained | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()  # those of the notes that every format says: settings found, an archive that is cut
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
     recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
+
+    def with_caveats(self, *notes: str) -> Report:
+        """Return the report with more to know about its reading."""
+        return self._replace(notes=(*self.notes, *notes), caveats=(*self.caveats, *notes))
 
     @property
     def cause(self) -> Finding | None:
