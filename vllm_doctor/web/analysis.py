@@ -11,7 +11,6 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 from vllm_doctor.diagnosis.engine import Diagnosis
@@ -26,19 +25,18 @@ SECONDS = 60.0
 _MEMORY = 2 << 30  # bytes of addresses
 _TIMES_UNPACKED = 4  # a compressed log may hold that many times the limit
 _CHUNK = 1 << 16
-_ENDED = "the analysis took more than {:.0f} s or too much memory and was ended; without limits: vllm-doctor diagnose FILE"
+_ENDED = ("the analysis took more than {:.0f} s, or too much memory, and was ended. The command has no such limits: "
+          "vllm-doctor diagnose FILE")
 
 
-def report_page(name: str, data: bytes | bytearray, options: Options, most_bytes: int) -> tuple[str, str]:
+def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
     """(page, policy) of the report on a log. Raises InputError when it cannot be read, or not in time."""
     head = json.dumps({"name": name, "options": options._asdict(), "most": most_bytes}).encode() + b"\n"
     with subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as process:
         try:
-            with suppress(BrokenPipeError):
-                assert process.stdin is not None
+            if process.stdin is not None:
                 process.stdin.write(head)
-                process.stdin.flush()
             out, _ = process.communicate(data, SECONDS)
         except subprocess.TimeoutExpired as error:
             process.kill()
@@ -57,7 +55,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     asked = json.loads(sys.stdin.buffer.readline())
-    told = {name: tuple(value) if isinstance(value, list) else value for name, value in asked["options"].items()}
+    told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                            for name, value in asked["options"].items()}
     try:
         answer = {"page": _page(asked["name"], Options(**told), asked["most"])}
     except DoctorError as error:

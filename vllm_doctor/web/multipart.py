@@ -22,7 +22,7 @@ class Part:
 
     name: str
     filename: str
-    data: bytes | bytearray
+    data: bytes
 
 
 def boundary_of(content_type: str) -> bytes | None:
@@ -58,7 +58,8 @@ def _part(whole: bytes | bytearray, start: int, end: int) -> Part:
         key, _, value = line.partition(b":")
         if key.strip().lower() == b"content-disposition":
             names = dict(_PARAMETER.findall(value))
-            return Part(_text(names.get(b"name", b"")), _text(names.get(b"filename", b"")), whole[blank + 4:end])
+            data = bytes(memoryview(whole)[blank + 4:end])
+            return Part(_text(names.get(b"name", b"")), _text(names.get(b"filename", b"")), data)
     raise ValueError("a part of the form has no name")
 
 

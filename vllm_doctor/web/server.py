@@ -283,7 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
 
 
-def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes | bytearray]:
+def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
     """(name, bytes) of the log in a form: the file when there is one, else the pasted text.
 
     Raises ValueError for what is no form of ours, InputError for an empty one.
