@@ -43,7 +43,7 @@ def opened(browser: Any, server: Server) -> Iterator[Any]:
 
 def shows_the_report(made: Opened, server: Server, name: str) -> None:
     made.page.wait_for_url("**/report")
-    assert made.page.get_by_role("heading", level=1).inner_text() == "The CPU backend's KV cache is too small for one request of 131,072 tokens"
+    assert made.page.get_by_role("heading", level=1).inner_text() == "CPU KV cache too small for --max-model-len 131072"
     assert name in made.page.inner_text("main")
     assert {url for url in made.requests if not url.endswith("/favicon.ico")} == {server.url, server.url + "report"}
     assert [text for text in made.said if "favicon" not in text] == []

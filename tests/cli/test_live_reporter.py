@@ -88,12 +88,12 @@ def test_a_full_cache_is_told_once_then_that_it_is_over_then_all_at_the_end(caps
     assert listen([*SERVES, *lines]) == 0
     first, over = capsys.readouterr().err.split("vllm-doctor: over for now: ")
     assert first.count(MARK) == 1
-    assert "Of 63 lines of statistics 3 have a queue" in first
+    assert "3 of 63 statistics lines show waiting requests" in first
     told, _, last = over.partition("\n")
-    assert told == ("The KV cache is full and requests wait for it (kv-cache-saturated), "
+    assert told == ("KV cache is full and requests wait for it (kv-cache-saturated), "
                     "13 minutes from 11-20 14:10 to 14:23, while up to 69 requests waited")
     assert last.count(MARK) == 1
-    assert "28 minutes in 3 spells between 11-20 14:10 and\n14:59, the longest of 13 minutes, while up to 69 requests waited" in last
+    assert "28 minutes in 3 spells between 11-20 14:10 and 14:59, the longest of 13 minutes, while up to 69 requests waited" in " ".join(last.split())
 
 
 @pytest.mark.usefixtures("eager")
@@ -103,7 +103,7 @@ def test_days_into_a_log_a_full_cache_is_told_all_the_same(capsys) -> None:
     listen([*SERVES, *lines])
     first, over = capsys.readouterr().err.split("vllm-doctor: over for now: ")
     assert first.count(MARK) == 1
-    assert "Of 703 lines of statistics 3 have a queue" in first
+    assert "3 of 703 statistics lines show waiting requests" in first
     assert "3 minutes from 11-20 15:56 to 15:59, while up to 7 requests waited" in over.partition("\n")[0]
     assert over.count(MARK) == 1
 
@@ -114,7 +114,7 @@ def test_a_queue_behind_max_num_seqs_is_told_too(capsys) -> None:
     listen([SERVES[0], settings, SERVES[1], *[statistics(number * 10, 5, 12.0, running=8) for number in range(60)]])
     err = capsys.readouterr().err
     assert err.count("max-num-seqs-limits-concurrency, phase runtime") == 2
-    assert "Requests waited behind others for 10 minutes from 11-20 14:00 to 14:09, while up to 5 requests\nwaited." in err
+    assert "The queue lasted 10 minutes from 11-20 14:00 to 14:09, while up to 5 requests waited." in err
 
 
 @pytest.mark.usefixtures("eager")

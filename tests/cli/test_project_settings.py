@@ -216,4 +216,4 @@ def test_watch_takes_them_too(project: Path) -> None:
     assert done.returncode == 0
     assert done.stdout == Path(LOG).read_bytes()
     assert b"The ignore of engine-core-init-failed expired on 2025-12-31" in done.stderr
-    assert b"error: The CPU backend's KV cache is too small" in done.stderr  # text: the format is of diagnose
+    assert b"error: CPU KV cache too small" in done.stderr  # text: the format is of diagnose

@@ -129,10 +129,12 @@ def test_a_command_typed_after_a_start_is_the_next_starts() -> None:
     assert seen == ["a", "a", "b", "b", "b"]
 
 
-def test_a_command_first_seen_after_the_start_counts_for_it() -> None:
-    finder = fed(f"{START}\nERROR x\nRuntimeError: Command '['vllm', 'serve', 'm']' failed")
-    assert finder.command is not None
-    assert finder.command.model == "m"
+@pytest.mark.parametrize("line", [
+    "RuntimeError: Command '['vllm', 'serve', 'm']' failed", "$ vllm serve m --port 1", "INFO x: vllm serve m --port 1", "vllm serve m --port 1",
+    "command: [vllm, serve, m]", "--model m --max-model-len 9", 'llm = LLM(model="m")',
+])
+def test_a_command_first_seen_after_the_start_is_not_its_command(line: str) -> None:
+    assert fed(f"{START}\nERROR x\n{line}\nERROR y").command is None
 
 
 def test_a_call_in_a_traceback_does_not_replace_the_typed_command() -> None:

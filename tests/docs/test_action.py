@@ -71,7 +71,7 @@ def test_the_summary_and_the_annotations(runner: Runner) -> None:
     commands = as_a_runner_reads(job.out)
     assert [level for level, _, _ in commands] == ["error", "error"]
     assert commands[0][1] == {"file": "server.log", "line": "74",
-                              "title": "The CPU backend's KV cache is too small for one request of 131,072 tokens"}
+                              "title": "CPU KV cache too small for --max-model-len 131072"}
     assert COMMAND in commands[0][2]
     assert [line for line in job.out.splitlines() if not line.startswith("::")] == []
     assert job.err == ""
@@ -151,7 +151,7 @@ def test_switches(runner: Runner) -> None:
     assert job.summary == ""
     assert job.uploads == []
     assert as_a_runner_reads(job.out) == []
-    assert job.out.startswith("error: The CPU backend's KV cache is too small")
+    assert job.out.startswith("error: CPU KV cache too small")
 
 
 def test_a_hostile_log_commands_nothing(runner: Runner) -> None:

@@ -21,7 +21,7 @@ from vllm_doctor.cli import project_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log"
-SAID = "The CPU backend's KV cache is too small"
+SAID = "CPU KV cache too small"
 CAUSE = "cpu-kv-cache-space-too-small"
 
 STAND_INS = {

@@ -167,7 +167,8 @@ def test_the_lines_of_one_message_know_those_before() -> None:
       "WARNING 01-01 00:00:00 [launcher.py:98] port 8000 is used by process psutil.Process(pid=7) launched with command:",
       "WARNING 01-01 00:00:00 [launcher.py:98] /usr/bin/python3 -m vllm.entrypoints.openai.api_server --model m"],
      [1, 1, 1, 1]),
-    (["$ vllm serve m", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "$ vllm serve m"], [1, 1, 2]),
+    (["$ vllm serve m", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "vllm serve: error: x", "$ vllm serve m"], [1, 1, 1, 2]),
+    (["$ vllm serve m", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "$ vllm serve m"], [1, 1, 1]),
 ])
 def test_starts_of_the_server(texts: list[str], runs: list[int]) -> None:
     assert [event.run for event in read(*texts)] == runs

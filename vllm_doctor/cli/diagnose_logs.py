@@ -26,6 +26,7 @@ from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
+from vllm_doctor.reports.output import finish
 
 _CHUNK = 1 << 18
 _WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
@@ -165,7 +166,11 @@ def _why_on(read: Log, options: Options, rule_id: str) -> str:
 
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
-    """The reports in a format. Nothing in it is a command to the build runner that may read this output."""
+    """The reports in a format: no secrets, and nothing that the build runner that may read this takes for a command."""
+    return finish(_written(reports, format_, values), format_, reports)
+
+
+def _written(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     writer = WRITERS[format_]
     if format_ == "text":
         return inert_text(_texts(reports, values, writer.render))

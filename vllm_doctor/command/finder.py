@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vllm_doctor.command.documents import is_item, key_of, parse_document
-from vllm_doctor.command.prompt import command_in, leads
+from vllm_doctor.command.prompt import command_in, is_prompted, leads
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start, parse_bare
 from vllm_doctor.command.words import split
@@ -34,6 +34,19 @@ _FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)", cues=("--",))
 _OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@", cues=("@", "$"))
 _SECOND_PROMPT = lazy(r">\s+")
 _LOG_LINE = lazy(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
+_OUTPUT = lazy(  # what a server, or a program around it, prints; nobody types it
+    r"(?:\[[^\]\n]{1,80}\]:? {0,4}){0,2}(?:\(\w[^()]{0,80}pid=\d+[^()]{0,40}\) {0,4}){0,3}"
+    r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b[\s:]|(?<=\) )\S|Traceback \(most recent"
+    r"|[\d/-]{8,10}[ T][\d:.,]{8,18}\S{0,6}[ -].{0,80}\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
+    r"|[\d.a-f:]{7,39} - - \[|\[[\d-]{10}T[\d:.Z]{8,16}\] \"|\{\")"
+)
+# What Python says of a program that failed, as the program logs it that launched vLLM.
+_LAUNCHED = lazy(
+    r"[\w.:+,() -]{1,200}: Command '\[.{1,16000}\]' (?:returned non-zero exit status|died with) .{1,40}$",
+    cues=("Command '[",),
+)
+_FAULT = lazy(r"(?:\([^()]{0,80}\) {0,4}){0,3}(?:ERROR|CRITICAL)\b")
+_OF_START = ("usage: ", "Automatically detected platform", "No platform detected")
 _START = (
     "vLLM API server version", "args: Namespace(", "non-default args: {", "Initializing an LLM engine",
     "Initializing a LLM engine", "Initializing a V0 LLM engine", "Initializing a V1 LLM engine",
@@ -70,10 +83,15 @@ class CommandFinder:
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup
         self._current: tuple[int, Command] | None = None
-        self._next: tuple[int, Command] | None = None
+        self._next: tuple[int, Command] | None = None  # typed behind a server's output, for a start that follows
+        self._follows = False  # what a start prints came right behind that
+        self._due = False  # a start began behind that
+        self._printed = False  # a server has printed something
+        self._serves_http = False
         self._started = False
         self._exports: dict[str, str] = {}
         self._frame_is_users = True
+        self._frame_above = False  # the line before shows a call in the user's own code
         self._call: _Pending | None = None
         self._shell: _Pending | None = None
         self._document: _Pending | None = None
@@ -82,15 +100,13 @@ class CommandFinder:
 
     @property
     def command(self) -> Command | None:
-        """The command of the current start: the last one typed before it, else the first one seen since."""
-        found = self._current or self._next
-        return None if found is None else found[1]
+        """The command of the current start: the last one typed before it."""
+        return None if self._current is None else self._current[1]
 
     @property
     def line(self) -> int | None:
         """The line on which `command` begins."""
-        found = self._current or self._next
-        return None if found is None else found[0]
+        return None if self._current is None else self._current[0]
 
     @property
     def at_rest(self) -> bool:
@@ -103,11 +119,22 @@ class CommandFinder:
         return self._shell is not None
 
     def start_run(self) -> None:
-        """A new start of the server begins: a command typed since the last one is its command."""
+        """A new start of the server begins: a command typed right before it is its command."""
         self.finish()
-        if self._next is not None:
-            self._current, self._next = self._next, None
+        self._due = True
+        self._take_next()
         self._started = True
+
+    def _take_next(self) -> None:
+        """Take the command typed behind a server's output for the start that follows it."""
+        if self._next is not None and self._due and self._follows:
+            self._current, self._next = self._next, None
+
+    def pass_output(self) -> None:
+        """Hear of lines that a server prints while it serves, or of what a client wrote: no start follows."""
+        self.finish()
+        self._printed = True
+        self._next = None
 
     def are_code(self, lines: Sequence[str]) -> bool:
         """Whether lines of a traceback are no part of a command, whatever stands before and behind them."""
@@ -123,24 +150,48 @@ class CommandFinder:
         is_users = _is_users(text)
         if is_users is not None:
             self._frame_is_users = is_users
+            self._frame_above = is_users
 
     def feed(self, number: int, text: str) -> None:
         """Read one line; `number` is its line number."""
+        is_output = (not self._printed or not self.at_rest or self._next is not None) and bool(_OUTPUT.match(text))
+        if is_output:
+            self._hear(text)
         if self.at_rest and not (any_of(WORDS).search(text) or _is_bare(text) or _is_continued(text) or key_of(text)):
             return
         if len(text) > _MAX_CHARACTERS:
             self.finish()
             return
-        is_log = bool(_LOG_LINE.match(text))
+        is_output = is_output or bool(_OUTPUT.match(text))
+        is_log = is_output or bool(_LOG_LINE.match(text))
         self._read_document(number, text, is_log=is_log)
         if self._shell is not None and not self._go_on(text, is_log=is_log):
             self._close_shell()
         elif self._shell is not None:
             return
         self._read_call(number, text)
-        self._open_shell(number, text)
-        if not self._started and any(word in text for word in _START):
+        if not is_output:
+            self._open_shell(number, text)
+        elif not self._serves_http and self._current is None and _LAUNCHED.match(text):
+            command = command_in(text, self._lookup)
+            if command is not None:
+                self._found(number, command)
+        if any(word in text for word in _START):
             self._started = True
+            self._serves_http = self._serves_http or _START[0] in text
+
+    def _hear(self, text: str) -> None:
+        """Hear of a line that a server prints."""
+        self._printed = True
+        if self._shell is not None:
+            self._close_shell()
+        if self._next is None:
+            return
+        if any(word in text for word in _START) or any(word in text for word in _OF_START):
+            self._follows = True
+            self._take_next()
+        elif not self._follows and _FAULT.match(text):
+            self._next = None
 
     def finish(self) -> None:
         """Read what is still open as far as it goes."""
@@ -151,14 +202,16 @@ class CommandFinder:
     # Commands of a shell
 
     def _open_shell(self, number: int, text: str) -> None:
-        if "export " in text and (export := _EXPORT.match(text)):
+        if self._printed and not is_prompted(text):
+            return
+        if not self._printed and "export " in text and (export := _EXPORT.match(text)):
             self._export(export)
         continued = _is_continued(text)
         starts = may_start(text)
         bare = _is_bare(text)
         if not starts and not bare and not (continued and leads(text)):
             return
-        self._shell = _Pending(number, [text])
+        self._shell = _Pending(number, [text], behind=self._printed)
         if not continued and not bare and not self._quote_is_open() and not leads(text):
             self._close_shell()
 
@@ -200,7 +253,7 @@ class CommandFinder:
         if command is None and not bare and len(pending.lines) > 1:  # what followed was not part of it
             command = command_in(pending.lines[0].removesuffix(" \\"), self._lookup)
         if command is not None:
-            self._found(pending.line, command)
+            self._found(pending.line, command, behind=pending.behind)
 
     def _export(self, match: re.Match[str]) -> None:
         if len(self._exports) < _MAX_EXPORTS or match.group(1) in self._exports:
@@ -221,7 +274,7 @@ class CommandFinder:
                 pending.add(text)
                 return
             self._close_document()
-        if not is_log and (key_of(text) or _DESCRIBED.match(text)):
+        if not (is_log or self._printed) and (key_of(text) or _DESCRIBED.match(text)):
             self._document = _Pending(number, [text])
             self._document_indent = len(text) - len(text.lstrip())
 
@@ -237,8 +290,6 @@ class CommandFinder:
             self._found(pending.line, command)
 
     def _forget_since(self, line: int) -> None:
-        if self._next is not None and self._next[0] >= line:
-            self._next = None
         if self._current is not None and self._current[0] >= line:
             self._current = None
 
@@ -246,6 +297,8 @@ class CommandFinder:
 
     def _read_call(self, number: int, text: str) -> None:
         is_users = _is_users(text)
+        above = self._frame_above
+        self._frame_above = bool(is_users) or (above and _NUMBERED.match(text) is not None)
         if is_users is not None:
             self._frame_is_users = is_users
             self._close_call()
@@ -259,7 +312,8 @@ class CommandFinder:
         match = CALL.search(text) if "LLM(" in text or "EngineArgs(" in text else None
         if match is None:
             return
-        if self._frame_is_users and _CALL_LEAD.match(text[: match.start()]):
+        shown = above if self._printed else self._frame_is_users
+        if shown and not self._serves_http and _CALL_LEAD.match(text[: match.start()]):
             self._call = _Pending(number, [text])
             if parse_complete(text, self._lookup):
                 self._close_call()
@@ -275,16 +329,17 @@ class CommandFinder:
 
     # What was found
 
-    def _found(self, line: int, command: Command) -> None:
+    def _found(self, line: int, command: Command, *, behind: bool = False) -> None:
+        """Note a command; `behind`: a server had printed something before it."""
         if self._exports:
             command = command._replace(environment=tuple({**self._exports, **dict(command.environment)}.items()))
-        known = self._next or self._current
+        known = self._current
         if command.form == "python" and known is not None and known[1].form != "python":
             return  # a traceback shows code below the command that was typed
         if command.bare and known is not None:
             return  # flags by themselves are less than a command
-        if self._started and self._current is not None:
-            self._next = (line, command)
+        if behind:
+            self._next, self._follows, self._due = (line, command), False, False
         else:
             self._current = (line, command)
 
@@ -292,8 +347,9 @@ class CommandFinder:
 class _Pending:
     """Lines that are read as one when they are all there."""
 
-    def __init__(self, line: int, lines: list[str]) -> None:
+    def __init__(self, line: int, lines: list[str], *, behind: bool = False) -> None:
         self.line = line
+        self.behind = behind
         self.lines = lines
         self.size = sum(map(len, lines))
 

@@ -99,6 +99,8 @@ _ASSIGNED = lazy(r"[A-Z_][A-Z0-9_]*")
 _PYTHON = lazy(r"python[\d.]*")
 _USAGE = lazy(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
 _MAX_LABELS = 12
+_LABEL_REACH = 120  # characters in which a label stands
+_QUOTED = lazy(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: what follows is quoted, or a message's text
 _MAX_LABELLED = 16 * 1024
 
 
@@ -113,6 +115,11 @@ class Lead(NamedTuple):
 def _prompt(text: str) -> re.Match[str] | None:
     """A shell's prompt at the beginning."""
     return _COMMON_PROMPT.match(text) or _PROMPT.match(text)
+
+
+def is_prompted(text: str) -> bool:
+    """Whether a line begins with a shell's prompt."""
+    return _prompt(text) is not None
 
 
 def strip_prompt(text: str) -> str:
@@ -132,8 +139,8 @@ def leads(text: str) -> list[Lead]:
         found.append(Lead(0, whole, prompted=False))
     if whole > _MAX_LABELLED:
         return found
-    for label in _LABEL.finditer(text):
-        if len(found) >= _MAX_LABELS:
+    for label in _LABEL.finditer(text, 0, _LABEL_REACH):
+        if len(found) >= _MAX_LABELS or _QUOTED.search(text, 0, label.start()):
             break
         if not _is_program(text, label.end()) or _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()):
             continue

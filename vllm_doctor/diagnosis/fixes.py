@@ -13,10 +13,21 @@ from typing import Any, NamedTuple
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases, admitted
 from vllm_doctor.command import Command
+from vllm_doctor.logs.foreign_text import HIDDEN
+from vllm_doctor.patterns import lazy
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
+
+_NEGATIVE = lazy(r"-\d[\d.]*")
+_LOADS_CODE = frozenset({
+    "--middleware", "--tool-parser-plugin", "--reasoning-parser-plugin", "--worker-cls", "--worker-extension-cls",
+    "--logits-processors", "--scheduler-cls", "--io-processor-plugin", "--trust-remote-code",
+    "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP",
+    "BASH_ENV", "ENV", "PATH", "IFS", "PROMPT_COMMAND", "VLLM_PLUGINS", "VLLM_ALLOW_INSECURE_SERIALIZATION",
+})  # fmt: skip
+"""Flags and variables whose values are code, or where to find it."""
 
 
 class Situation(NamedTuple):
@@ -63,6 +74,8 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
     wanted = _named(entry.set, known)
     env = _named(entry.env, known)
     if wanted is None or env is None:
+        return None
+    if not (_may_offer(entry.set, wanted, known) and _may_offer(entry.env, env, known)):
         return None
     wanted = {name: value for name, value in wanted.items() if not _has(name, value, situation)}
     drop = tuple(name for name in _flag_names(entry.unset, known) if _may_drop(name, situation))
@@ -122,6 +135,30 @@ def _named(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, st
         if value is not False:
             made[names[0]] = typed(value)
     return made
+
+
+def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mapping[str, Any]) -> bool:
+    """Whether what the log says may stand in flags and variables that are offered.
+
+    No value of a log begins with a dash or names code to load, and it names no variable that vLLM does not have.
+    """
+    for name, source in entries.items():
+        is_read = isinstance(source, str) and bool(evaluator.parse(source).names)
+        for flag in _flag_names((name,), known)[:1]:
+            value = made.get(flag, "")
+            is_option = value.startswith("-") and not _NEGATIVE.fullmatch(value)
+            if is_read and (is_option or HIDDEN in value or "\n" in value):
+                return False
+            if (is_read and flag in _LOADS_CODE) or (flag != name and not _may_name(flag)):
+                return False
+    return True
+
+
+def _may_name(name: str) -> bool:
+    """Whether a log may name a flag or variable to be set."""
+    if name.startswith("-"):
+        return name.partition("=")[0] not in _LOADS_CODE
+    return flags.env(name) is not None and name not in _LOADS_CODE
 
 
 def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, ...]:

@@ -50,8 +50,13 @@ def notes(case: Case, reading: Reading) -> tuple[str, ...]:
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
         said.append(f"Lines were left out of the log (at line {lines}).")
-    if not case.releases_told.known and run.last_line:
-        said.append(f"The log does not name the vLLM release; its wording fits {case.releases_told.words()}.")
+    if case.fired and case.command is not None:
+        if case.left_out:
+            said.append(f"Left out of your command: {', '.join(case.left_out)}.")
+        if case.differing:
+            flags = ", ".join("--" + name.replace("_", "-") for name in case.differing)
+            said.append("The command in the log and the arguments vLLM printed differ "
+                        f"({flags}); the printed ones count.")
     if reading.long_lines:
         said.append(f"{reading.long_lines} very long lines were cut.")
     if reading.slow:

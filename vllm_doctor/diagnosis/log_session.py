@@ -16,9 +16,11 @@ from vllm_doctor.fastpath.retained_lines import Kept
 from vllm_doctor.fastpath.shortcuts import Shortcuts
 from vllm_doctor.fastpath.statistics_lines import Samples
 from vllm_doctor.logs.encoding import printable
+from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line, LineReader
 from vllm_doctor.matching.matcher import Matcher, compiled
 from vllm_doctor.options import Options
+from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import RuleBase
 
 KEEP_RUNS = 16
@@ -32,8 +34,10 @@ class LogSession:
         self.base = base
         self.options = options
         self.lines = LineReader(join_wrapped=not live)
-        self.events = EventReader()
+        self.events = EventReader(base.foreign.is_request)
+        self.foreign = ForeignText(base.foreign)
         self.finder = CommandFinder()
+        self.redactor = None if options.show_secrets else Redactor()
         self.shortcuts = Shortcuts(self)
         self._recorder = Recorder(base, options)
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
@@ -93,8 +97,14 @@ class LogSession:
             process = self.events.key(line) if self.events.is_open(line.number) else ""
             self.end_open_message(line.number, process)
             return
+        if self.redactor is not None:
+            self.redactor.learn_line(line.text)
+        original, line = line.text, self.foreign.read(line)
         self.read_retained_lines()
-        self.finder.feed(line.number, line.text)
+        if line.refusal or (self.events.is_awaiting(line.number) and self.events.quotes_client(line)):
+            self.finder.pass_output()
+        else:
+            self.finder.feed(line.number, line.text)
         if self._run_begins and not self.finder.reading:
             self.finder.start_run()
             self._run_begins = False
@@ -103,6 +113,8 @@ class LogSession:
             return
         if event.run != self.current.number:
             self._begin_run(event.run)
+        if line.text != original:
+            self.current.hidden_texts.remember(line.number, line.text, original)
         self.record(event, line.text)
 
     def is_healthy(self, text: str) -> bool:
@@ -114,6 +126,12 @@ class LogSession:
         """Note a healthy line: the server is serving, and a message of that process before it is over."""
         self.current.advance("runtime", "", number)
         self.events.end_message(number, process)
+        self.finder.pass_output()
+
+    def alone(self, data: bytes) -> Line | None:
+        """Return what one whole line is as the next one, without foreign text; None where it must be fed."""
+        line = self.lines.alone(data)
+        return line and self.foreign.alone(line)
 
     def record(self, event: Event, text: str) -> None:
         """Record an event of the current start, given its line's text."""

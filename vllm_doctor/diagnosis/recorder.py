@@ -17,6 +17,7 @@ from vllm_doctor.patterns import lazy
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
+_SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -36,11 +37,12 @@ class Recorder:
             run.releases = run.releases.narrow(event.releases)
         if not times:
             run.remember_block(event)
+            run.failures.see(event, run.phase, served=bool(run.serving_line), advances=run.advances)
         if event.is_code:
             return
         if not event.level and is_omission(event.text):
             run.omit(event.line)
-        if "args: " in event.text or "with config: " in event.text:
+        if event.text.startswith(_SETTINGS) and not (event.refusal or event.frames):
             self._record_settings(run, event)
         if event.frames:
             self.record_code_paths(run, event.frames, event.line)

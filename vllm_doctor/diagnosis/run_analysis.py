@@ -10,23 +10,31 @@ from vllm_doctor import phases
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.command.arguments import from_arguments
+from vllm_doctor.command.rebuild import rebuilt
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.matching.matcher import Hit, Hits, fires
 from vllm_doctor.memory import derived
 from vllm_doctor.options import Options
+from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import Rule, RuleBase
 
 
 class Case:
-    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log."""
+    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log.
 
-    def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None) -> None:
+    `redactor` knows the log's secrets; None where they are to be shown.
+    """
+
+    def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None,
+                 redactor: Redactor | None = None, *, is_given: bool = False) -> None:
         self.run = run
         self.base = base
         self.options = options
         self.typed = typed
+        self.is_given = is_given  # on the command line, not read from the log
+        self.redactor = redactor
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -53,11 +61,43 @@ class Case:
 
     @cached_property
     def command(self) -> Command | None:
-        """What the user ran; put together from the arguments the log prints, where it is not shown itself."""
-        if self.typed is None and self.run.settings:
-            return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
-                                  non_default_only=self.run.settings_kind == "non-default")
-        return self.typed
+        """What the user ran, made anew from its known parts.
+
+        It is put together from the arguments the log prints, where it is not shown itself or is shown otherwise.
+        """
+        return None if self._rebuilt is None else self._rebuilt[0]
+
+    @cached_property
+    def left_out(self) -> tuple[str, ...]:
+        """What of the user's command is no part of `command`."""
+        return () if self._rebuilt is None else self._rebuilt[1]
+
+    @cached_property
+    def differing(self) -> tuple[str, ...]:
+        """The flags that are not as typed in the log among the arguments vLLM printed, which count."""
+        if self.typed is None or self.is_given or self.run.settings_kind not in {"arguments", "non-default"}:
+            return ()
+        arguments, printed = self._typed_arguments, self.run.settings
+        names = [name for name, value in arguments.items() if name in printed and not _agree(value, printed[name])]
+        return tuple(names)
+
+    @cached_property
+    def _rebuilt(self) -> tuple[Command, tuple[str, ...]] | None:
+        command = self.typed
+        if self.run.settings and (command is None or "model" in self.differing):
+            command = self._printed
+        elif command is not None and self.differing:
+            printed = self._printed
+            named = ("--" + name.replace("_", "-") for name in self.differing)
+            wanted = {flag: printed.value(flag) for flag in named}
+            command = command.with_changes({name: value for name, value in wanted.items() if value is not None},
+                                           [name for name, value in wanted.items() if value is None])
+        return None if command is None else rebuilt(command)
+
+    @property
+    def _printed(self) -> Command:
+        return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
+                              non_default_only=self.run.settings_kind == "non-default")
 
     @cached_property
     def _common(self) -> dict[str, Any]:
@@ -106,6 +146,9 @@ class Case:
             if fires(rule, hits, self.known(rule, hits)):
                 passing = rule.survives and self.run.status == "failed"
                 found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
+        if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
+            found = [item._replace(passing=True) if item.rule.survives and item.rule.phase == "api" else item
+                     for item in found]
         return ranking.rank(found)
 
     @cached_property
@@ -121,6 +164,23 @@ class Case:
         if rule.severity != "error" or rule.survives or not self.run.serving_line:
             return False
         return phases.ORDER[rule.phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
+
+
+def _ends_server(item: ranking.Fired) -> bool:
+    """Whether it is a fault that no server outlives."""
+    rule = item.rule
+    return (rule.role == "cause" and rule.severity == "error" and not (rule.survives or rule.fallback or item.recovered)
+            and rule.phase != "api")
+
+
+def _agree(typed: Any, printed: Any) -> bool:
+    """Whether an argument was printed as it was typed, as far as can be told."""
+    if isinstance(typed, (bool, int, float)) and isinstance(printed, (bool, int, float)):
+        return float(typed) == float(printed)
+    if isinstance(typed, str) and isinstance(printed, str):
+        return typed.strip("/") == printed.strip("/") or not typed
+    plain = isinstance(typed, (str, int, float)) and isinstance(printed, (str, int, float))
+    return not plain or str(typed) == str(printed)
 
 
 def _with_traceback(hits: list[Hit]) -> Hit:

@@ -46,6 +46,8 @@ def shortened(path: str) -> str:
     """A file's name with three folders, or from the folder of the egg it is in."""
     parts = path.split("/")
     begin = max(0, len(parts) - 4)
+    if "/lmcache/" in path:  # its folders are deep, and its name tells whose code it is
+        begin = min(begin, len(parts) - 1 - parts[::-1].index("lmcache"))
     if ".egg/" in path:
         begin = min(begin, next(place for place, part in enumerate(parts) if part.endswith(".egg")))
     return "/".join(parts[begin:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -52,6 +52,7 @@ _PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
 _RECORD_APART = lazy(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
+_QUOTED = lazy(r"[\"'`=]|[Ee]rror")  # before a prefix: it is quoted by what a message says
 _PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
 _FRAME = lazy(
     r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
@@ -95,7 +96,8 @@ class Event(NamedTuple):
     `line` is its 1-based line number; `rank` the worker it comes from, where the prefix says so; `run` counts the
     starts of the server from 1. For the last lines of a traceback `frames` holds its calls, outermost first, as
     `path/file.py:function` joined by newlines, and `context` the lines of the exception's message before this one.
-    `is_code` marks a traceback's source line, which is no message. `releases` says which ones print such a prefix.
+    `is_code` marks a traceback's source line, which is no message.
+    `refusal` marks what vLLM says of a request it refused. `releases` says which ones print such a prefix.
     """
 
     line: int
@@ -108,6 +110,7 @@ class Event(NamedTuple):
     frames: str = ""
     is_code: bool = False
     context: str = ""
+    refusal: bool = False
 
 
 class StartNote(NamedTuple):
@@ -134,6 +137,7 @@ class _Stream:
         self.frames: list[str] = []
         self.depth = 2  # how far the last call's line is indented
         self.inside = False  # between "Traceback" and the exception's line
+        self.is_clients = False  # it began in the message of a request's exception, or of a refusal
         self.indent = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
         self.detail = 0  # how many more lines may belong to the exception's message
         self.shown = ""  # the frames of the exception just printed
@@ -157,7 +161,9 @@ class _Stream:
 class EventReader:
     """Turns lines into events. Keeps no more than the open traceback of each process."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_request: Callable[[str], bool] = lambda _: False) -> None:
+        """`is_request` tells of calls whether they handle a request of a client."""
+        self._is_request = is_request
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
         self._open: dict[str, int] = {}  # the last line of the streams amid a traceback or a message
         self._closes = 0  # behind this line the first of them is no longer open
@@ -229,10 +235,31 @@ class EventReader:
         stream = self._stream(key)
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
-        run = self._see(event)
-        event = self._placed(stream, event._replace(run=run) if run != event.run else event, logged=logged)
+        is_clients = line.refusal or self._quotes_client(stream, event.level)
+        if stream.inside and "Traceback (" in event.text and not is_clients:  # quoted by a request's exception
+            is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
+            is_clients = is_quoted and self._is_request("\n".join(stream.frames))
+        placed = self._placed(stream, event, logged=logged)
+        if is_clients and placed.frames:
+            placed = placed._replace(refusal=True)
+        if stream.inside and TRACEBACK in event.text:
+            stream.is_clients = is_clients
+        elif stream.is_clients and placed.frames:
+            placed = placed._replace(refusal=True)
+        is_clients = is_clients or placed.refusal or bool(placed.frames and self._is_request(placed.frames))
+        run = self._runs.run if is_clients else self._see(event)
+        event = placed._replace(run=run) if run != placed.run else placed
         self._note(key, stream, line.number)
         return event
+
+    def quotes_client(self, line: Line) -> bool:
+        """Whether a line goes on with the message of a request's exception, which may hold a client's text."""
+        process, event, _ = self._split(line)
+        stream = self._streams.get(f"{line.source}\0{process}")
+        return stream is not None and self._quotes_client(stream, event.level)
+
+    def _quotes_client(self, stream: _Stream, level: str) -> bool:
+        return bool(stream.detail and stream.shown) and level in {"ERROR", ""} and self._is_request(stream.shown)
 
     def _see(self, event: Event) -> int:
         """The number of the run an event belongs to. The ranks of a new one are told anew: its processes are others."""
@@ -307,7 +334,7 @@ class EventReader:
 
         None where it is not whole or more than one, or a line may begin or end a start.
         """
-        apart = EventReader()
+        apart = EventReader(self._is_request)
         events = [apart.read(line) for line in lines]
         if any(event is None or not event.is_code or concerns(event.text) for event in events[:-1]):
             return None
@@ -323,7 +350,7 @@ class EventReader:
         stream.open(event.level)
         stream.inside, stream.indent, stream.shown = False, 0, event.frames
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process:
+        if not event.level and not event.process and not self._is_request(stream.shown):
             self._runs.crash()
         self._note(key, stream, number)
 
@@ -332,7 +359,8 @@ class EventReader:
         process, rank, rest = self._process(line.text, line.source)
         level, message, style = _record(rest)
         releases = _released(process) or style if process else style
-        event = Event(line.number, message, level, process or line.source, rank, self.run, releases)
+        event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
+                      refusal=line.refusal)
         return process, event, rest is not message
 
     def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
@@ -385,7 +413,7 @@ class EventReader:
         stream.inside = False
         stream.shown = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process:
+        if not event.level and not event.process and not self._is_request(stream.shown):
             self._runs.crash()
         return event._replace(text=message, releases="", frames=stream.shown)
 
@@ -420,9 +448,10 @@ class EventReader:
         stream.inside = False
         stream.shown = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process:
+        if not event.level and not event.process and not self._is_request(stream.shown):
             self._runs.crash()
-        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.shown)
+        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.shown,
+                     refusal=event.refusal)
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
         """Split off `(EngineCore_DP0 pid=12) ` prefixes: the process as printed, its rank, what follows."""
@@ -490,7 +519,7 @@ def _as_code(event: Event) -> Event:
 def _record(text: str) -> tuple[str, str, str]:
     """Split off vLLM's or uvicorn's record prefix: the level, the message behind it, the releases of that prefix."""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
-    if match and match.start() <= _PREFIX_REACH:
+    if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
         return level, rest[inner.end():] if inner else rest, ">=0.8.0" if match["file"] else "<0.8.0"

@@ -99,6 +99,7 @@ class RunCounter:
         if stage == "arguments":
             return self._ended or self._seen.get("arguments") == name
         if stage == "prompt":  # a line of a log may look like one
-            return stage in self._seen or ((self._ended or self._crashed) and bool(self._seen))
+            over = self._ended or self._crashed
+            return bool(self._seen) and (over or (self._seen.keys() <= {"prompt", "usage"} and stage in self._seen))
         at = self._ORDER.index(stage)
         return self._ended or self._crashed or any(self._ORDER.index(seen) >= at for seen in self._seen)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.facts.python_literals import Repr, read_pairs, read_value
+from vllm_doctor.logs.foreign_text import HIDDEN
 from vllm_doctor.patterns import lazy
 from vllm_doctor.size_units import FACTORS, GIB_OF_UNIT
 
@@ -146,6 +147,8 @@ class FactStore:
             return None
         value = convert(definition.type, _plain(raw))
         if value is None or (definition.ignore and str(value) in definition.ignore):
+            return None
+        if isinstance(value, str) and HIDDEN in value:
             return None
         fact = Fact(name, value, line, rank)
         seen = self._seen.get(name)

@@ -29,6 +29,11 @@ ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` does without the extra `fast` where it is installed."""
 READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
+_FAILURES = (  # what a process that is ended prints, and records of errors that no rule knows
+    "Fatal Python error", "Caught signal", "egfault encountered", "Bus error", "Killed", "core dumped", '" 50',
+    "ERROR ",
+    "CRITICAL ", "terminate called",
+)
 _AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
 _LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
 
@@ -220,7 +225,7 @@ def words(base: RuleBase, *, serving: bool) -> list[str]:
     """Literals of which every line worth reading holds one."""
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
-    found = [*_STRUCTURE, *markers]
+    found = [*_STRUCTURE, *_FAILURES, *markers]
     for at, anchor in enumerate(base.anchors[len(base.markers):], len(base.markers)):
         if any(anchor in healthy for healthy in base.healthy_anchors):
             found += _rarer(waiting_at(base, at).pattern, base.healthy_anchors)

@@ -8,7 +8,8 @@ from vllm_doctor.command import CommandFinder
 from vllm_doctor.events.reader import Event, EventReader
 from vllm_doctor.fastpath.repeated_messages import Repeats
 from vllm_doctor.fastpath.statistics_lines import Samples
-from vllm_doctor.logs.lines import LineReader
+from vllm_doctor.logs.foreign_text import ForeignText
+from vllm_doctor.logs.lines import Line, LineReader
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.rulebase.model import RuleBase
 
@@ -20,7 +21,7 @@ class CurrentStart(Protocol):
     repeats: Repeats
     phase: str
     told: int
-    block: list[tuple[int, str]]
+    block: bool
     block_open: bool
 
     @property
@@ -41,6 +42,7 @@ class Session(Protocol):
     lines: LineReader
     events: EventReader
     finder: CommandFinder
+    foreign: ForeignText
 
     @property
     def matcher(self) -> Matcher:
@@ -62,6 +64,9 @@ class Session(Protocol):
 
     def end_open_message(self, number: int, process: str) -> None:
         """Note that a healthy line of a process ends a message of it."""
+
+    def alone(self, data: bytes) -> Line | None:
+        """Return what one whole line is as the next one, without foreign text; None where it must be fed."""
 
     def record(self, event: Event, text: str) -> None:
         """Record an event of the current start, given its line's text."""

@@ -71,7 +71,7 @@ class Shortcuts:
         session = self._session
         if self._settled_mode is not None:
             return self._settled_mode
-        if not session.lines.at_rest:
+        if not (session.lines.at_rest and session.foreign.at_rest):
             return None
         if self._earlier_starts:
             self._settled_mode = mode_of(session.base, awaited=False, serving=False, past=True)
@@ -163,6 +163,9 @@ class Shortcuts:
         line = session.lines.alone(data)
         if line is None or any_of(_STRUCTURE).search(line.text) or (not serves and session.is_healthy(line.text)):
             return False
+        line = session.foreign.alone(line)
+        if line is None:
+            return False
         session.read_retained_lines()
         session.record(session.events.alone(line._replace(number=session.next_number())), line.text)
         session.lines.skip(1, len(data))
@@ -178,7 +181,7 @@ class Shortcuts:
         The line stands alone or ends a traceback.
         """
         session = self._session
-        line = session.lines.alone(data)
+        line = session.alone(data)
         if line is None or line.source != data[front.source].decode():
             return None
         if traceback:
@@ -193,7 +196,7 @@ class Shortcuts:
 
     def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
         session = self._session
-        alone = [session.lines.alone(line) for line in traceback.lines.splitlines(keepends=True)]
+        alone = [session.alone(line) for line in traceback.lines.splitlines(keepends=True)]
         lines = [line for line in alone if line and line.source == last.source]
         if len(lines) < len(alone):
             return None
@@ -241,7 +244,7 @@ class Shortcuts:
         front = shape.front
         key = data[front.source], data[front.process].partition(b" ")[0], shape.text
         note = self._start_notes.get(key)
-        if note is None and (line := self._session.lines.alone(data)):
+        if note is None and (line := self._session.alone(data)):
             if len(self._start_notes) >= _MOST_REMEMBERED:
                 self._start_notes.clear()
             note = self._start_notes[key] = self._session.events.start_note(line)

@@ -64,6 +64,7 @@ class Line(NamedTuple):
     number: int
     text: str
     source: str = ""
+    refusal: bool = False
 
 
 def unfold(text: str) -> list[str]:

@@ -124,12 +124,15 @@ class Matcher:
         found = []
         text = event.text
         simple = not event.context and len(text) <= _WINDOW
+        of_request = event.refusal or (bool(event.frames) and self._base.foreign.is_request(event.frames))
         for at in self._anchors.found_in(text):
             if at in settled:
                 continue
             waiting = waiting_at(self._base, at)
             pattern = waiting.pattern
             if pattern.level and event.level not in pattern.level:
+                continue
+            if of_request and not self._is_of_requests(waiting):
                 continue
             if pattern.frames and (not event.frames or pattern.frames_needles.tell(event.frames) is False):
                 continue
@@ -143,6 +146,12 @@ class Matcher:
             except TimeoutError:
                 self.slow[name] = None
         return found
+
+    def _is_of_requests(self, waiting: Waiting) -> bool:
+        """Whether a pattern is of a fault of single requests: what their exceptions say may be a client's words."""
+        return bool(waiting.rule) and (
+            waiting.rule in self._base.foreign.rules
+            or (self._base.rules[waiting.rule].survives and self._base.rules[waiting.rule].phase == "api"))
 
     def possible(self, event: Event) -> list[Waiting]:
         """The patterns that may match a message which differs from the event's in numbers and long ids alone."""

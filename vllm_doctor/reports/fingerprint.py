@@ -25,11 +25,10 @@ def fingerprint(finding: Finding) -> str:
 
 
 def unexplained_fingerprint(report: Report) -> str:
-    """The same for a failure that no rule knows, by the last line of its error block. "" when there is none."""
+    """The same for a failure that no rule knows, by its signature. "" when there is none."""
     if report.unexplained is None:
         return ""
-    lines = [line for line in report.unexplained.text.split("\n") if line.strip()]
-    return _hash(UNEXPLAINED, lines[-1] if lines else "")
+    return _hash(UNEXPLAINED, report.unexplained.signature)
 
 
 def _hash(rule_id: str, line: str) -> str:

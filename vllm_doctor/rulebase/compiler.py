@@ -12,6 +12,7 @@ from typing import Any
 
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts.store import FactName
+from vllm_doctor.logs.foreign_text import ForeignTable
 from vllm_doctor.patterns import portable
 from vllm_doctor.rulebase.model import (
     Action,
@@ -42,6 +43,7 @@ def compile_rules(folder: Path) -> Document:
         "stalls": read_yaml(folder / "stalls.yaml"),
         "healthy": [{key: entry[key] for key in ("pattern", "anchor", "record") if key in entry}
                     for entry in read_yaml(folder / "healthy.yaml")],
+        "foreign": read_yaml(folder / "foreign_text.yaml"),
         "markers": read_yaml(folder / "phases.yaml"),
         "facts": [entry for path in sorted((folder / "facts").glob("*.yaml")) if path.name != "names.yaml"
                   for entry in read_yaml(path) or ()],
@@ -68,6 +70,7 @@ def rule_base(document: Document, folder: str) -> RuleBase:
         stalls={phase: Stall(phase, **entry) for phase, entry in document["stalls"].items()},
         healthy=portable(_healthy_line(document["healthy"])),
         healthy_anchors=[entry["anchor"] for entry in document["healthy"]],
+        foreign=ForeignTable(document["foreign"]),
     )
 
 

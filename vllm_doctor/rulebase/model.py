@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.store import FactName
+from vllm_doctor.logs.foreign_text import ForeignTable
 from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -148,7 +149,7 @@ class RuleBase:
     def __init__(
         self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
         names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
-        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str],
+        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str], foreign: ForeignTable,
     ) -> None:
         self.rules = rules
         self.wordings = wordings
@@ -159,6 +160,7 @@ class RuleBase:
         self.stalls = stalls
         self.healthy = healthy
         self.healthy_anchors = healthy_anchors
+        self.foreign = foreign  # where text of clients and of the model stands
         self.anchors = anchors(markers, facts, wordings)
 
     def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
@@ -167,7 +169,7 @@ class RuleBase:
         added = [wording for rule in own.values() for wording in wordings(rule)]
         return RuleBase(rules={**self.rules, **own}, wordings=[*kept, *added], facts=self.facts, names=self.names,
                         actions=self.actions, markers=self.markers, stalls=self.stalls, healthy=self.healthy,
-                        healthy_anchors=self.healthy_anchors)
+                        healthy_anchors=self.healthy_anchors, foreign=self.foreign)
 
 
 def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.patterns import lazy
 from vllm_doctor.templating.value_filters import scalar
@@ -21,6 +22,7 @@ __all__ = [
     "flag_meant",
     "later_flags",
     "later_release",
+    "names_setting",
     "replacement_flag",
     "replacement_value",
     "replacement_words",
@@ -75,11 +77,14 @@ _OTHER_NAMES: Mapping[str, str] = {
 _SPOKEN: Mapping[str, tuple[str, ...]] = {
     "speculative_config": ("speculative", "spec decod"),
     "speculative_model": ("speculative", "spec decod"),
-    "model_loader_extra_config": ("extra config",),
+    "model_loader_extra_config": ("extra config", "tensorizer uri"),
     "quantization": ("quantiz",),
     "kv_transfer_config": ("kv connector", "kv transfer"),
     "enable_lora": ("lora",),
     "enable_expert_parallel": ("expert parallel",),
+    "kv_cache_dtype": ("kv cache dtype", "kv cache quant", "fp8", "v scale"),
+    "decode_context_parallel_size": ("decode context parallel", "dcp"),
+    "distributed_executor_backend": ("executor backend", " ray"),
 }
 _NOT_MEANT = frozenset({
     "model", "model_tag", "tokenizer", "host", "port", "seed", "dtype", "revision", "load_format", "served_model_name",
@@ -262,6 +267,19 @@ def flag_meant(message: str, given: str) -> str | None:
     text = message.lower().replace("-", " ").replace("_", " ")
     meant = {name for name in given.split() if name not in _NOT_MEANT and any(part in text for part in _spoken(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
+
+
+def names_setting(message: str, given: str) -> bool:
+    """Return whether a message names one of the given settings (keywords separated by blanks).
+
+    If none is known, any engine argument with a name of several words counts.
+    """
+    text = message.lower().replace("-", " ").replace("_", " ")
+    if given:
+        names = [name for name in given.split() if name not in _NOT_MEANT]
+        return any(part in text for name in names for part in _spoken(name))
+    names = [flag.lstrip("-").replace("-", "_") for flag in table().flags]
+    return any(" " in part and part in text for name in names if name not in _NOT_MEANT for part in _spoken(name))
 
 
 def _spoken(keyword: str) -> tuple[str, ...]:

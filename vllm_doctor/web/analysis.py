@@ -20,6 +20,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.reports import to_html
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
+from vllm_doctor.reports.output import finish
 
 SECONDS = 60.0
 _MEMORY = 2 << 30  # bytes of addresses
@@ -69,7 +70,7 @@ def _page(name: str, options: Options, most: int) -> str:
     reports = [_report(log, options, most * _TIMES_UNPACKED) for log in logs]
     reports = [report.with_caveats(*logs.notes) for report in reports]
     page: str = to_html.render(reports[0]) if len(reports) == 1 else to_html.render_many(reports)
-    return page
+    return finish(page, "html", reports)
 
 
 def _report(log: Log, options: Options, most: int) -> Report:

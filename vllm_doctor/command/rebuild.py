@@ -1,0 +1,223 @@
+"""Rebuild a command from the parts that are known: what is offered is never a shell line as it stood in a log.
+
+What stays: variables of vLLM and its libraries, launchers with their options, vLLM's program and its arguments, every
+word quoted anew. Other commands of the line, pipes, redirections and substitutions are left out, which is said.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from vllm_doctor.command.line import Command, Option, Word
+from vllm_doctor.patterns import lazy
+
+_VARIABLES = (
+    "VLLM_", "CUDA_", "HF_", "HUGGING", "NCCL_", "TORCH", "PYTORCH_", "RAY_", "OMP_", "MKL_", "ROCR_", "HIP_",
+    "HSA_", "GLOO_", "UCX_", "NVIDIA_", "TRANSFORMERS_", "TOKENIZERS_", "TRITON_", "FLASHINFER_",
+    "SAFETENSORS_", "MODELSCOPE_", "ASCEND_", "ONEAPI_", "ZE_", "CCL_", "TPU_", "PJRT_", "XLA_", "MASTER_",
+    "KMP_", "AITER_", "LMCACHE_", "NIXL_", "MC_", "GPU_", "AMD_", "MIOPEN_", "HABANA_", "PT_HPU", "INDUCTOR_",
+    "CUBLAS_",
+)  # fmt: skip
+_MORE_VARIABLES = frozenset({
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "HOST_IP", "HOME", "LANG", "LC_ALL", "TZ", "NO_PROXY", "no_proxy", "HTTP_PROXY",
+    "HTTPS_PROXY", "http_proxy", "https_proxy", "DO_NOT_TRACK", "MALLOC_ARENA_MAX", "TMPDIR", "XDG_CACHE_HOME",
+})  # fmt: skip
+_LOADS_CODE = lazy(r"\w*(?:PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH)\w*")
+_ASSIGNED = lazy(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
+_LAUNCHERS = frozenset({
+    "docker", "podman", "nerdctl", "srun", "torchrun", "mpirun", "mpiexec", "numactl", "nohup", "time", "env",
+    "exec", "uv", "uvx", "poetry", "pdm", "conda", "mamba", "micromamba", "pipenv", "pixi", "taskset", "nice",
+    "ionice", "stdbuf", "unbuffer", "timeout", "setsid", "chrt", "singularity", "apptainer", "enroot",
+    "accelerate", "ray", "nsys", "ncu", "py-spy", "command",
+})  # fmt: skip
+_PRIVILEGED = frozenset({"sudo", "doas", "su", "runuser"})
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
+_LAUNCHER_WORD = lazy(r"[\w./:=,@%+~-]{1,4000}", re.ASCII)
+_RUNS_CODE = lazy(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|split-string)\b|-S")
+_EXPANDED = lazy(r"[\w./:=@,+%~-]*(?:\$(?:\w+|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./-]*", re.ASCII)
+_EMBRACED = lazy(r"<[\w .-]{1,40}>|\.\.\.")
+_CONTAINER_OPTIONS = frozenset({
+    "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cpus", "--cpuset-cpus", "--cpuset-mems",
+    "--detach", "--device", "--entrypoint", "--env", "--env-file", "--gpus", "--group-add", "--hostname",
+    "--init", "--interactive", "--ipc", "--label", "--log-driver", "--log-opt", "--memory", "--memory-swap",
+    "--mount", "--name", "--net", "--network", "--oom-score-adj", "--pid", "--pids-limit", "--platform",
+    "--privileged", "--publish", "--publish-all", "--pull", "--quiet", "--read-only", "--replace", "--restart",
+    "--rm", "--runtime", "--security-opt", "--shm-size", "--sig-proxy", "--stop-timeout", "--tmpfs", "--tty",
+    "--ulimit", "--user", "--userns", "--volume", "--volumes-from", "--workdir", "--device-cgroup-rule",
+    "--cgroupns", "--uts", "--no-healthcheck", "--oom-kill-disable", "--tls-verify", "--rmi",
+})  # fmt: skip
+_CONTAINER_SHORT = lazy(r"-[a-zA-Z]{1,4}")
+_LEFT_OUT = {
+    "|": "a pipe", "|&": "a pipe", ";": "other commands", ";;": "other commands",
+    "&&": "other commands", "||": "other commands",
+    "&": "running in the background", "\n": "", "(": "a subshell", ")": "a subshell", "#": "",
+}  # fmt: skip
+
+
+def is_offered_variable(name: str) -> bool:
+    """Whether a variable may stand in a command that is offered."""
+    known = name.startswith(_VARIABLES) or name in _MORE_VARIABLES
+    return known and not _LOADS_CODE.fullmatch(name)
+
+
+def rebuilt(command: Command) -> tuple[Command, tuple[str, ...]]:
+    """The command made anew from its parts, and the kinds of what was left out."""
+    left: dict[str, None] = {}
+    before, start, program, container = _before(command, left)
+    for word in (*command.before[: command.start], *command.after):
+        _note(word, left)
+    options = tuple(option for each in command.options if (option := _option(each, command, left)) is not None)
+    outer = command.outer
+    if outer is not None:
+        for word in outer.after:
+            _note(word, left)
+        shell = outer.before[-2:] if len(outer.before) > 1 else outer.before
+        lead = outer.before[: len(outer.before) - len(shell)]
+        kept = _container_words(lead, left) if any(_name(word) in _CONTAINERS for word in lead) else []
+        if lead and not kept:
+            left["the program around the shell"] = None
+        is_shell = bool(shell) and _name(shell[0]) in _SHELLS and bool(_LAUNCHER_WORD.fullmatch(shell[-1].text))
+        outer = outer._replace(before=(*kept, *map(_requoted, shell)), after=(), quote="") if is_shell else None
+    document = command.document
+    if command.form == "python":
+        document = document._replace(tail=document.tail[: document.tail.find(")") + 1])
+    environment = tuple((name, value) for name, value in command.environment if is_offered_variable(name))
+    made = command._replace(
+        before=tuple(before), after=(), options=options, start=start, program=program, container=container, outer=outer,
+        environment=environment, document=document)
+    return made, tuple(left)
+
+
+def _note(word: Word, left: dict[str, None]) -> None:
+    """Note what a word says that is no part of the command."""
+    kind = _LEFT_OUT.get(word.text)
+    if kind is None:
+        kind = "a redirection" if ">" in word.text or "<" in word.text else ""
+    if kind:
+        left[kind] = None
+
+
+def _before(command: Command, left: dict[str, None]) -> tuple[list[Word], int, int, int | None]:
+    """The words up to vLLM's arguments, and where in them the command, its program and its image begin."""
+    words = command.before
+    made: list[Word] = []
+    if command.start:  # what earlier commands of the line export
+        lead = {word.text.partition("=")[0] for word in words[: command.start]}
+        given = [(name, value) for name, value in command.environment if name in lead and value is not None]
+        made += [_assigned(name, value) for name, value in given if is_offered_variable(name)]
+    if command.container is not None:
+        image = command.container
+        made += _container_words(words[command.start : image], left)
+        container: int | None = len(made)
+        made.append(_requoted(words[image]))
+        first = image + 1
+    else:
+        container, first = None, command.start
+    made += _launcher_words(words[first : command.program], left)
+    program = len(made)
+    made += [_requoted(word) for word in words[command.program :]]
+    return made, 0, program, container
+
+
+def _launcher_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Word]:
+    made: list[Word] = []
+    known = False
+    for word in words:
+        text = word.value if word.value is not None else word.text
+        name = _name(word)
+        if assigned := _ASSIGNED.fullmatch(text):
+            if word.value is not None and is_offered_variable(assigned[1]):
+                made.append(_assigned(assigned[1], assigned[2]))
+            else:
+                left["variables that are not vLLM's or could load code"] = None
+        elif name in _PRIVILEGED:
+            left["sudo"] = None
+            known = True
+        elif name in _LAUNCHERS:
+            made.append(_requoted(word))
+            known = True
+        elif known and _LAUNCHER_WORD.fullmatch(text) and not _RUNS_CODE.match(text):
+            if not (left.keys() >= {"sudo"} and not made and text.startswith("-")):
+                made.append(_requoted(word))
+        else:
+            left["a program around vLLM that is not known"] = None
+    return made
+
+
+def _container_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Word]:
+    """The words of a `docker run` up to its image, with the options that are known."""
+    at = next((index for index, word in enumerate(words) if _name(word) in _CONTAINERS), 0)
+    made = _launcher_words(words[:at], left)
+    index = at
+    while index < len(words):
+        word = words[index]
+        text = word.value if word.value is not None else word.text
+        name, equals, value = text.partition("=")
+        index += 1
+        following = words[index] if index < len(words) and not words[index].text.startswith("-") else None
+        if not text.startswith("-"):
+            made += [_requoted(word)] if _is_safe(word) else []
+            continue
+        takes = following is not None and not equals
+        if name in {"-e", "--env"} or (name.startswith("-e") and equals and not name.startswith("--")):
+            given = following if takes else Word.quoted(value if name in {"-e", "--env"} else text[2:])
+            index += takes
+            variable = (given.value or given.text).partition("=")[0] if given is not None else ""
+            if given is not None and is_offered_variable(variable) and _is_safe(given):
+                made += [Word("-e", "-e"), _requoted(given)]
+            else:
+                left["variables that are not vLLM's or could load code"] = None
+        elif _is_safe(word) and (name in _CONTAINER_OPTIONS or (name[1:2] != "-" and _CONTAINER_SHORT.match(name))):
+            made.append(_requoted(word))
+        else:
+            left["options of the container that are not known"] = None
+            index += takes
+    return made
+
+
+def _option(option: Option, command: Command, left: dict[str, None]) -> Option | None:
+    """An argument of vLLM with every word quoted anew; None for one that only a shell or Python could read."""
+    words = (*((option.flag,) if option.flag is not None else ()), *option.values)
+    if command.form == "python":
+        if all(word.value is not None or re.fullmatch(r"\*{0,2}[A-Za-z_][\w.]{0,80}", word.text) for word in words):
+            return option
+        left["values that only Python can compute"] = None
+        return None
+    if command.form == "yaml":
+        return option
+    if not all(_is_safe(word) for word in words):
+        left["values that only a shell can compute"] = None
+        return None
+    flag = option.flag
+    if flag is not None:
+        flag = _requoted(flag)
+    return option._replace(flag=flag, values=tuple(map(_requoted, option.values)))
+
+
+def _is_safe(word: Word) -> bool:
+    """Whether a word's value is known, or is a variable of the user's and nothing that runs."""
+    return word.value is not None or bool(_EXPANDED.fullmatch(_unquoted(word.text)) or _EMBRACED.fullmatch(word.text))
+
+
+def _requoted(word: Word) -> Word:
+    """The word quoted anew, behind one blank or in a line of its own."""
+    gap = " \\\n  " if "\\\n" in word.gap and len(word.gap) < 40 else " "
+    if word.value is None:
+        inside = _unquoted(word.text)
+        return word._replace(text=inside if inside.startswith("~") else f'"{inside}"' if _EXPANDED.fullmatch(inside)
+                             else shlex.quote(inside), gap=gap)
+    return Word.quoted(word.value, gap)
+
+
+def _assigned(name: str, value: str) -> Word:
+    return Word(f"{name}={shlex.quote(value)}", f"{name}={value}")
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def _name(word: Word) -> str:
+    return re.split(r"[/\\]", word.value or word.text)[-1].removesuffix(".exe")
