@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from vllm_doctor.diagnosis.engine import Diagnosis
@@ -33,11 +34,12 @@ _ENDED = ("the analysis took more than {:.0f} s, or too much memory, and was end
 def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
     """(page, policy) of the report on a log. Raises InputError when it cannot be read, or not in time."""
     head = json.dumps({"name": name, "options": options._asdict(), "most": most_bytes}).encode() + b"\n"
-    with subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    with subprocess.Popen([sys.executable, "-m", __name__], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as process:
         try:
             if process.stdin is not None:
-                process.stdin.write(head)
+                with suppress(BrokenPipeError):  # it died: no answer comes
+                    process.stdin.write(head)
             out, _ = process.communicate(data, SECONDS)
         except subprocess.TimeoutExpired as error:
             process.kill()
