@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from typing import Any
 
 
@@ -22,3 +23,10 @@ def did_you_mean(word: str, known: list[Any]) -> str:
     """Return `; did you mean `x`?` if a known word is similar, else an empty string."""
     close = difflib.get_close_matches(word, [str(name) for name in known if name], n=1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def reason(error: Exception) -> str:
+    """Why reading or writing failed, in words."""
+    if isinstance(error, OSError):
+        return "is closed" if error.errno == errno.EBADF else (error.strerror or str(error)).lower()
+    return str(error)

@@ -10,6 +10,7 @@ from wraps import coloured, compose, journald, kubectl, two_services, windows
 
 from vllm_doctor.cli import diagnose_logs
 from vllm_doctor.fastpath.earlier_starts import Past
+from vllm_doctor.logs.inputs import open_logs
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_json
 
@@ -22,9 +23,10 @@ REFUSED = next(LOGS.rglob("arg-max-model-len-word.log")).read_bytes()
 def _answers(log: bytes, path: Path, options: Options = Options()) -> tuple[str, str]:  # noqa: B008 - frozen
     """The report as it is made, and with every start read in full."""
     path.write_bytes(log)
-    with path.open("rb") as file:
-        whole = diagnose_logs._fed_from(file, str(path), options, whole=True).finish()
-    return to_json.render(diagnose_logs._fed(str(path), options).finish()), to_json.render(whole)
+    with open_logs(str(path)) as logs:
+        whole = diagnose_logs._fed(logs.only, options, whole=True).finish()
+    with open_logs(str(path)) as logs:
+        return to_json.render(diagnose_logs._fed(logs.only, options).finish()), to_json.render(whole)
 
 
 @pytest.fixture

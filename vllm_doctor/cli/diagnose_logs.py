@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Callable
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from vllm_doctor.authoring.rule_tests import why_not_fired
 from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.cli.formats import WRITERS
+from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, engine_options, exit_status
 from vllm_doctor.diagnosis.engine import Diagnosis
@@ -17,7 +20,7 @@ from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import Past
-from vllm_doctor.logs.inputs import chunks, is_plain, open_log
+from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
@@ -43,17 +46,26 @@ def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ..
     options = engine_options(values, int(run_number) if run_number.isdigit() else None)
     check_ids(options, *([why] if why else []))
     if why:
-        _print("".join(_why_line(log, options, why) for log in logs))
+        write("".join(_why_lines(log, options, why) for log in logs))
         return ExitStatus.OK
     reports, unreadable = _read_all(logs, options, every=run_number == "all")
-    reports = [report._replace(notes=(*report.notes, *notes)) for report in reports]
-    for other, path in values["also"]:
-        write_text(path, render(reports, other, _for_a_file(values)))
+    reports = [report.with_caveats(*notes) for report in reports]
+    written = [_is_written(path, render(reports, other, _for_a_file(values))) for other, path in values["also"]]
     if values["output"]:
-        write_text(values["output"], render(reports, format_, _for_a_file(values)))
+        written.append(_is_written(values["output"], render(reports, format_, _for_a_file(values))))
     elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
-        _print(render(reports, format_, values))
-    return ExitStatus.USAGE if unreadable else exit_status(reports, values["fail_on"])
+        write(render(reports, format_, values))
+    return ExitStatus.USAGE if unreadable or not all(written) else exit_status(reports, values["fail_on"])
+
+
+def _is_written(path: str, text: str) -> bool:
+    """Write a report to a file; report an error and return False if that fails, so that others are still written."""
+    try:
+        write_text(path, text)
+    except InputError as error:
+        report_error(error)
+        return False
+    return True
 
 
 def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
@@ -65,7 +77,7 @@ def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[
     problems: list[InputError] = []
     for log in logs:
         try:
-            reports += _read(log, options, every=every)
+            reports += _read(log, options, problems, every=every)
         except InputError as error:  # noqa: PERF203 - one log per iteration
             problems.append(error)
     if problems and not reports:
@@ -80,55 +92,83 @@ def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "color": "never"} if values["color"] == "auto" else values
 
 
-def _read(log: str, options: Options, *, every: bool) -> list[Report]:
-    """Return the report on one log; with `--run all`, one on each of its server starts."""
-    report, runs = _report(log, options)
-    if not every:
-        return [report]
-    if log == "-":
-        raise InputError("--run all reads the log more than once: give it as a file")
-    return [_report(log, options._replace(run=number))[0] for number in range(1, runs + 1)]
+def _read(path: str, options: Options, problems: list[InputError], *, every: bool) -> list[Report]:
+    """Return the report on each log of a file, with `--run all` on each of its server starts.
 
-
-def _report(log: str, options: Options) -> tuple[Report, int]:
-    diagnosis = _diagnosed(log, options)
-    return diagnosis.finish(), diagnosis.run_count
-
-
-def _diagnosed(log: str, options: Options) -> Diagnosis:
-    """Return a diagnosis that has read the entire log."""
-    if log == "-":
-        return _diagnosed_stream(sys.stdin.buffer, log, options)
-    with open_log(log) as file:
-        return _diagnosed_stream(file, log, options)
-
-
-def _diagnosed_stream(file: IO[bytes], log: str, options: Options, *, read_all: bool = False) -> Diagnosis:
-    """Return a diagnosis that has read the stream.
-
-    Earlier server starts may be skipped unless `read_all`. If they turn out to matter, the stream is read again.
+    What cannot be read is added to `problems`.
     """
-    diagnosis = Diagnosis(options, log)
-    past = None if read_all or options.run is not None else _past(file)
-    for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
+    if every and not (path != "-" and os.path.isfile(path)):
+        raise InputError(f"--run all reads the log more than once: give it as a file, not {_name(path)}")
+    made, counts = _read_once(path, options, problems)
+    for number in range(1, max(counts, default=0) + 1 if every else 1):
+        again, _ = _read_once(path, options._replace(run=number), [], [count >= number for count in counts])
+        made = again if number == 1 else [*made, *again]
+    places = {report.source.path: place for place, report in reversed(list(enumerate(made)))}
+    return sorted(made, key=lambda report: places[report.source.path]) if every else made
+
+
+def _read_once(path: str, options: Options, problems: list[InputError],
+               wanted: list[bool] | None = None) -> tuple[list[Report], list[int]]:
+    """Return the report on each wanted log (default: all), and how many server starts each log holds."""
+    reports, counts = [], []
+    with _opened(path) as logs:
+        for place, log in enumerate(logs):
+            try:
+                if wanted is not None and not wanted[place]:
+                    continue
+                diagnosis = _fed(log, options)
+            except InputError as error:
+                counts.append(0)
+                problems.append(error)
+                continue
+            counts.append(diagnosis.run_count)
+            reports.append(diagnosis.finish())
+        return [report.with_caveats(*logs.notes) for report in reports], counts
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Logs]:
+    if path == "-":
+        yield logs_in(sys.stdin.buffer, _name(path))
+    else:
+        with open_logs(path) as logs:
+            yield logs
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _fed(log: Log, options: Options, *, whole: bool = False) -> Diagnosis:
+    """Return a diagnosis that has read the log.
+
+    Earlier server starts may be skipped unless `whole`. If they turn out to matter, the log is read again.
+    """
+    diagnosis = Diagnosis(options, "-" if log.name == _name("-") else log.name)
+    past = None if whole or options.run is not None else _past(log.plain)
+    for chunk in log.chunks(_CHUNK):
         diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.run_count))
-    if past and not past.was_right(diagnosis.run_count):
-        file.seek(0)
-        return _diagnosed_stream(file, log, options, read_all=True)
+    if past and not past.was_right(diagnosis.run_count) and log.plain:
+        log.plain.seek(0)
+        return _fed(log, options, whole=True)
+    diagnosis.remark(*log.notes)
     return diagnosis
 
 
-def _past(file: IO[bytes]) -> Past | None:
+def _past(file: io.BufferedReader | None) -> Past | None:
     """Return the detector of earlier server starts in a file, which may be skipped; None for a short file or a pipe."""
-    if not is_plain(file) or os.fstat(file.fileno()).st_size <= _CHUNK:
-        return None
-
-    return Past(file, KEEP_RUNS)
+    return Past(file, KEEP_RUNS) if file is not None and os.fstat(file.fileno()).st_size > _CHUNK else None
 
 
-def _why_line(log: str, options: Options, rule_id: str) -> str:
-    """Return a line that says why a rule fired on a log, or why it did not."""
-    diagnosis = _diagnosed(log, options)
+def _why_lines(path: str, options: Options, rule_id: str) -> str:
+    """Return a line for each log of a file that says why a rule fired on it, or why it did not."""
+    with _opened(path) as logs:
+        return "".join(_why_on(log, options, rule_id) for log in logs)
+
+
+def _why_on(read: Log, options: Options, rule_id: str) -> str:
+    diagnosis = _fed(read, options)
+    log = diagnosis.path
     report = diagnosis.finish()
     finding = next((item for item in report.findings if item.id == rule_id), None)
     if finding is not None:
@@ -173,12 +213,3 @@ def _with_relative_path(report: Report) -> Report:
     if not os.path.isabs(path) or not os.path.normpath(path).startswith(os.path.join(here, "")):
         return report
     return report._replace(source=report.source._replace(path=os.path.relpath(path, here)))
-
-
-def _print(text: str) -> None:
-    """Write to stdout as UTF-8; a closed pipe (`| head`) is not an error."""
-    try:
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        sys.stderr.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from vllm_doctor.cli.streams import discard
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.reports.escape import inert_text, one_line
 
@@ -13,7 +14,11 @@ def report_error(problem: DoctorError) -> None:
     print_error_line(f"vllm-doctor: {inert_text(one_line(str(problem)))}")
 
 
-def print_error_line(text: str) -> None:
-    """Print a line on stderr; nothing if stderr is closed, where `print` would use stdout instead."""
-    if sys.stderr is not None:
-        print(text, file=sys.stderr)
+def print_error_line(text: str) -> bool:
+    """Print a line on stderr. Returns False if it is closed or its disk is full."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        discard(2)
+        return False
+    return True

@@ -8,18 +8,19 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
+from vllm_doctor.cli.streams import discard
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import exit_status
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
+from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
 from vllm_doctor.pipe import Gap, Reader
 from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusWords
 from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
 
@@ -43,6 +44,8 @@ class Voice:
         self._trouble = ""  # the one of them that goes on
         self._weighed = (0, "", "", 0)  # the news when the rules were last weighed
         self._next = 0.0
+        self._stalled = ""  # the phase in which that was said
+        self._lost = False  # something could not be said or written
         self._shown = ("", 0.0)  # the status line's words, and when they were said
 
     @property
@@ -73,12 +76,12 @@ class Voice:
         self._speak(report, whole=True)
         if self._output:
             self._save(report)
-        return exit_status([report], self._values["fail_on"])
+        return ExitStatus.USAGE if self._lost else exit_status([report], self._values["fail_on"])
 
     def _pieces(self, reader: Reader, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
         """What comes, b"" while nothing does; a start that stands still is told, once a phase."""
         source = iter(reader)
-        last, told = time.monotonic(), ""
+        last = time.monotonic()
         progress = StartProgress(diagnosis.base.stalls, last)
         while True:
             run, now = diagnosis.runs[-1], time.monotonic()
@@ -86,6 +89,7 @@ class Voice:
             if reader.wait(_PULSE):
                 piece = next(source, None)
                 if piece is None:
+                    self._tell_stall(diagnosis, time.monotonic() - last)  # on a busy machine no pulse may have come
                     return
                 last = time.monotonic()
                 yield piece
@@ -93,16 +97,15 @@ class Voice:
                 progress.see(piece if isinstance(piece, bytes) else b"", run.number, run.phase, last)
                 continue
             yield b""
-            phase = run.phase or "args"
-            if phase != told:
-                report = self._stall(diagnosis, time.monotonic() - last)
-                if report is not None:
-                    told = phase
-                    self._speak(report, whole=False)
+            self._tell_stall(diagnosis, time.monotonic() - last)
 
-    def _stall(self, diagnosis: Diagnosis, seconds: float) -> Report | None:
-        after = self._values.get("stall_after")
-        return None if after == 0 else diagnosis.stall(seconds, after)
+    def _tell_stall(self, diagnosis: Diagnosis, seconds: float) -> None:
+        """Say once a phase that the start stands still, when nothing has come for so long."""
+        after, phase = self._values.get("stall_after"), diagnosis.runs[-1].phase or "args"
+        report = None if after == 0 or phase == self._stalled else diagnosis.stall(seconds, after)
+        if report is not None:
+            self._stalled = phase
+            self._speak(report, whole=False)
 
     def _show(self, words: str, now: float) -> None:
         """Say what the status line says: anew with each pulse, for the log may have wiped it off; "" once."""
@@ -158,14 +161,20 @@ class Voice:
     def _echo(self, text: str) -> None:
         """Write to stderr, in one piece, where no status line stands."""
         self._status.hush()
-        click.echo(text, nl=False, err=True)
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:  # closed, or a full disk: the log goes on all the same
+            discard(2)
+            self._lost = True
 
     def _save(self, report: Report) -> None:
         text = to_json.render(report) if self._format == "json" else to_text.render(report)
         try:
             write_text(str(self._output), finish(text, self._format, [report]))
         except InputError as error:
-            self._echo(f"vllm-doctor: {error}\n")
+            self._echo(f"vllm-doctor: {one_line(str(error))}\n")
+            self._lost = True
 
 
 def _terminal_width() -> int:

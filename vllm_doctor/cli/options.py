@@ -11,9 +11,11 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from vllm_doctor.cli import project_settings
+from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.values import apply_project_settings
 from vllm_doctor.errors import DoctorError
+from vllm_doctor.reports.escape import one_line
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import FAIL_ON
 
@@ -130,7 +132,7 @@ def _with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
         if name == "diagnose":  # the other commands print their report late or never
             return function(**values, notes=notes)
         for note in notes:
-            click.echo(f"vllm-doctor: {note}", err=True)
+            print_error_line(f"vllm-doctor: {one_line(note)}")
         return function(**values)
 
     return filled

@@ -17,6 +17,7 @@ from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.settings_location import PROJECT, TABLE, places
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.severity import FAIL_ON
+from vllm_doctor.text_files import read_bytes
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,6 +25,9 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = ["Ignore", "Settings", "find", "read", "today"]
+
+
+_MOST_DOTS = 2000  # in a line
 
 
 class Ignore(NamedTuple):
@@ -48,6 +52,15 @@ class Settings(NamedTuple):
     def ignored(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
         """Return the rule ids ignored on that day (default: today)."""
         return tuple(item.id for item in self.ignore if not _expired(item, day or today))
+
+    def told(self) -> str:
+        """What the file changes, in a sentence; "" when nothing. A repository's author may have written it."""
+        changes = [f"rules of {', '.join(self.rules)}"] if self.rules else []
+        changes += [f"only {', '.join(self.only)}"] if self.only else []
+        changes += [f"ignored {', '.join(item.id for item in self.ignore)}"] if self.ignore else []
+        changes += [f"{key} = {value}" for key, value in (
+            ("fail-on", self.fail_on), ("max-fixes", self.max_fixes), ("format", self.format)) if value is not None]
+        return f"Settings of {self.path} count: {'; '.join(changes)}." if changes else ""
 
     def notes(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
         """Return a sentence for each expired ignore."""
@@ -98,12 +111,20 @@ def _from_project(path: Path) -> Settings | None:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        text = read_bytes(path).decode("utf-8-sig")
+        _check_depth(path, text)
+        document: dict[str, Any] = tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError(f"{path}: nested too deeply") from error
     except ValueError as error:  # tomllib's own, and bytes that are not UTF-8
         raise InputError(f"{path}: is no TOML: {error}") from error
     return document
+
+
+def _check_depth(path: Path, text: str) -> None:
+    """Refuse a.a.a… of endless length: tomllib takes longer for each."""
+    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        raise InputError(f"{path}: nested too deeply")
 
 
 def _settings(path: Path, table: Any) -> Settings:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from vllm_doctor.cli import completion, diagnose, explain, rules, run, size, watch, web
 from vllm_doctor.cli.error_output import report_error
+from vllm_doctor.cli.streams import discard, fill_closed, words
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.version import __version__
@@ -35,5 +37,11 @@ for module in (completion, diagnose, explain, rules, run, size, watch, web):
 
 
 def main() -> None:
-    """Run `vllm-doctor`."""
-    cli(prog_name="vllm-doctor")
+    """Run `vllm-doctor`. Whatever becomes of the standard streams, it ends with a status and at most one line."""
+    fill_closed()
+    try:
+        cli(prog_name="vllm-doctor")
+    except OSError as error:  # click lets what fails on a stream pass, but for a reader that has gone
+        discard(1)
+        report_error(DoctorError(words(error)))
+        sys.exit(ExitStatus.USAGE)

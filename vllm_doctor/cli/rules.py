@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from vllm_doctor.rulebase.lint import lint as check
 from vllm_doctor.rulebase.loader import builtin, load
 from vllm_doctor.rulebase.model import Rule, read_rule
 from vllm_doctor.rulebase.schema import RULE_SCHEMA
+from vllm_doctor.rulebase.yaml_files import rule_files
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
                         help="A folder of rules of your own; repeatable.")
@@ -131,8 +133,8 @@ def _files(paths: tuple[str, ...]) -> list[Path]:
     for text in paths:
         path = Path(text)
         if path.is_dir():
-            files += sorted(path.rglob("*.yaml"))
-        elif path.is_file():
+            files += rule_files(path)
+        elif os.path.lexists(path):
             files.append(path)
         else:
             raise InputError(f"{path}: no such file")

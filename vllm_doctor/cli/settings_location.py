@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from vllm_doctor.errors import InputError
 from vllm_doctor.patterns import lazy
+from vllm_doctor.text_files import read_bytes
 
 OWN_FILE = "vllm-doctor.toml"
 PROJECT = "pyproject.toml"
@@ -24,7 +26,7 @@ def places(start: str | os.PathLike[str] = ".") -> Iterator[str]:
         return
     while folder != below:
         own, project = os.path.join(folder, OWN_FILE), os.path.join(folder, PROJECT)
-        if os.path.isfile(own):
+        if os.path.lexists(own):  # what is no file is told when it is read, not passed over
             yield own
         if os.path.isfile(project) and _may_have_our_table(project):
             yield project
@@ -34,9 +36,8 @@ def places(start: str | os.PathLike[str] = ".") -> Iterator[str]:
 def _may_have_our_table(path: str) -> bool:
     """Return whether a pyproject.toml may have our table. Others are not parsed, so their errors are not reported."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
+        text = read_bytes(path).decode("utf-8", "replace")
+    except InputError:
         return False
     lines = text.splitlines() if TABLE in text else ()
     return any("tool" in line and (TABLE in line or _TOOL.match(line)) for line in lines)

@@ -13,6 +13,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import RANK
+from vllm_doctor.text_files import is_too_deep, read_bytes
 
 
 def apply_project_settings(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:
@@ -39,18 +40,18 @@ def apply_project_settings(command: str, values: dict[str, Any], is_typed: Calla
     if command == "diagnose":
         defaults["format_"] = settings.format
     values.update({name: value for name, value in defaults.items() if value is not None and not is_typed(name)})
-    return settings.notes()
+    told = "" if named else settings.told()  # a file that the user did not name
+    return (*((told,) if told else ()), *settings.notes())
 
 
 def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
     """Return the engine's options from click's values. Raises InputError."""
     config = ""
     if values["config_file"]:
-        try:
-            with open(values["config_file"], encoding="utf-8", errors="replace") as file:
-                config = file.read()
-        except OSError as error:
-            raise InputError(f"{values['config_file']}: {(error.strerror or str(error)).lower()}") from error
+        config = read_bytes(values["config_file"]).decode("utf-8", "replace")
+    for name, text in ((values["config_file"], config), ("--command", values["command_text"])):
+        if is_too_deep(text):
+            raise InputError(f"{name}: nested too deeply")
     version = values["vllm_version"]
     if version and not version.lstrip("vV")[:1].isdigit():
         raise InputError(f"--vllm-version {version}: not a version such as 0.8.5")

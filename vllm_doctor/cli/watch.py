@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from vllm_doctor import pipe
+from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.live_reporter import Voice
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, engine_options
@@ -31,5 +32,5 @@ def command(format_: str, output: str | None, once: bool, **values: Any) -> None
     voice = Voice(options, format_, output, once, values)
     result = pipe.pump(voice.listen, once=once, status_line=voice.status_line)
     if result.analyser_died:
-        click.echo("vllm-doctor: the analyser ended early; all bytes were passed on", err=True)
+        print_error_line("vllm-doctor: the analyser ended early; all bytes were passed on")
     sys.exit(result.status)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from vllm_doctor.cli import project_settings
+from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.values import check_ids
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
+from vllm_doctor.reports.escape import one_line
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.web.server import Server
 
@@ -29,7 +31,7 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
         options = Options(rules=(*settings.rules, *rules), only=settings.only, ignore=settings.ignored(),
                           max_fixes=settings.max_fixes or options.max_fixes)
         for note in settings.notes():
-            click.echo(f"vllm-doctor: {note}", err=True)
+            print_error_line(f"vllm-doctor: {one_line(note)}")
     check_ids(options)
     load(options.rules)  # report an invalid rule now, not with the first log
     try:
@@ -40,6 +42,6 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        click.echo("", err=True)
+        print_error_line("")
     finally:
         server.server_close()

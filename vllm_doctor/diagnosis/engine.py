@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
 from vllm_doctor.diagnosis import second_reading
@@ -20,7 +20,7 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
-from vllm_doctor.logs.inputs import chunks, is_path
+from vllm_doctor.logs.inputs import chunks, is_path, one_log
 from vllm_doctor.logs.pasted_text import LONGEST
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report, Source
@@ -46,6 +46,7 @@ class Diagnosis:
         if self._session.redactor is not None:
             self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
+        self._remarks: tuple[str, ...] = ()
         self._pasted: bytearray | None = None if live else bytearray()  # the input, while it is short
 
     @property
@@ -70,6 +71,10 @@ class Diagnosis:
         """Note that so many lines were not fed, so that line numbers stay right."""
         self._session.miss(lines)
 
+    def remark(self, *notes: str) -> None:
+        """Say more about the reading of the log in the report's notes."""
+        self._remarks += notes
+
     def finish(self) -> Report:
         """Return the report on everything fed. Nothing can be fed afterwards."""
         if not self._finished:
@@ -89,7 +94,8 @@ class Diagnosis:
                 again.skip(row.lines - 1)
             found = again.finish()
             if second_reading.is_better(found, report, bytes(pasted)):
-                return found._replace(source=report.source, notes=(*found.notes, note))
+                found = found._replace(source=report.source, notes=(*found.notes, note))
+                return found.with_caveats(*self._remarks)
         return report
 
     def snapshot(self) -> Report:
@@ -100,7 +106,8 @@ class Diagnosis:
         reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
                           self.options.run is not None, tuple(self._session.matcher.slow))
         case = self.case(run)
-        return build(case, source, notes(case, reading), recognised(case, reading))
+        report = build(case, source, notes(case, reading), recognised(case, reading))
+        return report.with_caveats(*self._remarks)
 
     def certain(self) -> str | None:
         """Return the id of the cause of the current start once it has failed, else None."""
@@ -174,7 +181,13 @@ def diagnose(source: str | bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes
     """
     name = path or (os.fspath(source) if is_path(source) else "-")
     diagnosis = Diagnosis(options, str(name))
-    for chunk in chunks(source, _CHUNK):
-        diagnosis.feed(chunk)
+    if is_path(source) or hasattr(source, "read"):
+        with one_log(cast("str | IO[bytes]", source), diagnosis.path) as log:
+            for chunk in log.chunks(_CHUNK):
+                diagnosis.feed(chunk)
+        diagnosis.remark(*log.notes)
+    else:
+        for chunk in chunks(source, _CHUNK):
+            diagnosis.feed(chunk)
     return diagnosis.finish()
 

@@ -1,25 +1,23 @@
-"""Where a log's bytes come from: a file, compressed or not, standard input, bytes in memory."""
+"""Where a log's bytes come from: a file, compressed or not, an archive of several, standard input, bytes in memory.
+
+What comes from a pipe comes once: its first bytes, which tell the format, are read and put back, never read again.
+"""
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any, TypeGuard, cast
 
-from vllm_doctor.errors import InputError
+from vllm_doctor.errors import InputError, reason
+from vllm_doctor.logs.archives import Archive, Rejoined, TarArchive, ZipArchive, held, is_zip
+from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
+from vllm_doctor.logs.tar_members import BLOCK, is_tar
 
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "gz"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"BZh", "bz2"),
-    (b"\x28\xb5\x2f\xfd", "zst"),
-)
-_DAMAGED = {"error", "LZMAError", "ZstdError"}  # of zlib, lzma and zstandard, which are loaded when needed
+DAMAGED = "The archive is cut or damaged: the report is on what could be read of it."
 
 
 def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -28,63 +26,140 @@ def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def chunks(source: Any, size: int, name: str = "standard input") -> Iterator[bytes]:
-    """The bytes of `source` in pieces of about `size`. Raises InputError in one line when it cannot be read.
+    """The bytes of `source`, one log, in pieces of about `size`. Raises InputError in one line when it cannot be read.
 
     `name` is what an open file is called in that line.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         yield bytes(source)
-        return
-    if is_path(source):
-        with open_log(os.fspath(source)) as file:
-            yield from _read(file, size, os.fspath(source))
-        return
-    if hasattr(source, "read"):
-        yield from _read(source, size, name)
-        return
-    yield from source
+    elif is_path(source) or hasattr(source, "read"):
+        with one_log(source, name) as log:
+            yield from log.chunks(size)
+    else:
+        yield from source
 
 
-def is_plain(file: IO[bytes]) -> TypeGuard[io.BufferedReader]:
-    """Whether a file's bytes are the log's, so that any part of it can be read at once."""
-    return isinstance(file, io.BufferedReader) and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+class Log:
+    """One log to read. `notes` are, once it is read, what its report must say about the reading."""
+
+    def __init__(self, file: Readable, name: str) -> None:
+        self.name = name
+        self.notes: tuple[str, ...] = ()
+        self._file = file
+
+    @property
+    def plain(self) -> io.BufferedReader | None:
+        """The file, where its bytes are the log's, so that any part of it can be read at once."""
+        return self._file if isinstance(self._file, io.BufferedReader) and _is_regular(self._file) else None
+
+    def chunks(self, size: int) -> Iterator[bytes]:
+        """Its bytes in pieces of about `size`. Raises InputError in one line when they cannot be read."""
+        empty = True
+        try:
+            while data := self._file.read(size):
+                empty = False
+                yield data
+        except (OSError, RuntimeError) as error:  # RuntimeError: a zip's password, a method that zipfile does not know
+            raise InputError(f"{self.name}: {reason(error)}") from error
+        if getattr(self._file, "damaged", False):
+            if empty:
+                raise InputError(f"{self.name}: the archive is cut or damaged, nothing of it can be read")
+            self.notes = (DAMAGED,)
 
 
-def open_log(path: str) -> IO[bytes]:
-    """Open a log, decompressing what its first bytes say is compressed. Raises InputError."""
+class Logs:
+    """The logs of a file, one after the other: one, or those of an archive. Ask for the next when one is read."""
+
+    def __init__(self, made: Log | Archive) -> None:
+        self._made = made
+
+    def __iter__(self) -> Iterator[Log]:
+        if isinstance(self._made, Log):
+            yield self._made
+        else:
+            for member in self._made:
+                yield Log(member, member.name)
+
+    @property
+    def only(self) -> Log:
+        """The log, where there is one. Raises InputError for an archive."""
+        if isinstance(self._made, Archive):
+            raise InputError(f"{self._made.name}: is an archive of files: unpack it, and name the log")
+        return self._made
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the report on each must say, once all are read."""
+        if isinstance(self._made, Log):
+            return ()
+        return (*((DAMAGED,) if self._made.damaged else ()), *self._made.budget.notes())
+
+
+@contextmanager
+def open_logs(path: str) -> Iterator[Logs]:
+    """Open a file, told by its first bytes: a log, a compressed one, an archive of several. Raises InputError."""
     try:
         if os.path.isdir(path):
             raise InputError(f"{path}: is a directory, not a log")
-        with open(path, "rb") as file:
-            head = file.read(8)
-        kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
-        return _decompressed(path, kind) if kind else open(path, "rb")
+        file = open(path, "rb")  # noqa: SIM115 - closed below; what fails meanwhile is not the opening
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {reason(error)}") from error
+    with file:
+        yield logs_in(file, path)
+
+
+def logs_in(file: IO[bytes], name: str) -> Logs:
+    """The logs in an open file. Raises InputError."""
+    try:
+        regular = _is_regular(file)
+        head, whole = _with_head(file, regular)
+        packed = _size(file) if regular else 0
+        if is_zip(head):
+            return Logs(ZipArchive(file if regular else held(whole, name), name, packed))
+        if kind := kind_of(head):
+            unpacked = Unpacked(whole, kind, name)
+            head = unpacked.read(BLOCK)
+            whole = Rejoined(head, unpacked)
+        return Logs(TarArchive(whole, name, packed) if is_tar(head) else Log(whole, name))
     except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(f"{name}: {reason(error)}") from error
 
 
-def _decompressed(path: str, kind: str) -> IO[bytes]:
-    if kind == "zst":
-        return _zstd(path)
-    unpacker = {"gz": gzip, "xz": lzma, "bz2": bz2}[kind]
-    return cast("IO[bytes]", unpacker.open(path))
+@contextmanager
+def one_log(source: str | os.PathLike[str] | IO[bytes], name: str) -> Iterator[Log]:
+    """The log in a path or an open file. Raises InputError, for an archive of several as well."""
+    if is_path(source):
+        with open_logs(os.fspath(source)) as logs:
+            yield logs.only
+    else:
+        yield logs_in(cast("IO[bytes]", source), name).only
 
 
-def _zstd(path: str) -> IO[bytes]:
+def _with_head(file: IO[bytes], regular: bool) -> tuple[bytes, Readable]:
+    """(the first bytes, the file from its first byte on)."""
+    if regular:
+        begin = file.tell()
+        head = file.read(BLOCK)
+        file.seek(begin)
+        return head, file
+    head = b""
+    while len(head) < BLOCK and (data := file.read(BLOCK - len(head))):
+        head += data
+    return head, Rejoined(head, file)
+
+
+def _size(file: IO[bytes]) -> int:
+    begin = file.tell()
+    size = file.seek(0, io.SEEK_END)
+    file.seek(begin)
+    return size
+
+
+def _is_regular(file: IO[bytes]) -> bool:
+    """Whether it can be read from any place."""
+    if isinstance(file, io.BytesIO):
+        return True
     try:
-        import zstandard  # noqa: PLC0415 - an optional extra
-    except ImportError as error:
-        raise InputError(f"{path}: reading .zst needs the extra: pip install 'vllm-log-doctor[zstd]'") from error
-    return cast("IO[bytes]", zstandard.open(path))
-
-
-def _read(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
-    try:
-        while data := file.read(size):
-            yield data
-    except (OSError, EOFError) as error:
-        raise InputError(f"{name}: {error}") from error
-    except Exception as error:
-        if type(error).__name__ in _DAMAGED:
-            raise InputError(f"{name}: {error}") from error
-        raise
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except (AttributeError, OSError):  # no file of the system
+        return False

@@ -3,10 +3,10 @@
     vllm serve ... 2>&1 | vllm-doctor watch       pump(analyse)
     vllm-doctor run -- vllm serve ...             run_command(argv, analyse)
 
-The process is forked before anything heavy is imported. The parent only copies bytes. The child, at the
-lowest priority, calls `analyse(reader)`, and its return value is the verdict. Between them runs a pipe with
-frames (hand_over.py) and, before it, a bounded backlog in the parent: a slow analyser never slows the server, it
-misses the oldest bytes instead and is told so (`Gap`). A crash is at the end of a log: the newest stay.
+The process is forked before anything heavy is imported. The parent only copies bytes. The child calls
+`analyse(reader)`, and its return value is the verdict. Between them runs a pipe with frames (hand_over.py) and, before
+it, a bounded backlog in the parent: a slow analyser never slows the server, it misses the oldest bytes instead and is
+told so (`Gap`). A crash is at the end of a log: the newest stay.
 
 Main thread of a POSIX system only: signal handlers and fork are used.
 """

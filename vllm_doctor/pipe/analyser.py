@@ -1,4 +1,4 @@
-"""The process that reads the log along: forked, at the lowest priority, never in the way of the copying.
+"""The process that reads the log along: forked, never in the way of the copying.
 
 The parent keeps a bounded backlog for it. When that is full the oldest frames are dropped, for a crash is at the end of
 a log. A child that dies or hangs costs the report, never a byte of the log.
@@ -24,6 +24,12 @@ BACKLOG = 64 * 1024 * 1024  # bytes kept for an analyser that is behind
 PATIENCE = 60.0  # seconds without progress after which a silent analyser is given up
 CRASHED = 70  # the child's exit status when `analyse` raised (EX_SOFTWARE of sysexits.h)
 _FLOOD = 8  # when this part of the backlog is filled, the analyser yields the processor to the copying
+_FLOOD_NICE = 5  # a quarter of a busy processor is left to it: its verdict may not wait for an idle machine
+LIMIT = 20.0  # seconds from a signal that ends us to the report: Kubernetes gives 30 from the first one
+_HURRY = 8.0  # of them, after which what it has not read is left out
+_LEAST = 3.0  # seconds for a report, however late the log ended
+_LAST = 2 * 1024 * 1024  # bytes of the backlog that it still gets then
+HURRY_SIGNAL = signal.SIGUSR1
 _COST = 100  # bytes a queued frame takes besides its payload, so that tiny reads stay within the bound
 
 Analyse = Callable[[Reader], int]
@@ -45,6 +51,7 @@ class Analyser:
         self.not_analysed = 0
         self.exit_code: int | None = None  # negative: the signal that killed it
         self._pid = 0
+        self._asked_at: float | None = None  # when we were told to end
         read_end, self.fd = os.pipe()
         try:
             self._pid = _fork()
@@ -88,15 +95,16 @@ class Analyser:
             self._drop_oldest()
 
     def _yield_processor(self) -> None:
-        """Let it run only where a processor is free: at nice 19 it still takes turns, during which nothing is copied.
-
-        Only in a flood, which no server writes: on a busy machine an idle process may wait for long, and without
-        privileges there is no way back.
-        """
+        """Let the copying go first. In a flood only: without privileges there is no way back."""
         if not self._yields:
             self._yields = True
-            with suppress(AttributeError, OSError):  # Linux only; the child may have ended
-                os.sched_setscheduler(self._pid, os.SCHED_IDLE, os.sched_param(0))
+            with suppress(OSError):  # the child may have ended
+                os.setpriority(os.PRIO_PROCESS, self._pid, _FLOOD_NICE)
+
+    def hurry(self, *, at_once: bool = False) -> None:
+        """Note that we were told to end: from now on the report must come in time, on less of the log if need be."""
+        now = time.monotonic()
+        self._asked_at = now - _HURRY if at_once else self._asked_at or now
 
     def _drop_oldest(self) -> None:
         frame = self._frames.popleft()
@@ -178,19 +186,31 @@ class Analyser:
         return ready.intersection(sources)
 
     def finish(self, wake: int) -> None:
-        """Hand over the backlog and wait for the verdict, at most PATIENCE seconds without progress."""
-        patient_until = time.monotonic() + PATIENCE
+        """Hand over the backlog and wait for the verdict.
+
+        At most PATIENCE seconds without progress; LIMIT in all once we were told to end.
+        """
+        begun = time.monotonic()
+        patient_until, told = begun + PATIENCE, False
         self._status.close()
         while not self.reap():
             if self.flush():
                 patient_until = time.monotonic() + PATIENCE
             if self.fd >= 0 and not self.behind:
                 self._hang_up()
-            if time.monotonic() > patient_until:
-                say(f"the analyser made no progress for {PATIENCE:.0f} s and is stopped")
+            now = time.monotonic()
+            if self._asked_at is not None:
+                while self._queued > _LAST:
+                    self._drop_oldest()
+                if not told and now > self._asked_at + _HURRY:
+                    told = True
+                    os.kill(self._pid, HURRY_SIGNAL)
+                patient_until = min(patient_until, max(self._asked_at + LIMIT, begun + _LEAST))
+            if now > patient_until:
+                say("the analyser made no progress in time and is stopped")
                 os.kill(self._pid, signal.SIGKILL)
-                patient_until += PATIENCE
-            self.wait((), wake, 1.0)
+                patient_until = now + PATIENCE
+            self.wait((), wake, 0.2 if self._asked_at is not None else 1.0)
 
 
 def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> None:
@@ -200,6 +220,7 @@ def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> 
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)  # the end of the input ends it; its report must still come
+        signal.signal(HURRY_SIGNAL, lambda *_: reader.hurry())
         for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGWINCH):
             signal.signal(number, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -208,7 +229,6 @@ def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> 
         for fd in close:
             if fd > 2:
                 os.close(fd)
-        os.nice(19)
         code = int(analyse(reader))
     except Exception as error:  # noqa: BLE001 - whatever it is, the log must go on passing
         at = error.__traceback__

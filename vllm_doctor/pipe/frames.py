@@ -50,6 +50,7 @@ class Reader:
         self._cut = [False, False]  # that gap ends inside a line
         self._spare = b""  # what read(size) has not given out yet
         self._source = self._pieces()
+        self._hurried = False
         self.missed = 0  # bytes in all gaps so far
 
     def fileno(self) -> int:
@@ -58,6 +59,10 @@ class Reader:
 
     def __iter__(self) -> Iterator[bytes | Gap]:
         return self._source
+
+    def hurry(self) -> None:
+        """End here: what is not read yet is left out, for the report must come now."""
+        self._hurried = True
 
     def read(self, size: int = -1) -> bytes:
         """The next 1 to `size` bytes (all that is left when negative), gaps left out; b"" at the end."""
@@ -76,12 +81,12 @@ class Reader:
 
     def wait(self, seconds: float) -> bool:
         """Whether something arrives within `seconds`; between pieces, to speak while the log is silent."""
-        return bool(self._spare) or bool(select.select([self._fd], [], [], seconds)[0])
+        return self._hurried or bool(self._spare) or bool(select.select([self._fd], [], [], seconds)[0])
 
     def _pieces(self) -> Iterator[bytes | Gap]:
         buffer = b""
         kind, missing = 0, 0  # the frame being read and the bytes still to come of it
-        while chunk := os.read(self._fd, READ_SIZE):
+        while not self._hurried and (chunk := os.read(self._fd, READ_SIZE)):
             buffer = buffer + chunk if buffer else chunk
             at = 0
             parts: list[bytes] = []

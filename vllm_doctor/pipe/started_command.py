@@ -32,21 +32,9 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
     `status_line` says that stderr is a terminal and may show one.
     """
     open_standard_fds()
-    pid = 0
     exit_code: int | None = None
-    early: list[int] = []
-
-    def forward(number: int, _frame: object) -> None:
-        if number in (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH) and _in_foreground():
-            return
-        if not pid:
-            early.append(number)
-        elif exit_code is None:
-            os.kill(pid, number)
-
     with Signals() as signals:
-        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGWINCH):
-            signals.handle(kind, forward)
+        forwarding = _Forwarding(signals)
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
             pid = _spawn(argv, out_end, err_end)
@@ -57,11 +45,10 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
             return 127 if missing else 126
         finally:
             close_fds(out_end, err_end)
-        for number in early:
-            os.kill(pid, number)
         line = StatusLine(wanted=status_line)
         routes = {out: Route(out, 1, 0, line), err: Route(err, 2, 1, line)}
         analyser = Analyser(analyse, (out, err, *signals.fds), backlog, line, whole_lines=True)
+        forwarding.begin(pid, analyser)
         give_up = 0.0
         while routes or exit_code is None:
             ready = analyser.wait(routes, signals.wake, None if exit_code is None else STRAGGLER_GRACE)
@@ -75,6 +62,7 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
                 ended, wait_status = os.waitpid(pid, os.WNOHANG)
                 if ended:
                     exit_code = os.waitstatus_to_exitcode(wait_status)
+                    forwarding.pid = 0
                     line.close()
                     give_up = time.monotonic() + STRAGGLER_LIMIT
             elif not ready or time.monotonic() > give_up:
@@ -84,6 +72,32 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
             analyser.hand_over(1, memoryview(ending.encode()))
         analyser.finish(signals.wake)
     return exit_code if exit_code >= 0 else 128 - exit_code
+
+
+class _Forwarding:
+    """Passes signals on to the command, those that came before it was started as well."""
+
+    def __init__(self, signals: Signals) -> None:
+        self.pid = 0  # of the command while it runs
+        self._analyser: Analyser | None = None
+        self._early: list[int] = []
+        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGWINCH):
+            signals.handle(kind, self._forward)
+
+    def begin(self, pid: int, analyser: Analyser) -> None:
+        """The command runs, and its output is read along."""
+        self.pid, self._analyser = pid, analyser
+        for number in self._early:
+            self._forward(number, None)
+
+    def _forward(self, number: int, _frame: object) -> None:
+        if self._analyser is None:
+            self._early.append(number)
+            return
+        if number != signal.SIGWINCH:
+            self._analyser.hurry()
+        if self.pid and not (number in (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH) and _in_foreground()):
+            os.kill(self.pid, number)
 
 
 def _violent_end(exit_code: int) -> str:

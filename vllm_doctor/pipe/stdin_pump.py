@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from typing import NamedTuple
 
 from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
@@ -17,14 +18,19 @@ from vllm_doctor.pipe.status_line import StatusLine
 from vllm_doctor.pipe.stream_copier import UNREADABLE, Route
 
 STOP_GRACE = 1.0  # seconds after SIGTERM for what is already in the pipe
-STUCK_LIMIT = 5  # seconds after SIGTERM until a pump that nobody reads from is ended the hard way
+STUCK_LIMIT = 5  # seconds after SIGTERM after which output that nobody reads is given up
+INTERRUPT_GRACE = 5.0  # seconds of silence after Ctrl-C after which the input is not waited for
+
+
+class _StuckError(Exception):
+    """Nobody reads the output, and we were told to end."""
 
 
 class PumpResult(NamedTuple):
     """What `pump` did.
 
-    `status` is what `analyse` returned; at least 1 when the log could not be passed on in full (a reader of
-    stdout that goes is no such fault); 2 when the log could not be read or the analyser died.
+    `status` is what `analyse` returned; 2 when the log could not be read, or not passed on in full (a reader of
+    stdout that goes is no such fault), or the analyser died.
     """
 
     status: int
@@ -41,38 +47,24 @@ def pump(
     """Copy `stdin` to `stdout` until it ends; `analyse(reader)` runs in a child and reads along.
 
     `stdout` is closed before the verdict is waited for. When its reader goes, reading stops, as with `cat`.
-    When it fails otherwise (a full disk), one line says so, reading goes on and the status is at least 1.
-    SIGINT is ignored: Ctrl-C reaches the server, whose last lines must still pass. On SIGTERM what is already
-    in the pipe passes, then the pump ends. With `once` it also ends when `analyse` returns early.
+    When it fails otherwise (a full disk), one line says so, reading goes on and the status is 2.
+    Ctrl-C reaches the server too, whose last lines must still pass: SIGINT ends the pump when nothing came for
+    INTERRUPT_GRACE seconds. On SIGTERM and SIGHUP what is already in the pipe passes, then
+    the pump ends. In each case the verdict comes first, within `analyser.LIMIT`. With `once` it also ends when
+    `analyse` returns early.
     `status_line` says that stderr is a terminal and may show one.
     """
     open_standard_fds()
-    stopping: list[tuple[int, float]] = []
-
-    def stop(number: int, _frame: object) -> None:
-        stopping.append((number, time.monotonic() + STOP_GRACE))
-        signal.signal(number, signal.SIG_DFL)
-        signal.alarm(STUCK_LIMIT)
-
     with Signals() as signals:
         signals.handle(signal.SIGINT, signal.SIG_IGN)
-        signals.handle(signal.SIGALRM, signal.SIG_DFL)
         line = StatusLine(wanted=status_line)
         route = Route(stdin, stdout, 0, line)
         analyser = Analyser(analyse, (stdin, stdout, *signals.fds), backlog, line, whole_lines=False)
-        signals.handle(signal.SIGTERM, stop)
-        while True:
-            ready = analyser.wait((stdin,), signals.wake, 0.0 if stopping else None)
-            if stdin in ready and not route.step(analyser):
-                break
-            analyser.flush()
-            if analyser.reap() and once and not analyser.died:
-                break
-            if stopping and (stdin not in ready or time.monotonic() > stopping[0][1]):
-                break
-        signal.alarm(0)
-        signals.handle(signal.SIGTERM, signal.SIG_DFL)
-        fault = max(route.fault, close_fds(stdout))
+        ending = _Ending(analyser, signals)
+        with suppress(_StuckError):
+            _copy(route, analyser, ending, signals.wake, once=once)
+        ending.input_has_ended()
+        fault = max(route.fault, UNREADABLE if close_fds(stdout) else 0)
         close_fds(stdin)
         analyser.finish(signals.wake)
     status = UNREADABLE if analyser.died or analyser.exit_code is None else analyser.exit_code
@@ -81,5 +73,73 @@ def pump(
         route.passed,
         analyser.not_analysed,
         analyser.died,
-        stopping[0][0] if stopping else None,
+        ending.stopped_by,
     )
+
+
+def _copy(route: Route, analyser: Analyser, ending: _Ending, wake: int, *, once: bool) -> None:
+    """Copy until the input, its reader or a signal ends it; with `once` until the verdict is there, too."""
+    while True:
+        ready = analyser.wait((route.source,), wake, ending.pause)
+        if route.source in ready:
+            ending.heard = time.monotonic()
+            if not route.step(analyser):
+                return
+        analyser.flush()
+        if analyser.reap() and once and not analyser.died:
+            return
+        if ending.is_due(silent=route.source not in ready):
+            return
+
+
+class _Ending:
+    """What signals ask of the pump. SIGTERM and SIGHUP are obeyed once in this way, the second time as everywhere."""
+
+    def __init__(self, analyser: Analyser, signals: Signals) -> None:
+        self.stopped_by: int | None = None
+        self.heard = time.monotonic()  # when bytes came last
+        self._analyser = analyser
+        self._stop_at = 0.0
+        self._interrupted = 0.0  # when, by Ctrl-C; 0: not
+        self._copying = True
+        signals.handle(signal.SIGALRM, _give_up)
+        signals.handle(signal.SIGTERM, self._stop)
+        signals.handle(signal.SIGHUP, self._stop)
+        signals.handle(signal.SIGINT, self._interrupt)
+
+    @property
+    def pause(self) -> float | None:
+        """Seconds to wait for more input."""
+        return 0.0 if self.stopped_by else 1.0 if self._interrupted else None
+
+    def is_due(self, *, silent: bool) -> bool:
+        """Whether the pump ends now."""
+        now = time.monotonic()
+        if self.stopped_by:
+            return silent or now > self._stop_at
+        if self._interrupted and now > max(self.heard, self._interrupted) + INTERRUPT_GRACE:
+            self.stopped_by = signal.SIGINT
+        return self.stopped_by is not None
+
+    def input_has_ended(self) -> None:
+        """Only the verdict is waited for now."""
+        signal.alarm(0)
+        self._copying = False
+        if self._interrupted:
+            self._analyser.hurry()
+
+    def _stop(self, number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        self._analyser.hurry()
+        if self._copying:
+            self.stopped_by, self._stop_at = number, time.monotonic() + STOP_GRACE
+            signal.alarm(STUCK_LIMIT)
+
+    def _interrupt(self, _number: int, _frame: object) -> None:
+        self._interrupted = time.monotonic()
+        if not self._copying:
+            self._analyser.hurry(at_once=True)
+
+
+def _give_up(_number: int, _frame: object) -> None:
+    raise _StuckError

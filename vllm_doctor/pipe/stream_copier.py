@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 import os
 
+from vllm_doctor.errors import reason
 from vllm_doctor.pipe.analyser import Analyser
 from vllm_doctor.pipe.descriptors import enlarge, say, wait_writable
 from vllm_doctor.pipe.frames import READ_SIZE
 from vllm_doctor.pipe.status_line import StatusLine, may_be_shown
 
-UNREADABLE = 2  # status when there is no verdict
+UNREADABLE = 2  # status when the log could not be read, or not passed on
 
 
 class Route:
@@ -26,7 +27,7 @@ class Route:
         self.passed = 0  # bytes
         self.reader_gone = False  # EPIPE at the sink: stop reading, so that the producer gets SIGPIPE too
         self._buffer = bytearray(READ_SIZE)  # reused: a new one each time costs more than the copying
-        self.fault = 0  # the least exit status: 1 the sink failed otherwise, 2 the source did
+        self.fault = 0  # the least exit status: 2 once the source or the sink failed
         enlarge(source)
         enlarge(sink)  # else each read is passed on in several pieces, with a change of process between them
 
@@ -39,7 +40,7 @@ class Route:
         except OSError as error:
             if error.errno != errno.EIO:  # that is how a terminal ends
                 self.fault = UNREADABLE
-                say(f"cannot read the log: {error.strerror}")
+                say(f"cannot read the log: {reason(error)}")
             return False
         if not size:
             return False
@@ -63,9 +64,9 @@ class Route:
                 self.reader_gone = True
                 return
             except OSError as error:  # a full disk must not stop the server: go on without this output, as tee
-                self.fault = 1
+                self.fault = UNREADABLE
                 self.sink = -1
-                say(f"cannot write the log on: {error.strerror}; it is still read, but passed on no further")
+                say(f"cannot write the log on: {reason(error)}; it is still read, but passed on no further")
                 return
             else:
                 self.passed += written

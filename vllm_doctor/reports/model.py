@@ -125,12 +125,17 @@ class Report(NamedTuple):
     failure: Failure | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()  # those of the notes that every format says: settings found, an archive that is cut
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
     recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
     release: str = ""  # `0.8.5`, or `0.7.0 to 0.9.2` where only the wording of the log shows it
     release_is_known: bool = False
     command: str | None = None  # the user's own command, as it was
     redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
+
+    def with_caveats(self, *notes: str) -> Report:
+        """Return the report with more to know about its reading."""
+        return self._replace(notes=(*self.notes, *notes), caveats=(*self.caveats, *notes))
 
     @property
     def cause(self) -> Finding | None:

@@ -43,7 +43,7 @@ def render_many(reports: list[Report]) -> str:
     """The annotations of several logs: what several say stands there once, with the first log's lines."""
     found: dict[tuple[str, str], list[_Annotation]] = {}
     for report in reports:
-        for annotation in _annotations(report, name=len(reports) > 1):
+        for annotation in [*_annotations(report, name=len(reports) > 1), *_notes(report)]:
             found.setdefault((annotation.level, annotation.key), []).append(annotation)
     groups = sorted(found.values(), key=lambda group: group[0].rank)
     return "".join(group[0].command(len(group)) for level in _LEVEL.values()
@@ -69,6 +69,12 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
         yield _Annotation(_LEVEL.get(finding.severity, "notice"), rank, fingerprint(finding),
                           where + shared_text.said(finding), _message(finding), path,
                           finding.evidence[0].line if finding.evidence else None)
+
+
+def _notes(report: Report) -> Iterator[_Annotation]:
+    """What a reader must know about the reading, of which no line of the log speaks."""
+    for note in report.caveats:
+        yield _Annotation("notice", 3, note, "About this report", note, None, None)
 
 
 def _message(finding: Finding) -> str:

@@ -46,6 +46,8 @@ def _suite(report: Report) -> ET.Element:
     suite.set("errors", "0")
     suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
     suite.extend(cases)
+    if report.caveats:
+        ET.SubElement(suite, "system-out").text = xml_text("\n".join(report.caveats))
     return suite
 
 

@@ -59,6 +59,9 @@ def render_many(reports: list[Report]) -> str:
         "artifacts": list(artifacts.values()),
         "results": results,
     }
+    if notes := list(dict.fromkeys(note for report in reports for note in report.caveats)):
+        run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [
+            {"level": "note", "message": {"text": _message(note)}} for note in notes]}]
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return inert_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 

@@ -26,7 +26,7 @@ from vllm_doctor.rulebase.model import (
     wordings,
 )
 from vllm_doctor.rulebase.required_literals import required_literals
-from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
+from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml, rule_files
 
 Document = dict[str, Any]
 """Everything in a folder of rules as JSON values, except the rules' tests, which are read from their files."""
@@ -77,7 +77,7 @@ def rule_base(document: Document, folder: str) -> RuleBase:
 def read_user_rules(folder: Path) -> dict[str, Rule]:
     """Return the rules of a user's folder by id. Raises RuleError with file:line:column."""
     rules: dict[str, Rule] = {}
-    for path in sorted(folder.rglob("*.yaml")):
+    for path in rule_files(folder):
         check_text(read_text(path), str(path))
         rule = rule_of(read_yaml(path), str(path), own=True)
         rules[rule.id] = rule
@@ -88,7 +88,7 @@ def _rule_entries(folder: Path) -> dict[str, Any]:
     """Return the entries of the built-in rules by their path relative to the folder."""
     entries: dict[str, Any] = {}
     seen: dict[str, Path] = {}
-    for path in sorted(folder.rglob("*.yaml")):
+    for path in rule_files(folder):
         if path.parent in {folder, folder / "facts"}:
             continue
         entry = read_yaml(path)

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from vllm_doctor.errors import RuleError
+from vllm_doctor.errors import RuleError, reason
 from vllm_doctor.rulebase.cache import cached_document
 from vllm_doctor.rulebase.compiler import read_user_rules, rule_base
 from vllm_doctor.rulebase.lint import check_usable
 from vllm_doctor.rulebase.model import RuleBase
-from vllm_doctor.rulebase.yaml_files import builtin_folder
+from vllm_doctor.rulebase.yaml_files import builtin_folder, rule_files
 
 COMPILED = "rules.json"
 """The file of compiled rules in an installed package."""
@@ -56,6 +56,6 @@ def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Return names, sizes and times of the rule files. Raises RuleError."""
     try:
         return tuple((str(path), status.st_size, status.st_mtime_ns)
-                     for path in sorted(folder.rglob("*.yaml")) for status in [path.stat()])
+                     for path in rule_files(folder) for status in [path.stat()])
     except OSError as error:
-        raise RuleError(f"{error.filename}: {error.strerror}") from error
+        raise RuleError(f"{error.filename}: {reason(error)}") from error

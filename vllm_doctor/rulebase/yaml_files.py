@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 
-from vllm_doctor.errors import RuleError
+from vllm_doctor.errors import InputError, RuleError, reason
 from vllm_doctor.rulebase import schema
 from vllm_doctor.rulebase.schema import yaml_problem
+from vllm_doctor.text_files import files_below, is_too_deep, read_bytes
 
 
 def check_text(text: str, path: str) -> None:
@@ -21,11 +22,22 @@ def check_text(text: str, path: str) -> None:
 def read_text(path: Path) -> str:
     """Return the text of a rule file. Raises RuleError."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = read_bytes(path).decode()
     except UnicodeDecodeError as error:
         raise RuleError(f"{path}:1:1: not UTF-8 text") from error
+    except InputError as error:
+        raise RuleError(str(error)) from error
+    if is_too_deep(text):
+        raise RuleError(f"{path}:1:1: nested too deeply")
+    return text
+
+
+def rule_files(folder: Path) -> list[Path]:
+    """The rule files of a folder and those below it, in order. Raises RuleError for a folder that cannot be read."""
+    try:
+        return files_below(folder, ".yaml")
     except OSError as error:
-        raise RuleError(f"{path}: {error.strerror}") from error
+        raise RuleError(f"{error.filename}: {reason(error)}") from error
 
 
 def read_yaml(path: Path) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.text_files import read_bytes
 
 _MAX_HEADER_BYTES = 100 << 20  # bytes; safetensors' own bound
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
@@ -107,6 +108,8 @@ def _as_counts(value: Any) -> list[int] | None:
 
 def _header(path: Path) -> dict[str, Any]:
     """Return the JSON header of a safetensors file: eight bytes of length (little-endian), then JSON."""
+    if not path.is_file():
+        raise InputError(f"{path}: is not a regular file")
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
@@ -122,8 +125,8 @@ def _header(path: Path) -> dict[str, Any]:
 
 def _index_total(path: Path) -> int | None:
     try:
-        total = json.loads(path.read_text(encoding="utf-8"))["metadata"]["total_size"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        total = json.loads(read_bytes(path, _MAX_HEADER_BYTES).decode())["metadata"]["total_size"]
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return int(total) if isinstance(total, (int, float)) and total > 0 else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.checkpoint import Checkpoint, read_checkpoint
 from vllm_doctor.sizing.model_fields import Fields, read_fields
 from vllm_doctor.sizing.model_layers import Layer, State, kv_heads, layers_of
+from vllm_doctor.text_files import read_bytes
 
 DTYPE_BYTES: Mapping[str, int] = {
     "float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
@@ -130,13 +132,13 @@ def _json(path: Path, *, forgiving: bool = False) -> dict[str, Any] | None:
     reason = "not a JSON object"
     value = None
     try:
-        if path.stat().st_size <= _MOST_CONFIG:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        else:
-            reason = "larger than any config"
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
+        if not os.path.lexists(path):
+            return None
+        value = json.loads(read_bytes(path, _MOST_CONFIG).decode())
+    except InputError:
+        if not forgiving:
+            raise
+    except (ValueError, RecursionError) as error:
         reason += f" ({error})"
     if isinstance(value, dict) or forgiving:
         return value if isinstance(value, dict) else None

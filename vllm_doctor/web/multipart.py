@@ -31,7 +31,7 @@ def boundary_of(content_type: str) -> bytes | None:
     return (match[1] or match[2]).encode("latin-1", "replace") if match else None
 
 
-def parts(body: bytes, boundary: bytes) -> Iterator[Part]:
+def parts(body: bytes | bytearray, boundary: bytes) -> Iterator[Part]:
     """The fields of a form, in order. Raises ValueError for what no browser sends."""
     delimiter = b"\r\n--" + boundary
     whole = b"\r\n" + body if body.startswith(b"--" + boundary) else body  # the first one has no line before it
@@ -50,7 +50,7 @@ def parts(body: bytes, boundary: bytes) -> Iterator[Part]:
     raise ValueError(f"a form of more than {_MOST_PARTS} parts")
 
 
-def _part(whole: bytes, start: int, end: int) -> Part:
+def _part(whole: bytes | bytearray, start: int, end: int) -> Part:
     blank = whole.find(b"\r\n\r\n", start, min(end, start + _LONGEST_HEAD))
     if blank < 0:
         raise ValueError("a part of the form has no headers")
@@ -58,7 +58,8 @@ def _part(whole: bytes, start: int, end: int) -> Part:
         key, _, value = line.partition(b":")
         if key.strip().lower() == b"content-disposition":
             names = dict(_PARAMETER.findall(value))
-            return Part(_text(names.get(b"name", b"")), _text(names.get(b"filename", b"")), whole[blank + 4:end])
+            data = bytes(memoryview(whole)[blank + 4:end])
+            return Part(_text(names.get(b"name", b"")), _text(names.get(b"filename", b"")), data)
     raise ValueError("a part of the form has no name")
 
 

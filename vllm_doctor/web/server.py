@@ -9,43 +9,40 @@ its request. Size, time and the number of connections are bounded.
 from __future__ import annotations
 
 import base64
-import bz2
-import gzip
 import hashlib
 import hmac
-import io
-import lzma
 import secrets
+import socket
 import socketserver
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import DoctorError, InputError
-from vllm_doctor.logs.inputs import chunks
 from vllm_doctor.options import Options
-from vllm_doctor.reports import to_html
 from vllm_doctor.reports.escape import one_line
-from vllm_doctor.reports.output import finish
 from vllm_doctor.version import __version__
+from vllm_doctor.web.analysis import report_page
 from vllm_doctor.web.multipart import boundary_of, parts
 
 __all__ = ["ADDRESS", "MOST_BYTES", "Server"]
 
 ADDRESS = "127.0.0.1"
 MOST_BYTES = 32 << 20
-_TIMES_UNPACKED = 4  # a compressed log may hold that many times the limit
 _FORM_BYTES = 4096  # what a form adds around the log
 _CONNECTIONS = 16
 _AT_ONCE = 2  # logs read at the same time
+_BYTES_AT_ONCE = 48 << 20  # of all forms together that are being taken; each stands in memory twice
+_HEAD_SECONDS = 10.0  # for the head of a request, however it comes
 _READ_SECONDS = 60.0  # for a whole request
 _IDLE_SECONDS = 10.0  # between two pieces of one
 _CHUNK = 1 << 16
@@ -73,6 +70,27 @@ class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
         self.words = words
 
 
+class _Room:
+    """So many bytes that all connections share."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Hold some of it. Raises _Refusal when there is not enough left."""
+        with self._lock:
+            if size > self._left:
+                raise _Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Other logs are being taken. Try again in a moment.")
+            self._left -= size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._left += size
+
+
 class Server(ThreadingHTTPServer):
     """Serves until `shutdown`. `url` is the only address that answers. Port 0 takes a free one."""
 
@@ -85,6 +103,7 @@ class Server(ThreadingHTTPServer):
         self.most_bytes = most_bytes
         self.token = secrets.token_urlsafe(32)
         self.reading = threading.BoundedSemaphore(_AT_ONCE)
+        self.room = _Room(max(_BYTES_AT_ONCE, most_bytes + _FORM_BYTES))
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__((ADDRESS, port), _Handler)
 
@@ -120,6 +139,22 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _IDLE_SECONDS
     server: Server
 
+    def setup(self) -> None:
+        """Begin to count the time for the head: a sender of a byte now and then would never be idle."""
+        super().setup()
+        self._head_ends = threading.Timer(_HEAD_SECONDS, self._cut)
+        self._head_ends.daemon = True
+        self._head_ends.start()
+
+    def finish(self) -> None:
+        """End the connection."""
+        self._head_ends.cancel()
+        super().finish()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
     def do_GET(self) -> None:
         """The page."""
         self._answer(self._page)
@@ -142,6 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus(code), f"{HTTPStatus(code).phrase}\n", plain=True)
 
     def _answer(self, made: Any) -> None:
+        self._head_ends.cancel()
         try:
             self._check_host()
             text, policy = made()
@@ -182,17 +218,17 @@ class _Handler(BaseHTTPRequestHandler):
         boundary = boundary_of(self.headers.get("Content-Type", ""))
         if boundary is None:
             raise _Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "A form is expected: multipart/form-data.")
-        body = self._body()
-        try:
-            name, data = _log(body, boundary)
-        except ValueError as error:
-            raise _Refusal(HTTPStatus.BAD_REQUEST, f"{error}.") from error
-        del body
-        with self.server.reading:
-            return report_page(name, data, self.server.options, self.server.most_bytes)
+        length = self._length()
+        with self.server.room.taken(length):
+            try:
+                name, data = _log(self._body(length), boundary)
+            except ValueError as error:
+                raise _Refusal(HTTPStatus.BAD_REQUEST, f"{error}.") from error
+            with self.server.reading:
+                return report_page(name, data, self.server.options, self.server.most_bytes)
 
-    def _body(self) -> bytes:
-        """The whole body, within the limits of size and time."""
+    def _length(self) -> int:
+        """How many bytes the body has, within the limit."""
         if self.headers.get("Transfer-Encoding"):
             raise _Refusal(HTTPStatus.NOT_IMPLEMENTED, "Send the form in one piece, with a Content-Length.")
         lengths = self.headers.get_all("Content-Length") or []
@@ -205,17 +241,21 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                            f"The log is larger than {_words(self.server.most_bytes)}. The command takes logs of any "
                            "size: vllm-doctor diagnose FILE")
+        return left
+
+    def _body(self, left: int) -> bytearray:
+        """The whole body, within the time, behind a line end: its first part has none before it."""
         deadline = time.monotonic() + _READ_SECONDS
-        pieces = []
+        body = bytearray(b"\r\n")
         while left:
             piece = self.rfile.read1(min(left, _CHUNK))
             if not piece:
                 raise _Refusal(HTTPStatus.BAD_REQUEST, "The log was cut on its way.")
             if time.monotonic() > deadline:
                 raise _Refusal(HTTPStatus.REQUEST_TIMEOUT, "That took too long.")
-            pieces.append(piece)
+            body += piece
             left -= len(piece)
-        return b"".join(pieces)
+        return body
 
     def _send(self, status: HTTPStatus, text: str, policy: str = "default-src 'none'", *, plain: bool = False) -> None:
         data = text.encode("utf-8", "replace")
@@ -243,42 +283,20 @@ class _Handler(BaseHTTPRequestHandler):
             return
 
 
-def _log(body: bytes, boundary: bytes) -> tuple[str, bytes]:
-    """(name, bytes) of the log in a form: the file when there is one, else the pasted text. Raises ValueError."""
+def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
+    """(name, bytes) of the log in a form: the file when there is one, else the pasted text.
+
+    Raises ValueError for what is no form of ours, InputError for an empty one.
+    """
     fields = {part.name: part for part in parts(body, boundary)}
     file, text = fields.get("file"), fields.get("log")
     if file is not None and file.data:
         return one_line(file.filename.replace("\\", "/").rpartition("/")[2])[:200] or "dropped log", file.data
     if text is not None and text.data.strip():
         return "pasted log", text.data
-    raise ValueError("There is no log in the form")
-
-
-def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
-    """(page, policy) of the report on a log. Raises InputError when it cannot be read."""
-    size = 0
-    for chunk in chunks(_opened(data), _CHUNK):  # unpacking alone is quick
-        size += len(chunk)
-        if size > max(most_bytes * _TIMES_UNPACKED, len(data)):
-            raise InputError(f"unpacked, the log is larger than {_words(most_bytes * _TIMES_UNPACKED)}")
-    diagnosis = Diagnosis(options, name)
-    for chunk in chunks(_opened(data), _CHUNK):
-        diagnosis.feed(chunk)
-    report = diagnosis.finish()
-    return finish(to_html.render(report), "html", [report]), to_html.policy()
-
-
-def _opened(data: bytes) -> IO[bytes]:
-    raw = io.BytesIO(data)
-    if data.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
-    if data.startswith(b"\xfd7zXZ\x00"):
-        return lzma.open(raw)
-    if data.startswith(b"BZh"):
-        return bz2.open(raw)
-    if data.startswith(b"\x28\xb5\x2f\xfd"):
-        raise InputError("unpack a .zst first, or: vllm-doctor diagnose FILE")
-    return raw
+    if file is None and text is None:
+        raise ValueError("There is no log in the form")
+    raise InputError("nothing was pasted or chosen")
 
 
 def page(most_bytes: int, problem: str = "") -> tuple[str, str]:

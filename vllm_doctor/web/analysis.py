@@ -1,0 +1,97 @@
+"""The report on one log that was sent, made in a process of its own, which can be ended.
+
+The server writes a line with the options and then the log to its standard input, and reads the answer as JSON. A log
+that takes too long, or too much memory, costs that process and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.errors import DoctorError, InputError
+from vllm_doctor.logs.inputs import Log, logs_in
+from vllm_doctor.options import Options
+from vllm_doctor.reports import to_html
+from vllm_doctor.reports.escape import one_line
+from vllm_doctor.reports.model import Report
+from vllm_doctor.reports.output import finish
+
+SECONDS = 60.0
+_MEMORY = 2 << 30  # bytes of addresses
+_TIMES_UNPACKED = 4  # a compressed log may hold that many times the limit
+_CHUNK = 1 << 16
+_ENDED = ("the analysis took more than {:.0f} s, or too much memory, and was ended. The command has no such limits: "
+          "vllm-doctor diagnose FILE")
+
+
+def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
+    """(page, policy) of the report on a log. Raises InputError when it cannot be read, or not in time."""
+    head = json.dumps({"name": name, "options": options._asdict(), "most": most_bytes}).encode() + b"\n"
+    with subprocess.Popen([sys.executable, "-m", __name__], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as process:
+        try:
+            if process.stdin is not None:
+                with suppress(BrokenPipeError):  # it died: no answer comes
+                    process.stdin.write(head)
+            out, _ = process.communicate(data, SECONDS)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            raise InputError(_ENDED.format(SECONDS)) from error
+    try:
+        answer: dict[str, Any] = json.loads(out)
+    except ValueError as error:
+        raise InputError(_ENDED.format(SECONDS)) from error
+    if "problem" in answer:
+        raise InputError(answer["problem"])
+    return answer["page"], to_html.policy()
+
+
+def main() -> None:
+    """Read a line of options and a log from stdin, write the page."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    asked = json.loads(sys.stdin.buffer.readline())
+    told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                            for name, value in asked["options"].items()}
+    try:
+        answer = {"page": _page(asked["name"], Options(**told), asked["most"])}
+    except DoctorError as error:
+        answer = {"problem": one_line(str(error))}
+    json.dump(answer, sys.stdout)
+
+
+def _page(name: str, options: Options, most: int) -> str:
+    logs = logs_in(sys.stdin.buffer, name)
+    reports = [_report(log, options, most * _TIMES_UNPACKED) for log in logs]
+    reports = [report.with_caveats(*logs.notes) for report in reports]
+    page: str = to_html.render(reports[0]) if len(reports) == 1 else to_html.render_many(reports)
+    return finish(page, "html", reports)
+
+
+def _report(log: Log, options: Options, most: int) -> Report:
+    diagnosis = Diagnosis(options, log.name)
+    for chunk in _at_most(log, most):
+        diagnosis.feed(chunk)
+    diagnosis.remark(*log.notes)
+    return diagnosis.finish()
+
+
+def _at_most(log: Log, most: int) -> Iterator[bytes]:
+    size = 0
+    for chunk in log.chunks(_CHUNK):
+        size += len(chunk)
+        if size > most:
+            words = f"{most / 2**20:g} MiB" if most >= 2**20 else f"{most:,} bytes"
+            raise InputError(f"unpacked, the log is larger than {words}")
+        yield chunk
+
+
+if __name__ == "__main__":
+    main()
