@@ -2,7 +2,7 @@
 
 `parse` reads a text that is a command, `CommandFinder` finds one in a log, `arguments` puts one together
 from the arguments vLLM prints. A `Command` tells what it says (`value`, `arguments`) and what it would be with
-other flags (`with_changes`, `render`, `patch`). Nothing is ever executed.
+other flags. Nothing is ever executed.
 """
 
 from __future__ import annotations

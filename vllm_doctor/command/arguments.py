@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
 
 from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, several
 from vllm_doctor.command.line import Command, Option, Word, compact
 from vllm_doctor.facts.python_literals import Repr, read_value
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 _FIRST_TAGGED = "0.2.0"
 _FIRST_SERVE = "0.5.3.post1"
@@ -73,8 +71,6 @@ def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lo
 def _version(version: str | None) -> Version | None:
     if not version:
         return None
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only where a log names its version
-
     try:
         release = Version(version)
     except InvalidVersion:

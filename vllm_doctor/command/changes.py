@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from vllm_doctor.command.flags import (
     MODEL,
     Canonical,
     Spelling,
+    canonical_by,
     keyword_of,
     read_json,
     read_typed,
@@ -24,9 +25,6 @@ from vllm_doctor.command.flags import (
 from vllm_doctor.command.line import Command, Option, Word, compact, with_key
 from vllm_doctor.command.render import yaml_scalar
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 # What does not hand its environment on: there `env NAME=value` stands before the program.
 _CLEARS_ENVIRONMENT = frozenset({"sudo", "su", "doas", "ssh", "kubectl", "oc", "runuser"})
 
@@ -34,16 +32,20 @@ _CLEARS_ENVIRONMENT = frozenset({"sudo", "su", "doas", "ssh", "kubectl", "oc", "
 def change(
     command: Command,
     wanted: Mapping[str, str],
-    unset: tuple[str, ...],
-    env: Mapping[str, str],
-    canonical: Canonical,
+    unset: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    canonical: Canonical | None = None,
 ) -> Command:
-    """The command with flags set and removed and variables set (see `Command.with_changes`)."""
+    """Return the command with flags set ("" for one without a value) or removed, and variables set.
+
+    A flag is replaced in place, in the spelling the user gave it; a flag that is missing is appended.
+    """
+    canonical = canonical or canonical_by(command.lookup)
     for flag in unset:
         command = _without(command, flag, canonical)
     for flag, value in wanted.items():
         command = _with(command, flag, value, canonical)
-    for name, value in env.items():
+    for name, value in (env or {}).items():
         command = _with_variable(command, name, value)
     return command
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import yaml
+
 from vllm_doctor.command.flags import Lookup, known_flag, read_typed
 from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
 from vllm_doctor.command.shell import (
@@ -141,8 +143,6 @@ def _plain(node: object, depth: int = 0) -> object:
 
 def load(chunk: str) -> object:
     """A piece of YAML as strings, lists and mappings; None for what is none."""
-    import yaml  # noqa: PLC0415 - few logs hold a document, and it costs every start 10 ms
-
     try:
         return yaml.load(chunk, Loader=yaml.BaseLoader)  # noqa: S506 - makes only str, list and dict
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):

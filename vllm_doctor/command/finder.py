@@ -8,19 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from vllm_doctor.command.documents import is_item, key_of, parse_document
+from vllm_doctor.command.flags import Lookup
+from vllm_doctor.command.line import Command
 from vllm_doctor.command.prompt import command_in, is_prompted, leads
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start, parse_bare
 from vllm_doctor.command.words import split
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from vllm_doctor.command.flags import Lookup
-    from vllm_doctor.command.line import Command
 
 _MAX_LINES = 200
 _MAX_CALL_LINES = 40

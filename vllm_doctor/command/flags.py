@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from vllm_doctor.catalog import flags
 from vllm_doctor.patterns import lazy
 from vllm_doctor.size_units import FACTORS
 
@@ -80,8 +81,6 @@ def is_flag(text: str) -> bool:
 @lru_cache(maxsize=1024)
 def known_flag(name: str) -> FlagInfo | None:
     """The flag table's entry, found by unambiguous beginnings (`--gpu-memory-util`) too."""
-    from vllm_doctor.catalog import flags  # noqa: PLC0415 - the table is read only when a command is
-
     return flags.lookup(name) or flags.accepted(name)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
 
 from vllm_doctor.command.flags import (
     MODEL,
@@ -25,9 +26,6 @@ from vllm_doctor.command.flags import (
     several,
     spell,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 Form = Literal["shell", "yaml", "python", "compose", "kubernetes"]
 Entry = Literal["serve", "module", "image", "call", "file"]
@@ -241,21 +239,6 @@ class Command(NamedTuple):
 
     # Writing it
 
-    def with_changes(
-        self,
-        set: Mapping[str, str],  # noqa: A002 - the word of the rules
-        unset: Iterable[str] = (),
-        env: Mapping[str, str] | None = None,
-        canonical: Canonical | None = None,
-    ) -> Command:
-        """The same command with flags set ("" for one without a value) or removed, and variables set.
-
-        A flag is replaced where it stands, in the spelling it has; one that is not there is appended.
-        """
-        from vllm_doctor.command.changes import change  # noqa: PLC0415 - changes are made of commands
-
-        return change(self, set, tuple(unset), env or {}, canonical or canonical_by(self.lookup))
-
     def masked(self, mask: Callable[[str], str]) -> Command:
         """The same command with what `mask` hides in its values hidden, before any quoting stands in its way."""
         return self._replace(options=tuple(
@@ -265,18 +248,6 @@ class Command(NamedTuple):
         """All words of the command line (of the inner one, where it is quoted as a whole)."""
         arguments = tuple(word for option in self.options for word in option.words())
         return (*self.before, *arguments, *self.after)
-
-    def render(self, *, multiline: bool = False) -> str:
-        """The command in the user's own form; a shell command stands on one line unless `multiline`."""
-        if self.form == "shell":
-            return self.to_shell(multiline=multiline)
-        from vllm_doctor.command.render import render  # noqa: PLC0415 - it renders commands
-
-        return render(self)
-
-    def patch(self) -> dict[str, str] | None:
-        """`{"kind": …, "text": …}` for forms that are no shell command; None for a shell command."""
-        return None if self.form == "shell" else {"kind": self.form, "text": self.render()}
 
     def to_shell(self, *, multiline: bool = False) -> str:
         """The words joined as for a shell."""

@@ -7,15 +7,13 @@ what stands behind must be arguments.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vllm_doctor.command.documents import parse_list
+from vllm_doctor.command.flags import Lookup
+from vllm_doctor.command.line import Command
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from vllm_doctor.command.flags import Lookup
-    from vllm_doctor.command.line import Command
 
 _PROMPT = lazy(
     r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*"

@@ -1,30 +1,41 @@
-"""Write a command back in a form that is no shell's: a config file, a Python call, compose, Kubernetes."""
+"""Write a command back in the form the user gave it in.
+
+Forms: a shell line, a config file, a Python call, a compose file, a Kubernetes manifest.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+
+import yaml
 
 from vllm_doctor.command.flags import is_flag
-from vllm_doctor.command.line import Word, join
+from vllm_doctor.command.line import Command, Word, join
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from vllm_doctor.command.line import Command
 
 _PLAIN = lazy(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
 _NUMBER = lazy(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
 
 
-def render(command: Command) -> str:
-    """The text of the form: the file, the call, or the keys that hold the arguments."""
+def render(command: Command, *, multiline: bool = False) -> str:
+    """Return the command in the user's own form; a shell command fits on one line unless `multiline`.
+
+    A config file is returned in full, a Python call as the call, a manifest as the keys that hold the arguments.
+    """
+    if command.form == "shell":
+        return command.to_shell(multiline=multiline)
     if command.form == "yaml":
         return _render_file(command)
     if command.form == "python":
         return _render_call(command)
     return _render_keys(command)
+
+
+def render_patch(command: Command) -> dict[str, str] | None:
+    """Return `{"kind": …, "text": …}` for a form other than the shell's; None for a shell command."""
+    return None if command.form == "shell" else {"kind": command.form, "text": render(command)}
 
 
 def yaml_scalar(text: str, *, numbers: bool = False) -> str:
@@ -35,8 +46,6 @@ def yaml_scalar(text: str, *, numbers: bool = False) -> str:
         return text
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    import yaml  # noqa: PLC0415 - seldom needed, slow to import
-
     return str(yaml.safe_dump(text, default_style='"', width=1 << 30)).strip()
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, spell, takes
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_CHARACTERS = 64 * 1024
 """A longer text is no command anyone typed."""
