@@ -1,4 +1,4 @@
-"""Put a command together from the arguments vLLM prints: `args: Namespace(…)`, `non-default args: {…}`."""
+"""Build a command from the arguments vLLM prints: `args: Namespace(…)`, `non-default args: {…}`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vllm_doctor.facts.python_literals import Repr, read_value
 
 _FIRST_TAGGED = "0.2.0"
 _FIRST_SERVE = "0.5.3.post1"
-_FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean
+_FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean flag
 # Older releases: `--no-enable-prefix-caching` from 0.6.6, `--enable-chunked-prefill=False` from 0.5.3.
 _FIRST_NO_PREFIX_CACHING = "0.6.6"
-# Releases whose defaults are tried when the log does not tell its own.
+# Releases whose defaults are tried when the log does not name the release.
 _SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
-# What argparse adds, or what is written elsewhere in the command.
+# Attributes that argparse adds, or that have another place in the command.
 _NOT_FLAGS = frozenset({"model", "model_tag", "subparser", "dispatch_function", "command", "func", "args"})
 _MODULE = ("python", "-m", "vllm.entrypoints.openai.api_server")
 
@@ -29,12 +29,12 @@ def from_arguments(
     non_default_only: bool,
     lookup: Lookup | None = None,
 ) -> Command:
-    """The command that gives these arguments: `vllm serve MODEL --flag value …`.
+    """Return the command that gives these arguments: `vllm serve MODEL --flag value …`.
 
-    `arguments` are those of a Namespace (then what is None, False, empty or the release's default was not
-    typed) or, with `non_default_only`, of "non-default args". Releases before 0.5.3.post1 get the module form,
-    and so does a Namespace of an unknown release (it works in all). Flags that the table does not know are kept only
-    from non-default arguments.
+    `arguments` come from a Namespace (values that are None, False, empty or the release's default were not typed)
+    or, with `non_default_only`, from "non-default args". Releases before 0.5.3.post1 get the form `python -m …`, and so
+    does a Namespace of an unknown release, because that form works in every release. Flags missing from the flag table
+    are kept only when they come from non-default arguments.
     """
     known = lookup or known_flag
     release = _version(version)
@@ -81,17 +81,17 @@ def _version(version: str | None) -> Version | None:
 
 
 def _reached(release: Version, first: str) -> bool:
-    """Whether `release` is `first` or newer."""
+    """Return whether `release` is `first` or newer."""
     return release >= type(release)(first)
 
 
 def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
-    """Whether a Namespace has this value without the user having typed it."""
+    """Return whether a Namespace may hold this value without the user having typed it."""
     if value is None or value in ("", [], {}, ()):
         return True
     for release in (version,) if version else _SAMPLED:
         default = flag.default(release)
-        if str(default) == "COMPUTED":  # known only to a running vLLM
+        if str(default) == "COMPUTED":  # computed by vLLM when it starts
             return True
         if _same(value, default) if default is not None else value is False:
             return True
@@ -99,7 +99,7 @@ def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
 
 
 def _same(value: object, default: object) -> bool:
-    """Equal, where the table may hold text for what vLLM holds as a number, a list or a boolean."""
+    """Return whether two values are equal; the table may hold text where vLLM holds a number, list or boolean."""
     if value == default or _typed(value) == str(default):
         return True
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -152,7 +152,7 @@ def _switched_off(name: str, release: Version | None) -> list[Option]:
 
 
 def _typed(value: object) -> str:
-    """A printed value as typed on a command line."""
+    """Return a printed value as it is typed on a command line."""
     if isinstance(value, str):
         return value
     if isinstance(value, Repr):
@@ -165,7 +165,7 @@ def _typed(value: object) -> str:
 
 
 def _typed_object(value: Repr) -> str:
-    """An adapter as `name=path`, a path as itself, a configuration object as JSON of what is set in it."""
+    """Return an adapter as `name=path`, a path as itself, a configuration object as JSON of the fields it sets."""
     fields = value.as_dict()
     if {"name", "path"} <= set(fields) and not fields.get("base_model_name"):
         return f"{fields['name']}={fields['path']}"
@@ -176,7 +176,7 @@ def _typed_object(value: Repr) -> str:
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """What JSON can say of a printed value; None and empty fields of objects are left out."""
+    """Convert a printed value to JSON types, without the None and empty fields of objects."""
     if depth > 40:
         return None
     if isinstance(value, Repr):

@@ -1,7 +1,7 @@
-"""Change a command: set and remove flags where they stand, and set environment variables.
+"""Change a command: set and remove flags in place, and set environment variables.
 
-Only what is named changes. A flag keeps the spelling the user gave it (`-tp`, `--max_model_len=`); spellings
-that would contradict the new value (`--no-x`, `--x.key`, an earlier repetition) go.
+All other words are kept. A flag keeps the spelling the user gave it (`-tp`, `--max_model_len=`); spellings
+that would contradict the new value (`--no-x`, `--x.key`, an earlier repetition) are removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vllm_doctor.command.flags import (
 from vllm_doctor.command.line import Command, Option, Word, compact, with_key
 from vllm_doctor.command.render import yaml_scalar
 
-# What does not hand its environment on: there `env NAME=value` stands before the program.
+# Programs that do not pass their environment on: `env NAME=value` goes in front of vLLM's program.
 _CLEARS_ENVIRONMENT = frozenset({"sudo", "su", "doas", "ssh", "kubectl", "oc", "runuser"})
 
 
@@ -95,16 +95,16 @@ def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Comm
 
 
 def _refused(command: Command, word: Option, value: str) -> bool:
-    """Whether the model as a word is what the parser did not take: it wants --model.
+    """Return whether the parser rejected the model as a positional argument, so that it needs --model.
 
-    The module never takes a word; an image does when its entrypoint is `vllm serve`, so there only a word that is
-    to become what it is already was refused.
+    `python -m vllm.entrypoints…` never accepts a positional model. An image does when its entrypoint is `vllm serve`;
+    its word was rejected only if the fix asks for the value it already has.
     """
     return command.entry == "module" or (command.entry == "image" and word.value == value)
 
 
 def _serve_alone(command: Command) -> bool:
-    """Whether `serve` stands by itself behind an image, which is one word too many where the model is refused."""
+    """Return whether `serve` is the only word after the image: one too many when the model is rejected."""
     image = command.container
     return command.entry == "serve" and image is not None and command.program == image + 1 == len(command.before) - 1
 
@@ -112,7 +112,7 @@ def _serve_alone(command: Command) -> bool:
 def _with_mapping_key(
     command: Command, flag: str, wanted: Spelling, value: str, found: tuple[tuple[int, Spelling], ...]
 ) -> Command:
-    """Set `--flag.key`: where that stands, inside the JSON of `--flag`, or as a new option."""
+    """Set `--flag.key` in place, inside the JSON of `--flag`, or as a new option."""
     options = list(command.options)
     for index, spelling in reversed(found):
         if spelling.path == wanted.path:
@@ -124,14 +124,14 @@ def _with_mapping_key(
             merged = compact(with_key(mapping, wanted.path, read_typed(value)))
             options[index] = _revalued(options[index], merged, command, wanted)
             return command._replace(options=tuple(options))
-    if command.entry in {"call", "file"}:  # there a key of a mapping cannot be named alone
+    if command.entry in {"call", "file"}:  # these forms have no syntax for one key of a mapping
         merged = compact(with_key({}, wanted.path, read_typed(value)))
         return command._replace(options=(*options, _new(command, wanted.name, merged)))
     return command._replace(options=(*options, _new(command, flag, value)))
 
 
 def _without_key(option: Option, path: str, command: Command) -> Option | None:
-    """The option without one key of its JSON; None when it is not there."""
+    """Return the option without one key of its JSON; None when the key is missing."""
     mapping = read_json(option.value or "", None)
     outer, _, key = path.rpartition(".")
     inner: object = mapping
@@ -144,14 +144,14 @@ def _without_key(option: Option, path: str, command: Command) -> Option | None:
 
 
 def _in_place(new: Option, old: Option) -> Option:
-    """The new option with the white space of the one it replaces."""
+    """Return the new option with the white space of the option it replaces."""
     if new.flag is None or old.flag is None:
         return new
     return new._replace(flag=new.flag._replace(gap=old.flag.gap))
 
 
 def _new(command: Command, flag: str, value: str) -> Option:
-    """A flag that was not there, in the command's form."""
+    """Return an option for a flag that was missing, in the command's form."""
     gap = command.options[-1].words()[0].gap if command.options else " "
     word = Word(flag, flag, gap)
     if command.entry == "file":
@@ -162,7 +162,7 @@ def _new(command: Command, flag: str, value: str) -> Option:
 
 
 def _revalued(option: Option, value: str, command: Command, wanted: Spelling) -> Option:
-    """The option with another value, written as the command's form writes values."""
+    """Return the option with another value, written as the command's form writes values."""
     many = several(wanted.name, command.lookup) and option.flag is not None and not value.startswith(("{", "["))
     parts = _split(value) if many else [value]
     if command.entry == "call":
@@ -182,7 +182,7 @@ def _revalued(option: Option, value: str, command: Command, wanted: Spelling) ->
 def _split(value: str) -> list[str]:
     try:
         return shlex.split(value) or [value]
-    except ValueError:  # a quote that is not closed is part of the value
+    except ValueError:  # an unclosed quote is part of the value
         return value.split() or [value]
 
 
@@ -192,7 +192,7 @@ def _kind(command: Command, name: str) -> str:
 
 
 def _python_word(parts: list[str], *, negated: bool, kind: str) -> Word:
-    """A value as a Python literal."""
+    """Return a value as a Python literal."""
     if parts == [""]:
         return Word(repr(not negated), "false" if negated else "")
     values = [read_typed(part, kind) for part in parts]
@@ -235,9 +235,9 @@ def _assignment(name: str, value: str) -> Word:
 
 
 def _inserted(command: Command, position: int, words: tuple[Word, ...]) -> Command:
-    """The command with words put before `before[position]`."""
+    """Return the command with words inserted before `before[position]`."""
     before = list(command.before)
-    if position < len(before):  # the new words take the gap of the word they push on
+    if position < len(before):  # the new words take the white space of the word they displace
         words = (words[0]._replace(gap=before[position].gap), *words[1:])
         before[position] = before[position]._replace(gap=" ")
     before[position:position] = words

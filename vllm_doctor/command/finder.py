@@ -1,6 +1,6 @@
-"""Find the command in a log that is fed line by line, also one that goes over several lines.
+"""Find the command in a log that is fed line by line, including commands of several lines.
 
-Memory is bounded: one command of at most 200 lines, one document of at most 400, and the last commands found.
+Memory is bounded: one command of at most 200 lines, one document of at most 400, and the latest commands found.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)", cues=("--",))
 _OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@", cues=("@", "$"))
 _SECOND_PROMPT = lazy(r">\s+")
 _LOG_LINE = lazy(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
-_OUTPUT = lazy(  # what a server, or a program around it, prints; nobody types it
+_OUTPUT = lazy(  # output of a server or of a program around it, which nobody types
     r"(?:\[[^\]\n]{1,80}\]:? {0,4}){0,2}(?:\(\w[^()]{0,80}pid=\d+[^()]{0,40}\) {0,4}){0,3}"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b[\s:]|(?<=\) )\S|Traceback \(most recent"
     r"|[\d/-]{8,10}[ T][\d:.,]{8,18}\S{0,6}[ -].{0,80}\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
     r"|[\d.a-f:]{7,39} - - \[|\[[\d-]{10}T[\d:.Z]{8,16}\] \"|\{\")"
 )
-# What Python says of a program that failed, as the program logs it that launched vLLM.
+# The message of Python's subprocess module when a program that launched vLLM logs its failure.
 _LAUNCHED = lazy(
     r"[\w.:+,() -]{1,200}: Command '\[.{1,16000}\]' (?:returned non-zero exit status|died with) .{1,40}$",
     cues=("Command '[",),
@@ -55,7 +55,7 @@ _CALL_LEAD = lazy(
 )
 _FRAME = lazy(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
 _NOTEBOOK_FRAME = lazy(r"\s*(?:File )?(?P<path>[~/][^\s:]{1,400}\.py)(?::\d+,)? in \w")
-_NUMBERED = lazy(r"\s*-*>?\s*\d+ ?")  # the lines that a notebook shows of a cell
+_NUMBERED = lazy(r"\s*-*>?\s*\d+ ?")  # numbered source lines of a notebook cell
 _OF_CELL = lazy(r"\s*-+>\s*\d+ ")
 _NOT_USERS = (
     "site-packages", "dist-packages", "/vllm/entrypoints/", "/vllm/engine/", "/vllm/v1/", "/vllm/executor/",
@@ -67,74 +67,74 @@ WORDS = (
     "environment:", "env:", 'args"', 'image"', "args'", "image'", 'File "', "vLLM API server version", "LLM engine",
     "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--max-num-seqs",
 )  # fmt: skip
-"""Literals without which a line neither begins a command nor tells that the server starts."""
+"""Literals of which every line that begins a command or reports the start of a server contains at least one."""
 _YAML_LINE = lazy(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
 
 
 class CommandFinder:
-    """Remembers the command the user typed, for the server start it belongs to.
+    """The search for the command that the user typed for the current server start.
 
-    Feed it every line in order, and call `start_run` when a new start of the server begins.
+    Call `feed` with every line in order and `start_run` when the server starts again.
     """
 
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup
         self._current: tuple[int, Command] | None = None
-        self._next: tuple[int, Command] | None = None  # typed behind a server's output, for a start that follows
-        self._follows = False  # what a start prints came right behind that
-        self._due = False  # a start began behind that
+        self._next: tuple[int, Command] | None = None  # typed after a server's output, for a later start
+        self._follows = False  # a message of a server start followed that command
+        self._due = False  # a server start followed that command
         self._printed = False  # a server has printed something
         self._serves_http = False
         self._started = False
         self._exports: dict[str, str] = {}
         self._frame_is_users = True
-        self._frame_above = False  # the line before shows a call in the user's own code
+        self._frame_above = False  # the previous line shows a call in the user's own code
         self._call: _Pending | None = None
         self._shell: _Pending | None = None
         self._document: _Pending | None = None
         self._document_indent = 0
-        self._claimed = range(0)  # the lines of the last document that was a command
+        self._claimed = range(0)  # the line numbers of the last document that was a command
 
     @property
     def command(self) -> Command | None:
-        """The command of the current start: the last one typed before it."""
+        """Return the command of the current start: the last one typed before it."""
         return None if self._current is None else self._current[1]
 
     @property
     def line(self) -> int | None:
-        """The line on which `command` begins."""
+        """Return the number of the line on which `command` begins."""
         return None if self._current is None else self._current[0]
 
     @property
     def at_rest(self) -> bool:
-        """Whether the next line cannot be part of what came before."""
+        """Return whether no command, document or call is being read, so that the next line cannot continue one."""
         return self._shell is self._document is self._call is None
 
     @property
     def reading(self) -> bool:
-        """Whether the command being read may go on in the next line."""
+        """Return whether the command being read may continue on the next line."""
         return self._shell is not None
 
     def start_run(self) -> None:
-        """A new start of the server begins: a command typed right before it is its command."""
+        """Begin a new server start; a command typed immediately before it is its command."""
         self.finish()
         self._due = True
         self._take_next()
         self._started = True
 
     def _take_next(self) -> None:
-        """Take the command typed behind a server's output for the start that follows it."""
+        """Use the command typed after a server's output for the server start that follows it."""
         if self._next is not None and self._due and self._follows:
             self._current, self._next = self._next, None
 
     def pass_output(self) -> None:
-        """Hear of lines that a server prints while it serves, or of what a client wrote: no start follows."""
+        """Skip lines that a running server prints or that quote a client: a command before them started no server."""
         self.finish()
         self._printed = True
         self._next = None
 
     def are_code(self, lines: Sequence[str]) -> bool:
-        """Whether lines of a traceback are no part of a command, whatever stands before and behind them."""
+        """Return whether the lines of a traceback contain no part of a command, in any context."""
         apart = CommandFinder(self._lookup)
         for number, text in enumerate(lines):
             apart.feed(number, text)
@@ -143,14 +143,14 @@ class CommandFinder:
         return apart.command is None and not apart._exports and not apart._started
 
     def pass_call(self, text: str) -> None:
-        """Hear of a traceback's line with a call, which is no part of a command. Only at rest."""
+        """Record a traceback line that shows a call; it is no part of a command. Call it only while `is_idle`."""
         is_users = _is_users(text)
         if is_users is not None:
             self._frame_is_users = is_users
             self._frame_above = is_users
 
     def feed(self, number: int, text: str) -> None:
-        """Read one line; `number` is its line number."""
+        """Read the line with this number."""
         is_output = (not self._printed or not self.at_rest or self._next is not None) and bool(_OUTPUT.match(text))
         if is_output:
             self._hear(text)
@@ -178,7 +178,7 @@ class CommandFinder:
             self._serves_http = self._serves_http or _START[0] in text
 
     def _hear(self, text: str) -> None:
-        """Hear of a line that a server prints."""
+        """Record a line that a server prints."""
         self._printed = True
         if self._shell is not None:
             self._close_shell()
@@ -191,7 +191,7 @@ class CommandFinder:
             self._next = None
 
     def finish(self) -> None:
-        """Read what is still open as far as it goes."""
+        """Parse every command, document and call that is still open."""
         self._close_document()
         self._close_shell()
         self._close_call()
@@ -213,7 +213,7 @@ class CommandFinder:
             self._close_shell()
 
     def _go_on(self, text: str, *, is_log: bool) -> bool:
-        """Take one more line of the command, if it belongs to it."""
+        """Add a line to the shell command being read; return False when it does not belong to it."""
         pending = self._shell
         if pending is None or is_log or len(pending.lines) >= _MAX_LINES or pending.size > _MAX_CHARACTERS:
             return False
@@ -247,7 +247,7 @@ class CommandFinder:
             return
         bare = _is_bare(pending.lines[0])
         command = parse_bare(pending.text, self._lookup) if bare else command_in(pending.text, self._lookup)
-        if command is None and not bare and len(pending.lines) > 1:  # what followed was not part of it
+        if command is None and not bare and len(pending.lines) > 1:  # the lines after the first were not part of it
             command = command_in(pending.lines[0].removesuffix(" \\"), self._lookup)
         if command is not None:
             self._found(pending.line, command, behind=pending.behind)
@@ -283,7 +283,7 @@ class CommandFinder:
         command = parse_document(text, self._lookup) if "vllm" in text or "--model" in text else None
         if command is not None:
             self._claimed = range(pending.line, pending.line + len(pending.lines))
-            self._forget_since(pending.line)  # what was taken for a shell command was a part of this
+            self._forget_since(pending.line)  # the part of it that was read as a shell command
             self._found(pending.line, command)
 
     def _forget_since(self, line: int) -> None:
@@ -327,14 +327,14 @@ class CommandFinder:
     # What was found
 
     def _found(self, line: int, command: Command, *, behind: bool = False) -> None:
-        """Note a command; `behind`: a server had printed something before it."""
+        """Record a command; `after_output` says that a server had printed a line before it."""
         if self._exports:
             command = command._replace(environment=tuple({**self._exports, **dict(command.environment)}.items()))
         known = self._current
         if command.form == "python" and known is not None and known[1].form != "python":
-            return  # a traceback shows code below the command that was typed
+            return  # the traceback shows code that the typed command runs
         if command.bare and known is not None:
-            return  # flags by themselves are less than a command
+            return  # flags without a program are weaker evidence than a command
         if behind:
             self._next, self._follows, self._due = (line, command), False, False
         else:
@@ -342,7 +342,7 @@ class CommandFinder:
 
 
 class _Pending:
-    """Lines that are read as one when they are all there."""
+    """The lines of one command, document or call that are parsed together once complete."""
 
     def __init__(self, line: int, lines: list[str], *, behind: bool = False) -> None:
         self.line = line
@@ -361,22 +361,22 @@ class _Pending:
 
 @lru_cache(maxsize=64)
 def _is_users(text: str) -> bool | None:
-    """Whether a line shows a call in the user's own code; None where it shows no call."""
+    """Return whether a line shows a call in the user's own code; None when it shows no call."""
     frame = _FRAME.search(text) if 'File "' in text else _NOTEBOOK_FRAME.match(text) if " in " in text else None
     return None if frame is None else not any(word in frame["path"] for word in _NOT_USERS)
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a line may begin a list of flags that was pasted without the program."""
+    """Return whether a line may begin a list of flags that was pasted without the program."""
     return text.startswith("--") and bool(_FLAG_LINE.match(text))
 
 
 def _is_continued(text: str) -> bool:
-    """Whether the shell reads the next line as more of this one (sh, cmd, PowerShell)."""
+    """Return whether the shell (sh, cmd, PowerShell) continues this command on the next line."""
     return text.rstrip().endswith(_CONTINUATIONS)
 
 
 def parse_complete(text: str, lookup: Lookup | None) -> bool:
-    """Whether a call's closing bracket is there."""
+    """Return whether a call's closing bracket is present."""
     command = parse_call(text, lookup)
     return command is not None and command.complete

@@ -1,7 +1,7 @@
 """Find the command a user typed in one line of a log: behind a prompt, a label, or bare in a script.
 
-A line of prose that names `vllm serve` is none: without a prompt, what stands before must be a program, and
-what stands behind must be arguments.
+Prose that mentions `vllm serve` is no command: without a prompt, the words before vLLM must be a known program and
+the words after it arguments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LABEL = lazy(
     r"(?:^\s*(?:[*-]|\d{1,2}[.)])\s+|(?:^|(?<=[\s(]))(?=`)"  # of a list; code in a sentence
     r"|[:=>]\s+|\uff1a\s*|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+"
     r"|[\d\]+-]\s{1,4}(?:Killed|Aborted|Terminated|Hangup|Bus error|Illegal instruction|Segmentation fault"
-    r"|Exit \d{1,3})\s+(?:\(core dumped\)\s+)?)"  # what a shell says of a program that has ended
+    r"|Exit \d{1,3})\s+(?:\(core dumped\)\s+)?)"  # what a shell prints when a program ends
     r"(?P<quote>[\"'`]?)"
 )
 _PROGRAMS = frozenset(
@@ -97,13 +97,16 @@ _ASSIGNED = lazy(r"[A-Z_][A-Z0-9_]*")
 _PYTHON = lazy(r"python[\d.]*")
 _USAGE = lazy(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
 _MAX_LABELS = 12
-_LABEL_REACH = 120  # characters in which a label stands
-_QUOTED = lazy(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: what follows is quoted, or a message's text
+_LABEL_REACH = 120  # characters of which a label consists
+_QUOTED = lazy(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: a quotation or the text of a message
 _MAX_LABELLED = 16 * 1024
 
 
 class Lead(NamedTuple):
-    """Where a command begins, where it ends (before a quote around it), and whether a prompt told."""
+    """A place where a command may begin.
+
+    `end` is where the quote around it closes; `prompted` says that a shell's prompt precedes it.
+    """
 
     start: int
     end: int
@@ -111,23 +114,23 @@ class Lead(NamedTuple):
 
 
 def _prompt(text: str) -> re.Match[str] | None:
-    """A shell's prompt at the beginning."""
+    """Match a shell's prompt at the beginning."""
     return _COMMON_PROMPT.match(text) or _PROMPT.match(text)
 
 
 def is_prompted(text: str) -> bool:
-    """Whether a line begins with a shell's prompt."""
+    """Return whether a line begins with a shell's prompt."""
     return _prompt(text) is not None
 
 
 def strip_prompt(text: str) -> str:
-    """The text without a shell's prompt."""
+    """Return the text without a shell's prompt."""
     match = _prompt(text)
     return text[match.end() :] if match else text
 
 
 def leads(text: str) -> list[Lead]:
-    """Where a command may begin in a line, the likeliest first."""
+    """Return the places where a command may begin in a line, the most likely first."""
     whole = len(text)
     found: list[Lead] = []
     prompt = _prompt(text)
@@ -148,14 +151,14 @@ def leads(text: str) -> list[Lead]:
 
 
 def _closing(text: str, quote: str, begin: int) -> int:
-    """Where the quote ends that begins there: with backticks at the next, as code in a sentence does."""
+    """Return where a quote that opens at `begin` closes; a backtick closes at the next backtick."""
     if not quote:
         return len(text)
     return text.find(quote, begin) if quote == "`" else text.rfind(quote)
 
 
 def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command in one (logical) line, or None."""
+    """Return the command in one logical line, or None."""
     if not may_start(text):
         return None
     if "[" in text or "(" in text:
@@ -170,7 +173,7 @@ def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def told(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command in a text that is said to be one: programs that are not known may stand before vLLM's."""
+    """Parse a text known to be a command: unknown programs may precede vLLM's."""
     command = parse_shell(strip_prompt(text), lookup)
     if command is None:
         return None
@@ -192,13 +195,13 @@ def _is_program(text: str, pos: int) -> bool:
 
 
 def _is_plausible(command: Command, *, prompted: bool) -> bool:
-    """Whether what stands behind the program are arguments and not the rest of a sentence."""
+    """Return whether the words after the program are arguments and not the rest of a sentence."""
     positional = [option.values[0] for option in command.options if option.flag is None]
     if positional and positional[0].text.startswith(("[", "<")):  # a usage line
         return False
     free = [word.value for word in positional if word.value is not None]  # $EXTRA may be any number of words
     flags = [option.flag.value for option in command.options if option.flag is not None]
-    if "--help" in flags:  # starts nothing
+    if "--help" in flags:  # prints and exits
         return False
     if prompted or flags:
         return len(free) <= 1

@@ -1,7 +1,8 @@
-"""Rebuild a command from the parts that are known: what is offered is never a shell line as it stood in a log.
+"""Rebuild a command from its known parts: no report offers a shell line as it is printed in a log.
 
-What stays: variables of vLLM and its libraries, launchers with their options, vLLM's program and its arguments, every
-word quoted anew. Other commands of the line, pipes, redirections and substitutions are left out, which is said.
+Kept are variables of vLLM and its libraries, launchers with their options, vLLM's program and its arguments; every
+word is quoted again. Other commands of the line, pipes, redirections and substitutions are omitted, and the report
+names what was omitted.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ _LEFT_OUT = {
 
 
 def is_offered_variable(name: str) -> bool:
-    """Whether a variable may stand in a command that is offered."""
+    """Return whether a variable may be part of an offered command."""
     known = name.startswith(_VARIABLES) or name in _MORE_VARIABLES
     return known and not _LOADS_CODE.fullmatch(name)
 
 
 def rebuilt(command: Command) -> tuple[Command, tuple[str, ...]]:
-    """The command made anew from its parts, and the kinds of what was left out."""
+    """Return the command rebuilt from its known parts, and the kinds of the parts that were omitted."""
     left: dict[str, None] = {}
     before, start, program, container = _before(command, left)
     for word in (*command.before[: command.start], *command.after):
@@ -91,7 +92,7 @@ def rebuilt(command: Command) -> tuple[Command, tuple[str, ...]]:
 
 
 def _note(word: Word, left: dict[str, None]) -> None:
-    """Note what a word says that is no part of the command."""
+    """Add the kind of a word that is no part of the command to the omitted ones."""
     kind = _LEFT_OUT.get(word.text)
     if kind is None:
         kind = "a redirection" if ">" in word.text or "<" in word.text else ""
@@ -100,10 +101,10 @@ def _note(word: Word, left: dict[str, None]) -> None:
 
 
 def _before(command: Command, left: dict[str, None]) -> tuple[list[Word], int, int, int | None]:
-    """The words up to vLLM's arguments, and where in them the command, its program and its image begin."""
+    """Return the words up to vLLM's arguments, and the indexes of the command, its program and its image."""
     words = command.before
     made: list[Word] = []
-    if command.start:  # what earlier commands of the line export
+    if command.start:  # variables that earlier commands of the line export
         lead = {word.text.partition("=")[0] for word in words[: command.start]}
         given = [(name, value) for name, value in command.environment if name in lead and value is not None]
         made += [_assigned(name, value) for name, value in given if is_offered_variable(name)]
@@ -147,7 +148,7 @@ def _launcher_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Word
 
 
 def _container_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Word]:
-    """The words of a `docker run` up to its image, with the options that are known."""
+    """Return the words of a `docker run` up to its image, with the known options."""
     at = next((index for index, word in enumerate(words) if _name(word) in _CONTAINERS), 0)
     made = _launcher_words(words[:at], left)
     index = at
@@ -178,7 +179,7 @@ def _container_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Wor
 
 
 def _option(option: Option, command: Command, left: dict[str, None]) -> Option | None:
-    """An argument of vLLM with every word quoted anew; None for one that only a shell or Python could read."""
+    """Return an argument of vLLM quoted again; None when only a shell or Python could evaluate it."""
     words = (*((option.flag,) if option.flag is not None else ()), *option.values)
     if command.form == "python":
         if all(word.value is not None or re.fullmatch(r"\*{0,2}[A-Za-z_][\w.]{0,80}", word.text) for word in words):
@@ -197,12 +198,12 @@ def _option(option: Option, command: Command, left: dict[str, None]) -> Option |
 
 
 def _is_safe(word: Word) -> bool:
-    """Whether a word's value is known, or is a variable of the user's and nothing that runs."""
+    """Return whether a word's value is known, or is a variable of the user's without a substitution."""
     return word.value is not None or bool(_EXPANDED.fullmatch(_unquoted(word.text)) or _EMBRACED.fullmatch(word.text))
 
 
 def _requoted(word: Word) -> Word:
-    """The word quoted anew, behind one blank or in a line of its own."""
+    """Return the word quoted again, after one blank or on its own line."""
     gap = " \\\n  " if "\\\n" in word.gap and len(word.gap) < 40 else " "
     if word.value is None:
         inside = _unquoted(word.text)

@@ -39,7 +39,7 @@ def render_patch(command: Command) -> dict[str, str] | None:
 
 
 def yaml_scalar(text: str, *, numbers: bool = False) -> str:
-    """A string as a YAML scalar; what YAML would read as a number is quoted unless `numbers`."""
+    """Return a string as a YAML scalar; text that YAML would read as a number is quoted unless `numbers`."""
     if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
     if numbers and _NUMBER.fullmatch(text):
@@ -77,7 +77,7 @@ def _render_call(command: Command) -> str:
 
 
 def _render_keys(command: Command) -> str:
-    """The keys `command` or `args` (and `environment` or `env`, where a change set variables)."""
+    """Render the keys `command` or `args`, and `environment` or `env` when a change set variables."""
     document = command.document
     words = list(command.words())
     if command.outer is not None:
@@ -87,7 +87,7 @@ def _render_keys(command: Command) -> str:
     lines: list[str] = []
     if document.program_key:
         program = list(document.program)
-        if values[: len(program)] != program:  # arguments stood behind the program: all go under the other key
+        if values[: len(program)] != program:  # arguments followed the program: put all of them under the other key
             program = [word.value or word.text for word in command.before]
             lines += _block(document.program_key, program, words, "flow")
         values, words = values[len(program) :], words[len(program) :]

@@ -1,4 +1,4 @@
-"""Read a shell command that starts vLLM: where its program stands, and which words are its arguments."""
+"""Parse a shell command that starts vLLM: find its program and its arguments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
 
 MAX_CHARACTERS = 64 * 1024
-"""A longer text is no command anyone typed."""
+"""The maximal length of a command; a longer text is no command that anyone typed."""
 
 PROGRAM = lazy(
     r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
     r"|-m[\"']?,?\s*[\"']?(?:ipex_llm\.)?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
 )
-"""vLLM's own programs, as they stand in a command."""
+"""vLLM's own programs, as written in a command."""
 
 _FORK = lazy(r"ipex_llm\.vllm\.[cx]pu\.entrypoints\.openai\.api_server", cues=("ipex_llm.vllm.",))
-"""Intel's copy of the server's module, which takes the same flags."""
+"""Intel's fork of the server module, which accepts the same flags."""
 
 _CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
 
@@ -41,9 +41,9 @@ COMMON = frozenset({
     "--gpu-memory-utilization", "--max-num-batched-tokens", "--served-model-name", "--trust-remote-code",
     "--enforce-eager", "--quantization", "--kv-cache-dtype", "--enable-prefix-caching", "--tool-call-parser",
 })  # fmt: skip
-"""Flags by which an argument list is known as vLLM's."""
+"""Flags that identify an argument list as vLLM's."""
 
-_MAX_QUOTED = 1  # a shell in a shell
+_MAX_QUOTED = 1  # a shell inside a shell
 _DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
 _BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
 _OTHER_CONTINUATION = lazy(r"(?<=\s)[`^](?=\r?\n)", cues=("`", "^"))
@@ -51,7 +51,7 @@ _FOLDED_LEVEL = lazy(r"-O(=?)(\S+)", cues=("-O",))
 
 
 def may_start(text: str) -> bool:
-    """Whether a text may hold a command that starts vLLM; cheap, `parse_shell` looks closer."""
+    """Return whether a text may contain a command that starts vLLM: a cheap test before `parse_shell`."""
     if "vllm" not in text:
         return False
     if ("serve" in text or "-m" in text or "api_server" in text) and PROGRAM.search(text):
@@ -60,9 +60,9 @@ def may_start(text: str) -> bool:
 
 
 def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command that starts vLLM in a shell text (without a prompt); None when there is none.
+    """Parse the command that starts vLLM in a shell text without a prompt; return None when there is none.
 
-    Of several simple commands (`a && b | c`) it is the first that starts vLLM; the others stay around it.
+    Of several simple commands (`a && b | c`) it is the first that starts vLLM; the others are kept around it.
     """
     if len(text) > MAX_CHARACTERS or not may_start(text):
         return None
@@ -71,7 +71,7 @@ def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
-    """Flags pasted without the program, as "I started it with …"; None where they are not plainly vLLM's."""
+    """Parse flags pasted without the program ("I started it with …"); return None unless they are clearly vLLM's."""
     known = lookup or known_flag
     tokens, complete = split(_continued(text))
     if len(text) > MAX_CHARACTERS or any(token.operator for token in tokens):
@@ -84,23 +84,23 @@ def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def spellings(options: Sequence[Option], lookup: Lookup) -> list[Spelling]:
-    """What the flags among options mean."""
+    """Return the meanings of the flags among the options."""
     canonical = canonical_by(lookup)
     return [spell(option.flag.text, canonical) for option in options if option.flag is not None]
 
 
 def are_vllms(spelled: Sequence[Spelling]) -> bool:
-    """Whether flags that no program is known of are vLLM's."""
+    """Return whether flags without a known program belong to vLLM."""
     return len({spelling.name for spelling in spelled} & COMMON) >= 2
 
 
 def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
-    """The command of an argument list; None when it does not start vLLM."""
+    """Parse an argument list; return None when it does not start vLLM."""
     return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or known_flag, depth=0)
 
 
 def _continued(text: str) -> str:
-    """Line continuations of PowerShell (`) and cmd (^) as a shell's; the text's last one joins nothing."""
+    """Convert the line continuations of PowerShell (`) and cmd (^) to a shell's, except at the end of the text."""
     return _OTHER_CONTINUATION.sub(r"\\", text.rstrip().removesuffix("\\"))
 
 
@@ -117,7 +117,7 @@ def _parse_tokens(tokens: list[Token], *, complete: bool, lookup: Lookup, depth:
 
 
 def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: int) -> Command | None:
-    """The simple command of tokens[start:end], if it starts vLLM."""
+    """Parse the simple command of tokens[start:end], if it starts vLLM."""
     # redirections and comments come last
     stop = next((i for i in range(start, end) if tokens[i].operator), end)
     words = [token.word for token in tokens[start:stop]]
@@ -145,7 +145,7 @@ def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: in
 
 
 def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    """What stands on the same line before and behind the words tokens[start:stop]."""
+    """Return the words of the same line before and after tokens[start:stop]."""
     first, last = start, stop
     while first > 0 and tokens[first - 1].operator != "\n":
         first -= 1
@@ -164,7 +164,7 @@ class _Located(NamedTuple):
 def _locate(values: list[str]) -> _Located | None:
     container = _container(values)
     for index, value in enumerate(values[: 4 * 1024]):
-        inside = container if container is not None and container < index else None  # an image stands before it
+        inside = container if container is not None and container < index else None  # an image precedes it
         following = values[index + 1] if index + 1 < len(values) else ""
         name = re.split(r"[/\\]", value)[-1].removesuffix(".exe")
         python = _python(values, index)
@@ -191,19 +191,19 @@ def _locate(values: list[str]) -> _Located | None:
     serves = command == ["serve"] and len(values) > container + 2
     if "vllm" not in image and not (serves and _IMAGE_ID.fullmatch(image)) and not _are_vllms(values[container + 1 :]):
         return None
-    if serves:  # the entrypoint is `vllm`, or the words were written as if it were
+    if serves:  # the entrypoint is `vllm`, or the user assumed so
         return _Located("serve", container + 1, container + 2, container)
     return _Located("image", container + 1, container + 1, container)
 
 
 def _are_vllms(values: list[str]) -> bool:
-    """Whether flags show that an image is vLLM's whose name does not, such as `$IMAGE`."""
+    """Return whether flags identify an image as vLLM's although its name (`$IMAGE`) does not."""
     names = {value.partition("=")[0].replace("_", "-") for value in values if value.startswith("--")}
     return "--model" in names and len(names & COMMON) > 1
 
 
 def _python(values: list[str], index: int) -> int:
-    """Where the interpreter stands that runs values[index]; `index` itself without one."""
+    """Return the index of the interpreter that runs values[index]; `index` itself without one."""
     position = index - 1
     while position > 0 and values[position].startswith("-"):
         position -= 1
@@ -211,7 +211,7 @@ def _python(values: list[str], index: int) -> int:
 
 
 def _container(values: list[str]) -> int | None:
-    """Where the image (or the container's name, for `exec`) stands in a `docker run …`."""
+    """Return the index of the image (or, for `exec`, the container's name) in a `docker run …`."""
     for index, value in enumerate(values[:64]):
         if value.rpartition("/")[2] not in _CONTAINER_PROGRAMS:
             continue
@@ -227,12 +227,12 @@ def _container(values: list[str]) -> int | None:
 
 
 def _joined(option: str) -> bool:
-    """`-p8000:8000`: a short option with its value in one word."""
+    """Return whether a short option contains its value: `-p8000:8000`."""
     return bool(re.fullmatch(r"-[evpwuhlm][^-].*", option))
 
 
 def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
-    """Variables that earlier commands export."""
+    """Return the variables that earlier commands export."""
     made: list[tuple[str, str | None]] = []
     exporting = False
     for token in tokens:
@@ -249,7 +249,7 @@ def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
 def _environment(
     exported: list[tuple[str, str | None]], words: list[Word], located: _Located
 ) -> tuple[tuple[str, str | None], ...]:
-    """The variables vLLM gets: exported, in front of the command, or `-e NAME=value` of a container."""
+    """Return vLLM's variables: exported, in front of the command, or passed as `-e NAME=value` to a container."""
     found: dict[str, str | None] = dict(exported)
     if located.container is not None:
         for index in range(located.container):
@@ -271,13 +271,13 @@ def _environment(
 
 
 def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | None:
-    """`bash -c 'vllm serve …'`: the command that is one quoted word of another."""
+    """Parse a command that is one quoted word of another: `bash -c 'vllm serve …'`."""
     for index, word in enumerate(words):
         if not re.search(r"\s", word.text) or not may_start(word.text):
             continue
         if word.value is not None:
             quote, text = "", word.value
-        elif _DOUBLE_QUOTED.fullmatch(word.text):  # with something in it that the outer shell expands
+        elif _DOUBLE_QUOTED.fullmatch(word.text):  # it contains something that the outer shell expands
             quote, text = '"', re.sub(r'\\([\\"`])', r"\1", word.text[1:-1])
         else:
             continue
@@ -297,7 +297,7 @@ def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | 
 
 
 def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
-    """The words behind vLLM's program as options and positional words, in order."""
+    """Parse the words after vLLM's program into options and positional arguments, in order."""
     options: list[Option] = []
     index = 0
     positional = False
@@ -337,16 +337,16 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
 
 
 def _may_grow(option: Option, word: Word, lookup: Lookup) -> bool:
-    """Whether a free word can be one more value of an option: of a flag that no table knows the values of."""
+    """Return whether a positional word may be a further value of an option that is missing from the flag table."""
     if option.flag is None or not option.values or option.glue != " " or word.value is None:
         return False
     return lookup(spell(option.flag.text, canonical_by(lookup)).name) is None
 
 
 def _joined_option(word: Word, name: str) -> Option:
-    """`--flag=value`, also with quotes around all of it."""
+    """Parse `--flag=value`, which may be quoted as one word."""
     raw_name, _, raw_value = word.text.partition("=")
     value = None if word.value is None else word.value.partition("=")[2]
-    if raw_name != name:  # quotes begin before the equals sign
+    if raw_name != name:  # the quotes begin before the equals sign
         raw_value = Word.quoted(value).text if value is not None else word.text.partition("=")[2]
     return Option(Word(name, name, word.gap), (Word(raw_value, value),), "=")
