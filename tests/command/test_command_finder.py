@@ -203,7 +203,7 @@ def test_long_logs_are_read_in_linear_time_and_bounded_memory(unit: str) -> None
 
 @pytest.mark.parametrize(("path", "found"), [("/home/me/serve.py", True), ("/opt/venv/lib/python3.11/site-packages/vllm/x.py", False)])
 def test_a_call_that_is_passed_by_tells_whose_code_follows(path: str, found: bool) -> None:
-    for hear in (CommandFinder.pass_call, lambda finder, text: finder.feed(1, text)):
+    for hear in (CommandFinder.record_call, lambda finder, text: finder.feed(1, text)):
         finder = CommandFinder(lookup)
         hear(finder, f'  File "{path}", line 7, in main')
         finder.feed(2, "    llm = LLM(model='m', max_model_len=64)")

@@ -15,7 +15,7 @@ from planted_logs import BANNER, COMMANDS, HARMLESS, KV, MARK, PLACES, PRINTED, 
 from planted_shapes import SHAPES
 
 from vllm_doctor.command import CommandFinder, parse
-from vllm_doctor.command.rebuild import rebuilt
+from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.command.render import render
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.logs.foreign_text import HIDDEN, ForeignTable, ForeignText
@@ -120,7 +120,7 @@ def test_the_rest_of_a_typed_line_is_left_out(tail: str, kind: str) -> None:
 def test_what_is_offered_is_made_of_known_parts(typed: str, offer: str) -> None:
     command = parse(typed)
     assert command is not None
-    made, _ = rebuilt(command)
+    made, _ = rebuild(command)
     assert render(made) == offer
     assert_runs_in_bash([render(made)])
 

@@ -11,7 +11,7 @@ from vllm_doctor.command.documents import key_of, parse_config_file, parse_docum
 from vllm_doctor.command.finder import CommandFinder
 from vllm_doctor.command.flags import Canonical, FlagInfo, Lookup
 from vllm_doctor.command.line import Command, Option, Word
-from vllm_doctor.command.prompt import command_in, told
+from vllm_doctor.command.prompt import find_command, parse_known_command
 from vllm_doctor.command.python import CALL, parse_call
 
 __all__ = [
@@ -40,7 +40,8 @@ def parse(text: str, lookup: Lookup | None = None) -> Command | None:
         command = parse_call(text, lookup)
         if command is not None:
             return command
-    return command_in(text, lookup) or told(text, lookup) or _script(text, lookup) or parse_config_file(text, lookup)
+    command = find_command(text, lookup) or parse_known_command(text, lookup)
+    return command or _script(text, lookup) or parse_config_file(text, lookup)
 
 
 def _script(text: str, lookup: Lookup | None) -> Command | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, several
-from vllm_doctor.command.line import Command, Option, Word, compact
+from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, takes_several_values
+from vllm_doctor.command.line import Command, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
 
 _FIRST_TAGGED = "0.2.0"
@@ -48,7 +48,7 @@ def from_arguments(
         if non_default_only or (flag is not None and not _is_default(value, flag, version)):
             options += _options(name, value, flag, release, known)
     unknown = release is None and not version and not non_default_only and "model_tag" not in arguments
-    if unknown or (release is not None and not _reached(release, _FIRST_SERVE)):
+    if unknown or (release is not None and not _is_at_least(release, _FIRST_SERVE)):
         if model is not None:
             options.insert(0, Option(Word("--model", "--model"), (Word.quoted(model),)))
         return _command(_MODULE, "module", options, known)
@@ -75,12 +75,12 @@ def _version(version: str | None) -> Version | None:
         release = Version(version)
     except InvalidVersion:
         return None
-    if release.is_devrelease and not _reached(release, _FIRST_TAGGED):
+    if release.is_devrelease and not _is_at_least(release, _FIRST_TAGGED):
         return None  # 0.1.dev1+g…: built from a checkout without tags, of any age
     return release
 
 
-def _reached(release: Version, first: str) -> bool:
+def _is_at_least(release: Version, first: str) -> bool:
     """Return whether `release` is `first` or newer."""
     return release >= type(release)(first)
 
@@ -93,12 +93,12 @@ def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
         default = flag.default(release)
         if str(default) == "COMPUTED":  # computed by vLLM when it starts
             return True
-        if _same(value, default) if default is not None else value is False:
+        if _is_equal(value, default) if default is not None else value is False:
             return True
     return False
 
 
-def _same(value: object, default: object) -> bool:
+def _is_equal(value: object, default: object) -> bool:
     """Return whether two values are equal; the table may hold text where vLLM holds a number, list or boolean."""
     if value == default or _typed(value) == str(default):
         return True
@@ -129,22 +129,22 @@ def _options(name: str, value: object, flag: FlagInfo | None, release: Version |
     if isinstance(value, Repr) or not isinstance(value, (list, tuple, set)):
         text = _typed(value)
         return [Option(word, (Word.quoted(text),))] if text else []
-    if flag is None or several(flag.name, lookup) or _objects(value):
+    if flag is None or takes_several_values(flag.name, lookup) or _has_objects(value):
         values = tuple(Word.quoted(_typed(item)) for item in value)
         return [Option(word, values)] if values else []
     text = _typed(value)
     return [Option(word, (Word.quoted(text),))] if text else []
 
 
-def _objects(value: Iterable[object]) -> bool:
+def _has_objects(value: Iterable[object]) -> bool:
     return any(isinstance(item, Repr) for item in value)
 
 
 def _switched_off(name: str, release: Version | None) -> list[Option]:
     negation = "--no-" + name[2:]
-    if release is None or _reached(release, _FIRST_NEGATION):
+    if release is None or _is_at_least(release, _FIRST_NEGATION):
         return [Option(Word(negation, negation))]
-    if name == "--enable-prefix-caching" and _reached(release, _FIRST_NO_PREFIX_CACHING):
+    if name == "--enable-prefix-caching" and _is_at_least(release, _FIRST_NO_PREFIX_CACHING):
         return [Option(Word(negation, negation))]
     if name == "--enable-chunked-prefill":
         return [Option(Word(name, name), (Word("False", "False"),), "=")]
@@ -158,7 +158,7 @@ def _typed(value: object) -> str:
     if isinstance(value, Repr):
         return _typed_object(value)
     if isinstance(value, (dict, list, tuple, set)):
-        return compact(_plain(value))
+        return compact_json(_plain(value))
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -172,7 +172,7 @@ def _typed_object(value: Repr) -> str:
     if not fields and len(value.arguments) == 1:
         return _typed(value.arguments[0])
     plain = _plain(value)
-    return plain if isinstance(plain, str) else compact(plain)
+    return plain if isinstance(plain, str) else compact_json(plain)
 
 
 def _plain(value: object, depth: int = 0) -> object:

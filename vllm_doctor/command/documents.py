@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 import yaml
 
 from vllm_doctor.command.flags import Lookup, known_flag, read_typed
-from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
+from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact_json
 from vllm_doctor.command.shell import (
     COMMON,
     MAX_CHARACTERS,
     PROGRAM,
-    are_vllms,
+    are_vllm_flags,
     parse_words,
     read_options,
     spellings,
@@ -128,7 +128,7 @@ def _typed(node: object) -> str | None:
         return {"true": "", "false": "false", "": None, "null": None, "~": None}.get(node.lower(), node)
     if isinstance(node, list) and all(isinstance(item, str) for item in node):
         return " ".join(node)
-    return None if node is None else compact(_plain(node))
+    return None if node is None else compact_json(_plain(node))
 
 
 def _plain(node: object, depth: int = 0) -> object:
@@ -264,7 +264,7 @@ def _assemble(
         merged = (*environment, *command.environment)
         return command._replace(form=form, document=document, environment=merged, container=None)
     options = read_options(arguments, lookup)
-    if program or not ("vllm" in image or are_vllms(spellings(options, lookup))):
+    if program or not ("vllm" in image or are_vllm_flags(spellings(options, lookup))):
         return None
     return Command(form, "image", options, environment=environment, document=document, lookup=lookup)
 
@@ -280,15 +280,15 @@ def _variables(node: object) -> tuple[tuple[str, str | None], ...]:
     """Return the variables of `environment` (a list or a mapping) or `env` (a list of names and values)."""
     if isinstance(node, Mapping):
         return tuple((str(name), value if isinstance(value, str) else None) for name, value in node.items())
-    made: list[tuple[str, str | None]] = []
+    result: list[tuple[str, str | None]] = []
     for item in node if isinstance(node, list) else ():
         if isinstance(item, str):
             name, equals, value = item.partition("=")
-            made.append((name, value if equals else None))
+            result.append((name, value if equals else None))
         elif isinstance(item, Mapping) and isinstance(item.get("name"), str):
-            given = item.get("value")
-            made.append((str(item["name"]), given if isinstance(given, str) else None))
-    return tuple(made)
+            assigned = item.get("value")
+            result.append((str(item["name"]), assigned if isinstance(assigned, str) else None))
+    return tuple(result)
 
 
 def _described(lines: Sequence[str], lookup: Lookup) -> Command | None:

@@ -106,7 +106,7 @@ class Spelling(NamedTuple):
     known: bool = True
 
 
-def spell(typed: str, canonical: Canonical | None = None) -> Spelling:
+def parse_flag(typed: str, canonical: Canonical | None = None) -> Spelling:
     """Parse a flag as typed, without its value."""
     known = canonical or canonical_by(known_flag)
     base, _, path = typed.partition(".")
@@ -128,7 +128,7 @@ def spell(typed: str, canonical: Canonical | None = None) -> Spelling:
     return Spelling(name or base, path, negated=negated, known=name is not None)
 
 
-def same(one: Spelling, other: Spelling) -> bool:
+def is_same_flag(one: Spelling, other: Spelling) -> bool:
     """Return whether two spellings mean the same flag; an unknown one may be a prefix (`--gpu-memory-util`)."""
     if one.name == other.name:
         return True
@@ -136,9 +136,9 @@ def same(one: Spelling, other: Spelling) -> bool:
     return not short.known and len(short.name) > len("--max-m") and long.name.startswith(short.name)
 
 
-def takes(typed: str, lookup: Lookup) -> int | None:
+def value_count(typed: str, lookup: Lookup) -> int | None:
     """Return how many values a flag takes: 0, 1, or None for any number."""
-    spelling = spell(typed, canonical_by(lookup))
+    spelling = parse_flag(typed, canonical_by(lookup))
     if spelling.negated:
         return 0
     if spelling.path:
@@ -154,9 +154,9 @@ def takes(typed: str, lookup: Lookup) -> int | None:
     return 0 if _SWITCH.fullmatch(spelling.name) and not _NO_SWITCH.fullmatch(spelling.name) else 1
 
 
-def several(name: str, lookup: Lookup) -> bool:
+def takes_several_values(name: str, lookup: Lookup) -> bool:
     """Return whether a flag takes several values."""
-    return takes(name, lookup) is None
+    return value_count(name, lookup) is None
 
 
 def keyword_of(name: str, lookup: Lookup) -> str:

@@ -18,13 +18,13 @@ from vllm_doctor.command.flags import (
     Lookup,
     Spelling,
     canonical_by,
+    is_same_flag,
     keyword_of,
     known_flag,
+    parse_flag,
     read_json,
     read_typed,
-    same,
-    several,
-    spell,
+    takes_several_values,
 )
 
 Form = Literal["shell", "yaml", "python", "compose", "kubernetes"]
@@ -140,7 +140,7 @@ class Command(NamedTuple):
     # Reading it
 
     @property
-    def bare(self) -> bool:
+    def is_bare(self) -> bool:
         """Return whether the command is only flags, without the program they belong to."""
         return self.form == "shell" and not self.before and self.outer is None
 
@@ -173,19 +173,19 @@ class Command(NamedTuple):
     def find(self, flag: str, canonical: Canonical | None = None) -> tuple[tuple[int, Spelling], ...]:
         """Return the indexes in `options` at which a flag is given, in any spelling, each with its meaning."""
         known = canonical or canonical_by(self.lookup)
-        wanted = spell(flag, known)
-        found = []
+        wanted = parse_flag(flag, known)
+        matches = []
         positional = wanted.name == MODEL and self.entry != "file"
         for index, option in enumerate(self.options):
             if option.flag is None:
                 if positional and not option.values[0].text.startswith("*"):  # **kwargs of a Python call
-                    found.append((index, Spelling(MODEL)))
+                    matches.append((index, Spelling(MODEL)))
                     positional = False
                 continue
-            spelling = spell(option.flag.value or option.flag.text, known)
-            if same(spelling, wanted):
-                found.append((index, spelling))
-        return tuple(found)
+            spelling = parse_flag(option.flag.value or option.flag.text, known)
+            if is_same_flag(spelling, wanted):
+                matches.append((index, spelling))
+        return tuple(matches)
 
     def value(self, flag: str) -> str | None:
         """Return the value of a flag as typed; "" for a flag without one, "false" for `--no-flag`.
@@ -194,7 +194,7 @@ class Command(NamedTuple):
         key of a mapping.
         """
         known = canonical_by(self.lookup)
-        wanted = spell(flag, known)
+        wanted = parse_flag(flag, known)
         answer: str | None = None
         for index, spelling in self.find(flag):
             value = self.options[index].value
@@ -209,22 +209,22 @@ class Command(NamedTuple):
     def arguments(self) -> dict[str, object]:
         """Return all known arguments by Python keyword, parsed; the keys of a mapping are merged."""
         known = canonical_by(self.lookup)
-        made: dict[str, object] = {}
+        result: dict[str, object] = {}
         for option in self.options:
             if option.flag is None or option.value is None:
                 continue
-            spelling = spell(option.flag.value or option.flag.text, known)
+            spelling = parse_flag(option.flag.value or option.flag.text, known)
             keyword = keyword_of(spelling.name, self.lookup)
             if spelling.path:
-                current = made.get(keyword)
-                made[keyword] = with_key(
+                current = result.get(keyword)
+                result[keyword] = with_key(
                     current if isinstance(current, dict) else {}, spelling.path, read_typed(option.value)
                 )
             else:
-                made[keyword] = self._parsed(option, spelling)
+                result[keyword] = self._parsed(option, spelling)
         if self.model is not None:
-            made["model"] = self.model
-        return made
+            result["model"] = self.model
+        return result
 
     def _parsed(self, option: Option, spelling: Spelling) -> object:
         if spelling.negated:
@@ -234,7 +234,7 @@ class Command(NamedTuple):
         flag = self.lookup(spelling.name)
         kind = flag.kind if flag is not None else ""
         text = option.value or ""
-        if several(spelling.name, self.lookup) and not text.startswith(("[", "{")):
+        if takes_several_values(spelling.name, self.lookup) and not text.startswith(("[", "{")):
             return [read_typed(word.value or "") for word in option.values]
         return read_typed(text, kind)
 
@@ -283,15 +283,15 @@ def _in_double_quotes(word: Word) -> str:
 def with_key(mapping: Mapping[str, object], path: str, value: object) -> dict[str, object]:
     """Return a copy of a mapping with the value at `a.b.c` set."""
     key, _, rest = path.partition(".")
-    made = dict(mapping)
+    result = dict(mapping)
     if rest:
-        inner = made.get(key)
+        inner = result.get(key)
         value = with_key(inner if isinstance(inner, dict) else {}, rest, value)
-    made[key] = value
-    return made
+    result[key] = value
+    return result
 
 
-def compact(value: object) -> str:
+def compact_json(value: object) -> str:
     """Return compact JSON, as typed on a command line."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
 
@@ -300,9 +300,9 @@ def _key_of(spelling: Spelling, value: str | None, path: str, answer: str | None
     """Return the value of one key, from `--flag.key value` or from the JSON of `--flag '{…}'`."""
     if spelling.path:
         return value if spelling.path == path else answer
-    found: object = read_json(value or "", None)
+    matches: object = read_json(value or "", None)
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    if found is None:
+        matches = matches.get(key) if isinstance(matches, dict) else None
+    if matches is None:
         return answer
-    return found if isinstance(found, str) else compact(found)
+    return matches if isinstance(matches, str) else compact_json(matches)

@@ -102,7 +102,7 @@ _QUOTED = lazy(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: a quotat
 _MAX_LABELLED = 16 * 1024
 
 
-class Lead(NamedTuple):
+class CommandStart(NamedTuple):
     """A place where a command may begin.
 
     `end` is where the quote around it closes; `prompted` says that a shell's prompt precedes it.
@@ -129,25 +129,25 @@ def strip_prompt(text: str) -> str:
     return text[match.end() :] if match else text
 
 
-def leads(text: str) -> list[Lead]:
+def command_starts(text: str) -> list[CommandStart]:
     """Return the places where a command may begin in a line, the most likely first."""
-    whole = len(text)
-    found: list[Lead] = []
+    end_of_line = len(text)
+    starts: list[CommandStart] = []
     prompt = _prompt(text)
     if prompt is not None:
-        found.append(Lead(prompt.end(), whole, prompted=True))
+        starts.append(CommandStart(prompt.end(), end_of_line, prompted=True))
     if _is_program(text, 0):
-        found.append(Lead(0, whole, prompted=False))
-    if whole > _MAX_LABELLED:
-        return found
+        starts.append(CommandStart(0, end_of_line, prompted=False))
+    if end_of_line > _MAX_LABELLED:
+        return starts
     for label in _LABEL.finditer(text, 0, _LABEL_REACH):
-        if len(found) >= _MAX_LABELS or _QUOTED.search(text, 0, label.start()):
+        if len(starts) >= _MAX_LABELS or _QUOTED.search(text, 0, label.start()):
             break
         if not _is_program(text, label.end()) or _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()):
             continue
         closing = _closing(text, label["quote"], label.end())
-        found.append(Lead(label.end(), closing if closing > label.end() else whole, prompted=False))
-    return found
+        starts.append(CommandStart(label.end(), closing if closing > label.end() else end_of_line, prompted=False))
+    return starts
 
 
 def _closing(text: str, quote: str, begin: int) -> int:
@@ -157,7 +157,7 @@ def _closing(text: str, quote: str, begin: int) -> int:
     return text.find(quote, begin) if quote == "`" else text.rfind(quote)
 
 
-def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
+def find_command(text: str, lookup: Lookup | None = None) -> Command | None:
     """Return the command in one logical line, or None."""
     if not may_start(text):
         return None
@@ -165,14 +165,14 @@ def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
         command = parse_list(text, lookup)
         if command is not None:
             return command
-    for lead in leads(text):
+    for lead in command_starts(text):
         command = parse_shell(text[lead.start : lead.end], lookup)
         if command is not None and _is_plausible(command, prompted=lead.prompted):
             return command
     return None
 
 
-def told(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_known_command(text: str, lookup: Lookup | None = None) -> Command | None:
     """Parse a text known to be a command: unknown programs may precede vLLM's."""
     command = parse_shell(strip_prompt(text), lookup)
     if command is None:

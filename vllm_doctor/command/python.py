@@ -6,7 +6,7 @@ The call is parsed as text. An expression that is no literal (`args.model`) is k
 from __future__ import annotations
 
 from vllm_doctor.command.flags import Lookup, known_flag
-from vllm_doctor.command.line import Command, Document, Option, Word, compact
+from vllm_doctor.command.line import Command, Document, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.patterns import lazy
 
@@ -92,4 +92,4 @@ def _value(source: str, gap: str) -> Word:
         return Word(source, "" if value else "false", gap)
     if isinstance(value, str):
         return Word(source, value, gap)
-    return Word(source, source if isinstance(value, (int, float)) else compact(value), gap)
+    return Word(source, source if isinstance(value, (int, float)) else compact_json(value), gap)

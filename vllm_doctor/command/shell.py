@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, spell, takes
+from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, parse_flag, value_count
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
@@ -77,8 +77,8 @@ def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
     if len(text) > MAX_CHARACTERS or any(token.operator for token in tokens):
         return None
     options = read_options([token.word for token in tokens], known)
-    spelled = spellings(options, known)
-    if len(spelled) < len(options) or not all(spelling.known for spelling in spelled) or not are_vllms(spelled):
+    meanings = spellings(options, known)
+    if len(meanings) < len(options) or not all(spelling.known for spelling in meanings) or not are_vllm_flags(meanings):
         return None
     return Command("shell", "image", options, complete=complete, lookup=known)
 
@@ -86,12 +86,12 @@ def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
 def spellings(options: Sequence[Option], lookup: Lookup) -> list[Spelling]:
     """Return the meanings of the flags among the options."""
     canonical = canonical_by(lookup)
-    return [spell(option.flag.text, canonical) for option in options if option.flag is not None]
+    return [parse_flag(option.flag.text, canonical) for option in options if option.flag is not None]
 
 
-def are_vllms(spelled: Sequence[Spelling]) -> bool:
+def are_vllm_flags(meanings: Sequence[Spelling]) -> bool:
     """Return whether flags without a known program belong to vLLM."""
-    return len({spelling.name for spelling in spelled} & COMMON) >= 2
+    return len({spelling.name for spelling in meanings} & COMMON) >= 2
 
 
 def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
@@ -123,7 +123,7 @@ def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: in
     words = [token.word for token in tokens[start:stop]]
     located = _locate([word.value if word.value is not None else word.text for word in words])
     if located is not None:
-        lead, after = _around(tokens, start, stop)
+        lead, after = _words_around(tokens, start, stop)
         return Command(
             form="shell",
             entry=located.entry,
@@ -139,12 +139,12 @@ def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: in
     inner = _quoted_command(words, lookup, depth) if depth < _MAX_QUOTED else None
     if inner is None or inner.outer is None:
         return inner
-    lead, after = _around(tokens, start, stop)
+    lead, after = _words_around(tokens, start, stop)
     outer = inner.outer._replace(before=(*lead, *inner.outer.before), after=(*inner.outer.after, *after))
     return inner._replace(outer=outer)
 
 
-def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+def _words_around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
     """Return the words of the same line before and after tokens[start:stop]."""
     first, last = start, stop
     while first > 0 and tokens[first - 1].operator != "\n":
@@ -154,14 +154,14 @@ def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...
     return tuple(t.word for t in tokens[first:start]), tuple(t.word for t in tokens[stop:last])
 
 
-class _Located(NamedTuple):
+class _Location(NamedTuple):
     entry: Entry
     program: int  # the first word of vLLM's program (or of the arguments, for an image's entrypoint)
     arguments: int
     container: int | None = None
 
 
-def _locate(values: list[str]) -> _Located | None:
+def _locate(values: list[str]) -> _Location | None:
     container = _container(values)
     for index, value in enumerate(values[: 4 * 1024]):
         inside = container if container is not None and container < index else None  # an image precedes it
@@ -172,16 +172,16 @@ def _locate(values: list[str]) -> _Located | None:
             again = index + 2  # `vllm serve serve MODEL`: an entrypoint repeated
             while values[again : again + 1] in (["vllm"], ["serve"]):
                 again += 1
-            return _Located("serve", python, again, inside)
+            return _Location("serve", python, again, inside)
         module = following if value == "-m" else value[2:] if value.startswith("-mvllm") else ""
         behind = index + (2 if value == "-m" else 1)
         if module in {"vllm", "vllm.entrypoints.cli.main", "vllm.scripts"}:
             if values[behind : behind + 1] == ["serve"]:
-                return _Located("serve", python, behind + 1, inside)
+                return _Location("serve", python, behind + 1, inside)
         elif module.startswith("vllm.entrypoints.") or _FORK.fullmatch(module):
-            return _Located("module", python, behind, inside)
+            return _Location("module", python, behind, inside)
         if name == "api_server.py" and "vllm/entrypoints/" in value:
-            return _Located("module", python, index + 1, inside)
+            return _Location("module", python, index + 1, inside)
     if container is None or "exec" in values[:container]:
         return None
     image, command = values[container], values[container + 1 : container + 2]
@@ -189,14 +189,15 @@ def _locate(values: list[str]) -> _Located | None:
     if other or any(value.startswith("--entrypoint") for value in values[:container]):
         return None
     serves = command == ["serve"] and len(values) > container + 2
-    if "vllm" not in image and not (serves and _IMAGE_ID.fullmatch(image)) and not _are_vllms(values[container + 1 :]):
+    is_vllm = "vllm" in image or (serves and bool(_IMAGE_ID.fullmatch(image)))
+    if not is_vllm and not _has_vllm_flags(values[container + 1 :]):
         return None
     if serves:  # the entrypoint is `vllm`, or the user assumed so
-        return _Located("serve", container + 1, container + 2, container)
-    return _Located("image", container + 1, container + 1, container)
+        return _Location("serve", container + 1, container + 2, container)
+    return _Location("image", container + 1, container + 1, container)
 
 
-def _are_vllms(values: list[str]) -> bool:
+def _has_vllm_flags(values: list[str]) -> bool:
     """Return whether flags identify an image as vLLM's although its name (`$IMAGE`) does not."""
     names = {value.partition("=")[0].replace("_", "-") for value in values if value.startswith("--")}
     return "--model" in names and len(names & COMMON) > 1
@@ -233,7 +234,7 @@ def _joined(option: str) -> bool:
 
 def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
     """Return the variables that earlier commands export."""
-    made: list[tuple[str, str | None]] = []
+    result: list[tuple[str, str | None]] = []
     exporting = False
     for token in tokens:
         if token.operator:
@@ -242,26 +243,26 @@ def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
             exporting = True
         elif exporting and (match := _ASSIGNMENT.match(token.word.text)):
             value = token.word.value
-            made.append((match.group(1), None if value is None else value.partition("=")[2]))
-    return made
+            result.append((match.group(1), None if value is None else value.partition("=")[2]))
+    return result
 
 
 def _environment(
-    exported: list[tuple[str, str | None]], words: list[Word], located: _Located
+    exported: list[tuple[str, str | None]], words: list[Word], located: _Location
 ) -> tuple[tuple[str, str | None], ...]:
     """Return vLLM's variables: exported, in front of the command, or passed as `-e NAME=value` to a container."""
     found: dict[str, str | None] = dict(exported)
     if located.container is not None:
         for index in range(located.container):
             option = words[index].value or ""
-            given: str | None = None
+            assigned: str | None = None
             if option in {"-e", "--env"} and index + 1 < located.container:
-                given = words[index + 1].value
+                assigned = words[index + 1].value
             elif option.startswith("--env="):
-                given = option.removeprefix("--env=")
+                assigned = option.removeprefix("--env=")
             elif option.startswith("-e") and "=" in option:
-                given = option[2:]
-            if given is not None and (match := _ASSIGNMENT.match(given)):
+                assigned = option[2:]
+            if assigned is not None and (match := _ASSIGNMENT.match(assigned)):
                 found[match.group(1)] = match.group(2)
     first = 0 if located.container is None else located.container + 1
     for word in words[first : located.program]:
@@ -307,7 +308,7 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
         typed = word.value if word.value is not None else word.text
         if not is_flag(typed):
             last = options[-1] if options else None
-            if positional and last is not None and _may_grow(last, word, lookup):
+            if positional and last is not None and _accepts_more_values(last, word, lookup):
                 options[-1] = last._replace(values=(*last.values, word))
             else:
                 positional = True
@@ -321,7 +322,7 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
         if equals:
             options.append(_joined_option(word, name))
             continue
-        many = takes(name, lookup)
+        many = value_count(name, lookup)
         values: list[Word] = []
         while index < len(words) and (many is None or len(values) < many):
             following = words[index].value if words[index].value is not None else words[index].text
@@ -336,11 +337,11 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
     return tuple(options)
 
 
-def _may_grow(option: Option, word: Word, lookup: Lookup) -> bool:
+def _accepts_more_values(option: Option, word: Word, lookup: Lookup) -> bool:
     """Return whether a positional word may be a further value of an option that is missing from the flag table."""
     if option.flag is None or not option.values or option.glue != " " or word.value is None:
         return False
-    return lookup(spell(option.flag.text, canonical_by(lookup)).name) is None
+    return lookup(parse_flag(option.flag.text, canonical_by(lookup)).name) is None
 
 
 def _joined_option(word: Word, name: str) -> Option:

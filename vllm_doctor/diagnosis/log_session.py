@@ -56,7 +56,7 @@ class LogSession:
     @property
     def awaits_no_command(self) -> bool:
         """Whether the next line is no part of a command, as far as the lines before it show."""
-        return self.finder.at_rest and not self._run_begins
+        return self.finder.is_idle and not self._run_begins
 
     def next_number(self) -> int:
         """Return the number of the next line."""
@@ -98,10 +98,10 @@ class LogSession:
         line = self.foreign.read(line)
         self.read_retained_lines()
         if line.refusal or (self.events.is_awaiting(line.number) and self.events.quotes_client(line)):
-            self.finder.pass_output()
+            self.finder.skip_output()
         else:
             self.finder.feed(line.number, line.text)
-        if self._run_begins and not self.finder.reading:
+        if self._run_begins and not self.finder.is_reading:
             self.finder.start_run()
             self._run_begins = False
         event = self.events.read(line)
@@ -120,7 +120,7 @@ class LogSession:
         """Note a healthy line: the server is serving, and a message of that process before it is over."""
         self.current.advance("runtime", "", number)
         self.events.end_message(number, process)
-        self.finder.pass_output()
+        self.finder.skip_output()
 
     def alone(self, data: bytes) -> Line | None:
         """Return what one whole line is as the next one, without foreign text; None where it must be fed."""

@@ -71,7 +71,7 @@ class Shortcuts:
         session = self._session
         if self._settled_mode is not None:
             return self._settled_mode
-        if not (session.lines.at_rest and session.foreign.at_rest):
+        if not (session.lines.is_idle and session.foreign.is_idle):
             return None
         if self._earlier_starts:
             self._settled_mode = mode_of(session.base, awaited=False, serving=False, past=True)
@@ -138,7 +138,7 @@ class Shortcuts:
         """
         session = self._session
         number = session.next_number()
-        serves_on = session.current.phase == "runtime" and session.events.is_open(number) and session.lines.at_rest
+        serves_on = session.current.phase == "runtime" and session.events.is_open(number) and session.lines.is_idle
         if self._earlier_starts or not serves_on:
             return 0
         lines = scanner(session.base, serving=True)
@@ -202,14 +202,14 @@ class Shortcuts:
             return None
         lines.append(last)
         texts = [line.text for line in lines]
-        found = session.events.traceback(lines) if session.finder.are_code(texts) else None
+        found = session.events.traceback(lines) if session.finder.contain_no_command(texts) else None
         if found is None:
             return None
         key, event = found
         last_call = next((text for text in reversed(texts) if 'File "' in text), "")
 
         def then(number: int, message: str) -> None:
-            session.finder.pass_call(last_call)
+            session.finder.record_call(last_call)
             session.events.end_traceback(number, key, event, message)
             session.current.remember_block(event)
             self._settled_mode = None

@@ -178,7 +178,7 @@ class ForeignText:
         self._open: dict[str, _Open] = {}  # by source
 
     @property
-    def at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no text goes on in the next line."""
         return not self._open
 

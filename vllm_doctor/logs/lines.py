@@ -116,7 +116,7 @@ class LineReader:
         return self._long + self._unwrapper.cut
 
     @property
-    def at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the next line stands alone: nothing before it is kept back, and it is no row of a terminal."""
         return (self._joiner.off and self._head is None and self._decoder is None and not self._pending
                 and not self._opened and not self._held and not self._unwrapper.waiting)
@@ -136,7 +136,7 @@ class LineReader:
 
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; get the lines that are complete and certain."""
-        if len(data) < _SHORT and self.at_rest and (line := self.alone(data)):
+        if len(data) < _SHORT and self.is_idle and (line := self.alone(data)):
             self.skip(1, len(data))
             self._source = line.source
             return [line]
