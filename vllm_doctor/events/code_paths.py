@@ -1,7 +1,8 @@
-"""What the paths of vLLM's code tell, which stand in the calls of a traceback and before a record's message.
+"""The engine generation, device and release that file paths of vLLM's code reveal.
 
-Its folders are those of one generation of the engine, a plugin's are those of one device, and a build that was
-installed as an egg has its release and its device in its folder's name.
+The paths are in the calls of a traceback and in front of a record's message. Some of vLLM's folders exist in one
+generation of the engine only, a plugin's folders belong to one device, and a build that was installed as an egg has
+its release and device in the name of its folder.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine
            r"|engine/async_llm_engine\.py:"
            r"(?:_raise_exception_on_finish|_log_task_completion|run_engine_loop|engine_step|step_async)\b)",
            cues=("vllm/worker/", "llm_engine.py", "multiprocessing/engine.py", "vllm/core/scheduler.py"))  # fmt: skip
-# Files that stand in vllm/v1 alone, in the releases from 0.6.6 to 0.33.0.
+# Files that only vllm/v1 has, in the releases from 0.6.6 to 0.33.0.
 _OF_V1 = lazy(r"[\[ ](?:async_llm|core|core_client|gpu_model_runner|gpu_worker|kv_cache_utils|loggers)\.py:\d+\] ",
               cues=(".py:",))  # fmt: skip
 _EGG = lazy(r"\bvllm-(?P<release>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d*)?-py3[^/\n]*\.egg/",
@@ -23,7 +24,7 @@ _DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "c
 
 
 def told(frames: str) -> Iterator[tuple[str, str]]:
-    """Names and values of facts that calls tell, each as `path:function` in a line of its own."""
+    """Yield the names and values of facts that calls reveal; `frames` has one `path:function` per line."""
     if "vllm/v1/" in frames:
         yield "engine", "V1"
     elif _V0.search(frames):
@@ -38,12 +39,12 @@ def told(frames: str) -> Iterator[tuple[str, str]]:
 
 
 def is_of_v1(record: str) -> bool:
-    """Whether a file printed a record that only V1 has: `INFO 04-01 14:56:17 [core.py:390] message`."""
+    """Return whether a file that only V1 has printed a record: `INFO 04-01 14:56:17 [core.py:390] message`."""
     return _OF_V1.search(record) is not None
 
 
 def shortened(path: str) -> str:
-    """A file's name with three folders, or from the folder of the egg it is in."""
+    """Return a file's name with its last three folders, or from the folder of its egg."""
     parts = path.split("/")
     begin = max(0, len(parts) - 4)
     if ".egg/" in path:

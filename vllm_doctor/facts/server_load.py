@@ -1,9 +1,9 @@
-"""The load of a serving vLLM, from its periodic statistics lines, in bounded memory.
+"""The load of a running vLLM server, from its periodic statistics lines, in bounded memory.
 
-A saturated cache or a waiting queue is a finding only when it lasts; one busy line is not. The counters here tell that:
-how many lines, how many of them saturated, queued, pinned, stalled, and the peaks; and when such a state lasted
-(spells.py). With data parallelism each engine prints its own lines; what is counted in a row or against a peak is
-counted for each engine apart.
+A saturated cache or a queue matters only when it lasts; one busy line does not. The counters here measure it: how
+many lines, how many of them saturated, queued, pinned or stalled, the peaks, and the periods of each state
+(load_periods.py). With data parallelism each engine prints its own lines; consecutive lines and peaks are counted for
+each engine separately.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 from vllm_doctor.facts.load_periods import Moment, Spell, SpellKeeper
 
 SATURATED_PERCENT = 90.0
-"""KV cache usage from which on a queue waits for the cache: a new request needs blocks for its whole prompt."""
+"""KV cache usage from which a queue waits for the cache: a new request needs blocks for its entire prompt."""
 ROOMY_PERCENT = 80.0
 """KV cache usage below which a queue does not wait for the cache."""
 USUAL_MAX_NUM_SEQS = {128, 256, 512, 1024}
-"""What --max-num-seqs is where nobody set it, in one release or another, by GPU and engine."""
+"""Default values of --max-num-seqs, over releases, GPUs and engines."""
 _MAX_ENGINES = 256
 
 
 class _Engine:
-    """What is counted for one engine: stalled lines in a row, and queued lines at the peak of running requests."""
+    """The counters of one engine: consecutive stalled lines, and queued lines at the peak of running requests."""
 
     def __init__(self) -> None:
         self.stalled_in_a_row = 0
@@ -32,7 +32,7 @@ class _Engine:
 
 
 class Load:
-    """Counters over the statistics lines of one run. Lines of several engines count together."""
+    """The counters over the statistics lines of one run; lines of several engines count together."""
 
     def __init__(self) -> None:
         self.stats_lines = 0
@@ -53,7 +53,7 @@ class Load:
         self._spells = {name: SpellKeeper() for name in ("saturation", "stall", "queue")}
 
     def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:  # noqa: B008 - frozen
-        """Count one statistics line, given the facts it showed and where it stands."""
+        """Count one statistics line, given its facts and its moment."""
         if "running_requests" in values:
             self.count(int(values["running_requests"]), int(values.get("waiting_requests", 0)),
                        float(values.get("kv_cache_usage_percent", 0.0)), int(values.get("engine_index", 0)),
@@ -61,7 +61,7 @@ class Load:
 
     def count(self, running: int, waiting: int, usage: float, index: int, no_prefix_hits: bool,  # noqa: PLR0917 - for each line of a long log
               line: int, stamp: str | bytes) -> None:
-        """Count one statistics line of an engine: its requests, its cache's usage in percent; and where it stands."""
+        """Count one statistics line of an engine: its requests, its cache usage in percent, its place in the log."""
         self.stats_lines += 1
         if running:
             self.busy_lines += 1
@@ -85,7 +85,7 @@ class Load:
 
     def count_unqueued(self, running: Sequence[int], waiting: Iterable[int], usage: Iterable[float],
                        indices: Sequence[int], no_prefix_hits: Sequence[bool | None]) -> bool:
-        """Count lines at once where none waits and none did shortly before; False where their order counts."""
+        """Count lines without waiting requests together; return False if their order matters."""
         if self._in_spell or any(waiting) or any(engine.stalled_in_a_row for engine in self._engines.values()):
             return False
         self.stats_lines += len(running)
@@ -102,11 +102,11 @@ class Load:
         return True
 
     def _engine(self, index: int) -> tuple[int, _Engine]:
-        """What is counted for an engine, and under which number."""
+        """Return the number under which an engine is counted, and its counters."""
         engine = self._engines.get(index)
         if engine is None:
             if len(self._engines) >= _MAX_ENGINES:
-                index = -1  # all the others together
+                index = -1  # all further engines together
             engine = self._engines.setdefault(index, _Engine())
         return index, engine
 
@@ -136,28 +136,28 @@ class Load:
 
     @property
     def lasts(self) -> tuple[str, Spell] | None:
-        """The spell that goes on, and its kind: requests wait for a full cache, while none runs, or behind others."""
+        """Return the current period and its kind: requests wait for a full cache, with none running, or in a queue."""
         return next(((kind, spell) for kind, keeper in self._spells.items() if (spell := keeper.lasts)), None)
 
     @property
     def pinned_lines(self) -> int:
-        """Lines with a queue behind the most requests that ever ran, while the cache had room."""
+        """Return the lines with a queue at the peak of running requests while the cache had room."""
         return sum(engine.pinned_lines for engine in self._engines.values()
                    if engine.peak_running == self.peak_running)
 
     @property
     def stalled_at_end(self) -> int:
-        """The last lines in a row (of the engine with the most) with requests that wait and none that runs."""
+        """Return the last consecutive lines (of the engine with the most) with waiting and no running requests."""
         return max((engine.stalled_in_a_row for engine in self._engines.values()), default=0)
 
     @property
     def requests_that_fit(self) -> float | None:
-        """How many requests of the length of those that ran a saturated cache holds; None where none was in it."""
+        """Return how many requests of the observed length fit in a saturated cache; None if the cache was empty."""
         peak = self.peak_kv_cache_usage_percent
         return self.peak_running * SATURATED_PERCENT / peak if peak else None
 
     def summary(self) -> dict[str, int | float | str]:
-        """The counters by name, for rules; empty when no statistics line was seen."""
+        """Return the counters by name, for rules; empty without statistics lines."""
         if not self.stats_lines:
             return {}
         names = ("stats_lines", "busy_lines", "saturated_lines", "saturated_running", "saturated_percent",

@@ -1,6 +1,6 @@
-"""Event -> Hit: which rules' wordings stand in the log, and which rules fire.
+"""Event -> Hit: which patterns of the rules match the log, and which rules fire.
 
-Only patterns whose anchor stands in the message are tried. A rule keeps its first and last few hits, so memory does
+Only patterns whose anchor is in the message are tried. A rule keeps its first and last few hits, so memory does
 not grow with the log.
 """
 
@@ -19,14 +19,14 @@ from vllm_doctor.matching.anchors import Anchors
 from vllm_doctor.rulebase.model import Literals, Marker, Pattern, Rule, RuleBase
 from vllm_doctor.templating import evaluator
 
-_WINDOW = 16_384  # of a very long message only the part around the anchor is searched
+_WINDOW = 16_384  # a longer message is searched only around the anchor
 _KEEP = 6
 _KEEP_LAST = 2
 TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
 
 
 class Hit(NamedTuple):
-    """One wording found: where, in which phase of the start, and the facts its groups captured."""
+    """A match of a rule's pattern: its line, the phase of the start, and the facts its groups captured."""
 
     pattern: str
     line: int
@@ -39,7 +39,7 @@ class Hit(NamedTuple):
 
 
 class Hits:
-    """The hits of one rule in one run: the first and last few, and how many there were."""
+    """The hits of one rule in one run: the first and last few, and their count."""
 
     def __init__(self) -> None:
         self.first: list[Hit] = []
@@ -50,7 +50,7 @@ class Hits:
         self.absent = False
 
     def add(self, hit: Hit, times: int = 1) -> None:
-        """Note one more hit, which stands for so many."""
+        """Add a hit; `times` is the number of equal messages it represents."""
         self.count += times
         if hit.rank is not None:
             self.ranks.add(hit.rank)
@@ -61,29 +61,29 @@ class Hits:
 
     @property
     def latest(self) -> Hit:
-        """The last hit. Raises IndexError when there is none."""
+        """Return the last hit; raise IndexError without one."""
         return (self.last or self.first)[-1]
 
 
 class Waiting(NamedTuple):
-    """A pattern that waits for its anchor, and who wants to know."""
+    """A pattern of the rule base and the rule, part or marker it belongs to."""
 
     pattern: Pattern
-    rule: str = ""  # its id; empty: a wording of a fact
+    rule: str = ""  # the rule's id; empty for a fact's pattern
     part: str = "any"
     marker: Marker | None = None
-    at: int = 0  # its place among the anchors of the rule base
+    at: int = 0  # its index among the anchors of the rule base
 
 
 @lru_cache(maxsize=8192)
 def compiled(regex: str) -> re.Pattern[str]:
-    """The compiled expression; each is compiled once, when its anchor is first seen."""
+    """Compile an expression once, when its anchor is first found."""
     return re.compile(regex)
 
 
 @lru_cache(maxsize=4)
 def _anchors(base: RuleBase) -> Anchors:
-    """The anchors of all patterns of a rule base, each with its place among them."""
+    """Return the anchors of all patterns of a rule base, each with its index."""
     made = Anchors()
     for at, anchor in enumerate(base.anchors):
         made.add(anchor, at)
@@ -92,7 +92,7 @@ def _anchors(base: RuleBase) -> Anchors:
 
 @lru_cache(maxsize=8192)
 def waiting_at(base: RuleBase, at: int) -> Waiting:
-    """The pattern whose anchor stands there among those of the rule base."""
+    """Return the pattern whose anchor has this index in the rule base."""
     if at < len(base.markers):
         marker = base.markers[at]
         return Waiting(marker.pattern, "", "any", marker, at)
@@ -104,9 +104,9 @@ def waiting_at(base: RuleBase, at: int) -> Waiting:
 
 
 class Matcher:
-    """All patterns of a rule base behind one scanner of their anchors.
+    """All patterns of a rule base, looked up by their anchors.
 
-    `slow` names the patterns of a user's rules that took longer than TIME_LIMIT on a line; they are then left out.
+    `slow` names the patterns of a user's rules that took longer than TIME_LIMIT on a line; they are skipped afterwards.
     """
 
     def __init__(self, base: RuleBase) -> None:
@@ -115,11 +115,10 @@ class Matcher:
         self._anchors = _anchors(base)
 
     def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[Waiting, dict[str, str]]]:
-        """The patterns that match the event's message, each with what its groups captured.
+        """Return the patterns that match the event's message, each with the values of its groups.
 
-        Where in the start the event stands is for the caller to weigh.
-
-        `settled` are places of patterns whose next match would change nothing.
+        The caller checks the phase of the start. `settled` holds the indexes of patterns whose next match would change
+        nothing.
         """
         found = []
         text = event.text
@@ -148,23 +147,23 @@ class Matcher:
         return found
 
     def _is_of_requests(self, waiting: Waiting) -> bool:
-        """Whether a pattern is of a fault of single requests: what their exceptions say may be a client's words."""
+        """Return whether a pattern is for failures of single requests, whose messages may quote a client."""
         return bool(waiting.rule) and (
             waiting.rule in self._base.foreign.rules
             or (self._base.rules[waiting.rule].survives and self._base.rules[waiting.rule].phase == "api"))
 
     def possible(self, event: Event) -> list[Waiting]:
-        """The patterns that may match a message which differs from the event's in numbers and long ids alone."""
+        """Return the patterns that may match a message that differs from the event's only in numbers and long ids."""
         waiting = [waiting_at(self._base, at) for at in self._anchors.possible_in(event.text)]
         return [one for one in waiting if not (one.pattern.level and event.level not in one.pattern.level)
                 and _has_frames(one.pattern, event.frames)]
 
 
 def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
-    """What the pattern captures in a message, of a very long one in a window around the anchor.
+    """Return the values a pattern captures in a message; a very long one is searched around the anchor.
 
-    In the message of an exception with several lines the match may begin in an earlier line: the anchor stands in the
-    last line of what the pattern matches.
+    In an exception's message of several lines the match may begin in an earlier line: the anchor is in the last line of
+    the match.
     """
     text = event.text
     if len(text) > _WINDOW:
@@ -179,7 +178,7 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
 
 
 def _captured(pattern: Pattern, text: str) -> dict[str, str] | None:
-    """What the pattern captures in a text; None where it does not match."""
+    """Return the values a pattern captures in a text; None if it does not match."""
     told = pattern.needles.tell(text)
     if told is not None:
         return {} if told else None
@@ -194,7 +193,7 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
 
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
-    """Whether the traceback's calls are those the pattern asks for."""
+    """Return whether the calls of the traceback are those the pattern requires."""
     if pattern.frames and not _stands_in(pattern.frames, pattern.frames_needles, frames, own=pattern.own):
         return False
     refused = pattern.not_frames
@@ -207,7 +206,10 @@ def _stands_in(source: str, needles: Literals, frames: str, *, own: bool) -> boo
 
 
 def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:
-    """Our own patterns are linted and tested; a user's runs in an engine that can be stopped. Raises TimeoutError."""
+    """Search a text; patterns of a user's rules run with a time limit and may raise TimeoutError.
+
+    Our own patterns are linted and tested and need no limit.
+    """
     if not own:
         return compiled(source).search(text)
 
@@ -217,14 +219,14 @@ def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:
 
 
 def fires(rule: Rule, hits: Hits, known: Mapping[str, Any]) -> bool:
-    """Whether the rule's conditions hold, given what the run showed."""
+    """Return whether the rule's conditions hold for the facts of the run."""
     if not hits.first or hits.absent or len(hits.also) < len(rule.also):
         return False
     return not why_not(rule, known)
 
 
 def why_not(rule: Rule, known: Mapping[str, Any]) -> str:
-    """The first condition that keeps the rule from firing, in its own words; empty when none does."""
+    """Return the first condition that keeps the rule from firing, as text; empty if none does."""
     for source in rule.when:
         expression = evaluator.parse(source)
         if not expression.holds(known):
