@@ -117,7 +117,7 @@ class StartNote(NamedTuple):
     """How lines that differ only in digits affect the server starts and tracebacks.
 
     `stage` and `ends` are passed to a RunCounter, with the name of the process and the level. `crash` is set for lines
-    without a record prefix: such a line `opens` a traceback, `ends` one with its exception, or is the `whole` traceback.
+    without a record prefix: such a line `opens` a traceback, `ends` one with its exception, or is a `whole` one.
     """
 
     name: str
