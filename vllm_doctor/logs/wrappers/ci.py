@@ -1,6 +1,6 @@
-"""What CI systems add: GitHub Actions, Azure, GitLab, Jenkins, Buildkite; and pytest, which they run.
+"""The wrappers of CI systems (GitHub Actions, Azure, GitLab, Jenkins, Buildkite) and of pytest, which they run.
 
-Their marks of groups and sections hold no message and are dropped; the time stamps alone are in timestamps.py.
+Their group and section markers contain no message and are dropped; plain time stamps are in timestamps.py.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _PYTEST = lazy(r"E {3}(?: {4}){0,20}(?= {0,3}\S)")
 
 
 def gh_run_view(text: str) -> Peeled | None:
-    """`gh run view --log`: job TAB step TAB time stamp message."""
+    """Match `gh run view --log`: job TAB step TAB time stamp message."""
     m = _GH_VIEW.match(text) if "\t" in text else None
     return Peeled("github-actions", text[m.end() :], m["job"]) if m else None
 
 
 def actions_mark(text: str) -> Peeled | None:
-    """GitHub and Azure runner marks: `##[group]Run vllm serve`."""
+    """Match the markers of GitHub and Azure runners: `##[group]Run vllm serve`."""
     m = _GH_MARK.match(text)
     return Peeled("github-actions", text[m.end() :], drop=m.end() == len(text)) if m else None
 
 
 def gitlab(text: str) -> Peeled | None:
-    """GitLab's section markers and stream letters."""
+    """Match GitLab's section markers and stream letters."""
     if "section_" in text and (m := _SECTION.match(text)):
         return Peeled("gitlab", text[m.end() :], drop=m.end() == len(text))
     m = _GITLAB_BARE.match(text) if text[2:3] in {"O", "E"} else None
@@ -41,25 +41,25 @@ def gitlab(text: str) -> Peeled | None:
 
 
 def jenkins(text: str) -> Peeled | None:
-    """`[2024-05-06T10:00:01.123Z] msg` and `[Pipeline] sh`."""
+    """Match Jenkins' `[2024-05-06T10:00:01.123Z] msg` and `[Pipeline] sh`."""
     if text[5:6] == "-" and (m := _JENKINS.match(text)):
         return Peeled("jenkins", text[m.end() :])
     return Peeled("jenkins", text[11:]) if text.startswith("[Pipeline] ") else None
 
 
 def buildkite(text: str) -> Peeled | None:
-    """`_bk;t=1715000000000` (its escape and bell are gone by now)."""
+    """Match Buildkite's `_bk;t=1715000000000` (without its escape and bell, which are removed earlier)."""
     m = _BUILDKITE.match(text)
     return Peeled("buildkite", text[m.end() :]) if m else None
 
 
 def buildkite_row(text: str) -> Peeled | None:
-    """`  | [2025-03-10T15:07:20Z] msg`: a row of its page, as it is copied from there."""
+    """Match a row copied from Buildkite's page: `  | [2025-03-10T15:07:20Z] msg`."""
     m = _BUILDKITE_ROW.match(text) if text.startswith("  | [") else None
     return Peeled("buildkite", text[m.end() :]) if m else None
 
 
 def pytest_failure(text: str) -> Peeled | None:
-    """`E       ValueError: msg`: an exception, behind the indentation of what raised it."""
+    """Match pytest's `E       ValueError: msg`: an exception, indented like the source line that raised it."""
     m = _PYTEST.match(text)
     return Peeled("pytest", text[m.end() :], key="pytest", sure=False) if m else None

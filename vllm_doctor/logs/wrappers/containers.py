@@ -1,7 +1,7 @@
-"""What stands before the lines of several processes in one stream: Docker Compose, swarm, foreman, pm2, supervisord.
+"""Labels for several processes in one stream: Docker Compose, swarm, foreman, pm2, supervisord.
 
-A name and a bar may as well be a table in the log, so a compose name without an index needs a column of its own or
-evidence (peeled.py).
+A name and a bar may also be a table in the log, so a compose name without an index needs a column of its own or
+evidence (wrapper_match.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SUPERVISOR = lazy(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 
 
 def compose(text: str) -> Peeled | None:
-    """`web-1  | msg`, swarm `stack_web.1.k3x0q@host    | msg`, foreman `10:00:01 web.1  | msg`."""
+    """Match `web-1  | msg`, swarm's `stack_web.1.k3x0q@host    | msg`, foreman's `10:00:01 web.1  | msg`."""
     m = _COMPOSE.match(text) if " |" in text else None
     if m is None or _NOT_A_NAME.fullmatch(m["name"]) or REPLICA.match(m["name"]):  # before a group's bar
         return None
@@ -30,7 +30,7 @@ def compose(text: str) -> Peeled | None:
 
 
 def process_manager(text: str) -> Peeled | None:
-    """pm2 `0|vllm  | msg` and supervisord's stdout plug-in `vllm stderr | msg`."""
+    """Match pm2's `0|vllm  | msg` and the `vllm stderr | msg` of supervisord's stdout plug-in."""
     if "| " not in text:
         return None
     if text[:1].isdigit() and (m := _PM2.match(text)):

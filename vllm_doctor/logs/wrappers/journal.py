@@ -1,6 +1,6 @@
 """The system's journals: journalctl's short forms and syslog, old (RFC 3164) and new (RFC 5424).
 
-Their lines name a host and a program. Only what follows both is the message.
+Their lines name a host and a program; the message follows both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHORT = lazy(
 
 
 def journald(text: str) -> Peeled | None:
-    """`Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms; months are named in any language."""
+    """Match `Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms, with months in any language."""
     kernel = text.startswith("[") and not text[1:2].isalpha()
     blank = text.find(" ", 3, 7)
     dated = blank > 0 and text[blank + 1 : blank + 3].strip().isdigit()
@@ -34,7 +34,10 @@ _RFC5424 = lazy(
 
 
 def syslog(text: str) -> Peeled | None:
-    """`<13>Nov 20 11:30:13 host vllm[123]: msg` (RFC 3164) and `<13>1 2024-… host vllm 123 - - msg` (RFC 5424)."""
+    """Match the lines of syslog.
+
+    `<13>Nov 20 11:30:13 host vllm[123]: msg` (RFC 3164) and `<13>1 2024-… host vllm 123 - - msg` (RFC 5424).
+    """
     pri = _PRI.match(text)
     if pri is None:
         return None

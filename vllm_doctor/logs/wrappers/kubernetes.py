@@ -1,7 +1,7 @@
 """Pods and containers before a line: kubectl, kubetail, stern, Google Cloud's viewer, Loki, other log viewers.
 
-The name of a Deployment's pod (two hashes) is plain enough to be one. Any other word before a line may be the line's
-own first word, so it needs evidence (peeled.py).
+The name of a Deployment's pod (two hashes) is distinctive. Any other word before a line may be the line's own first
+word, so it needs evidence (wrapper_match.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOKI_NAME = lazy(r"\b(?:pod|container|instance|app)=\"([^\"]*)\"")
 
 
 def kubectl_prefix(text: str) -> Peeled | None:
-    """`[pod/name/container] msg` of kubectl logs --prefix; `[name-hash container] msg` of kubetail."""
+    """Match `[pod/name/container] msg` of kubectl logs --prefix and `[name-hash container] msg` of kubetail."""
     if text.startswith("[pod/") and (m := _POD_PREFIX.match(text)):
         return Peeled("kubectl", text[m.end() :], m["name"])
     if not text[1:2].isupper() and (m := _KUBETAIL.match(text)):
@@ -36,7 +36,7 @@ def kubectl_prefix(text: str) -> Peeled | None:
 
 
 def pod(text: str) -> Peeled | None:
-    """What stern writes, `pod container msg`; a bare `pod msg`; `group/stream msg` of cloud log viewers."""
+    """Match stern's `pod container msg`, a bare `pod msg`, and `group/stream msg` of cloud log viewers."""
     first = text.partition(" ")[0]
     m = _POD.match(text) if "-" in first else None
     if m is None:
@@ -50,7 +50,7 @@ def pod(text: str) -> Peeled | None:
 
 
 def pod_only(text: str) -> Peeled | None:
-    """The name of a Deployment's pod is plain enough; any other name needs evidence."""
+    """Match a pod's name alone; only the name of a Deployment's pod needs no evidence."""
     m = _POD.match(text)
     if m is None:
         return None
@@ -59,12 +59,12 @@ def pod_only(text: str) -> Peeled | None:
 
 
 def google_viewer(text: str) -> Peeled | None:
-    """Google Cloud's log viewer: `ERROR 2025-…Z [resource.labels.containerName: vllm] msg`."""
+    """Match Google Cloud's log viewer: `ERROR 2025-…Z [resource.labels.containerName: vllm] msg`."""
     m = _GKE.match(text) if text[:4].isupper() else None
     if m is None:
         return None
     rest = text[m.end() :]
-    # The viewer takes the level of `INFO [file.py:12] msg` out of the text: put it back.
+    # The viewer removes the level of `INFO [file.py:12] msg` from the text: put it back.
     if gap := _LEVELLESS.match(rest):
         rest = f"{gap[1]}{m['level']} {rest[gap.end(1) :]}"
     labels = m["labels"].rstrip()
@@ -73,7 +73,7 @@ def google_viewer(text: str) -> Peeled | None:
 
 
 def loki(text: str) -> Peeled | None:
-    """What logcli writes behind a time stamp: `{pod="vllm-0", app="x"} msg`."""
+    """Match the labels that logcli writes after a time stamp: `{pod="vllm-0", app="x"} msg`."""
     m = _LOKI.match(text)
     if m is None:
         return None

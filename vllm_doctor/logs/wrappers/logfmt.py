@@ -1,4 +1,4 @@
-"""What a Go program logs of the server it started.
+"""The log lines of a Go program about the server it started.
 
 `time="…" level=info msg="…" component=vllm`, or LocalAI's `DEBUG GRPC stderr id="…" line="…" caller={…}`.
 """
@@ -22,7 +22,7 @@ _SOURCE = lazy(r' (?:component|container|name)="?(?P<name>[\w./-]{1,80})')
 
 
 def logfmt(text: str) -> Peeled | None:
-    """The message of such a line, with the program's name for who wrote it."""
+    """Match such a line: return its message, with the program's name as the source."""
     if " GRPC" in text[:30]:
         return _localai(text.rstrip())
     m = _LINE.match(text.rstrip()) if text.startswith("time=") else None
@@ -43,5 +43,5 @@ def _unquoted(message: str) -> str:
         return message
     try:
         return str(json.loads(message, strict=False))
-    except ValueError:  # Go's \x1b and others that JSON does not know
+    except ValueError:  # Go's \x1b and other escapes unknown to JSON
         return message[1:-1].replace('\\"', '"').replace("\\\\", "\\")

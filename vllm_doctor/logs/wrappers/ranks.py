@@ -1,6 +1,7 @@
 """Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving, TorchServe.
 
-What they name becomes the line's source. vLLM's own process prefix in front of a Ray label stays with the message.
+The labelled rank or worker becomes the line's source. vLLM's own process prefix before a Ray label stays with the
+message.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TORCHSERVE = lazy(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|err)) MODE
 
 
 def ray(text: str) -> Peeled | None:
-    """`(RayWorkerWrapper pid=123, ip=10.0.0.2) msg`, also behind the prefix of the vLLM process that forwards it."""
+    """Match `(RayWorkerWrapper pid=123, ip=10.0.0.2) msg`, also after the prefix of the process that forwards it."""
     m = _RAY.match(text)
     if m is None:
         return None
@@ -39,7 +40,7 @@ def ray(text: str) -> Peeled | None:
 
 
 def torchrun(text: str) -> Peeled | None:
-    """`[rank0]: msg` (torch, one space its own), `[default0]:msg` (torchrun --tee, none)."""
+    """Match torch's `[rank0]: msg` (with one space) and `[default0]:msg` of torchrun --tee (without)."""
     m = _TORCH_RANK.match(text) if "]:" in text else None
     if m is None:
         return None
@@ -50,7 +51,7 @@ def torchrun(text: str) -> Peeled | None:
 
 
 def mpirun(text: str) -> Peeled | None:
-    """`[1,0]<stderr>:msg` of mpirun --tag-output; Open MPI 5 names the job and adds a space."""
+    """Match `[1,0]<stderr>:msg` of mpirun --tag-output; Open MPI 5 adds the job's name and a space."""
     m = _MPI.match(text) if "]<std" in text else None
     if m is None:
         return None
@@ -59,18 +60,18 @@ def mpirun(text: str) -> Peeled | None:
 
 
 def srun(text: str) -> Peeled | None:
-    """`0: msg` of srun --label."""
+    """Match `0: msg` of srun --label."""
     m = _SRUN.match(text) or _SRUN_EMPTY.match(text)
     return Peeled("srun", text[m.end() :], f"rank{m['rank']}", "srun", False) if m else None
 
 
 def djl(text: str) -> Peeled | None:
-    """DJL serving (SageMaker LMI): `INFO  PyProcess W-93-model-stdout: msg`."""
+    """Match DJL serving (SageMaker LMI): `INFO  PyProcess W-93-model-stdout: msg`."""
     m = _DJL.match(text) if "PyProcess" in text else None
     return Peeled("djl", text[m.end() :], m["name"]) if m else None
 
 
 def torchserve(text: str) -> Peeled | None:
-    """TorchServe: `[INFO ] W-9000-model_1.0-stdout MODEL_LOG - msg`."""
+    """Match TorchServe: `[INFO ] W-9000-model_1.0-stdout MODEL_LOG - msg`."""
     m = _TORCHSERVE.match(text) if " MODEL_LOG - " in text else None
     return Peeled("torchserve", text[m.end() :], m["name"]) if m else None
