@@ -1,8 +1,12 @@
-"""Which lines of a block of bytes are worth reading: those with one of many literals that are not known as healthy.
+"""Find the lines of a block of bytes that may matter: the candidates for the rules, facts and readers.
 
-A busy server's lines repeat but for their numbers. So what is found out about a line is kept for its shape, in which
-each digit is a zero; few lines of a block have a shape that is new. Where most lines are healthy an expression passes
-them by; elsewhere all lines of a piece are looked up at once.
+Skipped: lines that are known to be healthy (`rules/healthy.yaml`) or contain none of the required literals.
+Safe, because every line that a rule, fact or reader can match contains at least one of its literals, and the
+literals are also searched for as they are escaped in JSON and HTML.
+The lines of a busy server repeat except for their numbers. The result for a line is therefore remembered for its
+template, in which each digit is a zero; few lines of a block have a new template. Where most lines are healthy, one
+expression skips them; elsewhere all lines of a piece are looked up together.
+Gain: most lines of a long log are never decoded, split or parsed.
 """
 
 from __future__ import annotations
@@ -23,29 +27,29 @@ from vllm_doctor.logs.encoding import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import NO_FRONT, Front, front
 from vllm_doctor.patterns import lazy, portable
 
-# What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
-# that do not break; and a shell's line that goes on. As Latin-1.
+# What the line reader removes or converts, so that a literal may be hidden in it: terminal escapes, non-breaking
+# spaces, and line continuations of a shell. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _DIGIT = lazy(rb"\d")
 _ID = lazy(rb"[0-9a-f](?<!\w.)[0-9a-f-]{15,}(?!\w)")
-_PATIENCE = 500  # shapes of which it is not asked whether they may tell: to prepare that costs as much as to read many
-_LONG = 512  # bytes of a line whose shape is remembered
-_MOST = 1 << 14  # shapes remembered
-_SAMPLE = 4096  # bytes by which noise is suspected
-_SPARSE = 256  # bytes for each line that is not healthy: with fewer, lines are looked up in the next pieces
-_FEW = 64  # lines of a traceback, which makes no piece one whose lines are looked up
-_DENSE = 160  # bytes for each literal: with fewer, it costs less to look up lines than to hear of each
-_AGAIN = 32  # such pieces, behind which healthy lines are passed by again
-_LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up at once: the next ones may be read otherwise
+_PATIENCE = 500  # templates for which `may_tell` is not called: its preparation costs as much as reading many lines
+_LONG = 512  # maximal bytes of a line whose template is remembered
+_MOST = 1 << 14  # templates remembered
+_SAMPLE = 4096  # bytes that are checked for noise
+_SPARSE = 256  # bytes for each unhealthy line: with fewer, lines of the next pieces are looked up
+_FEW = 64  # unhealthy lines in any piece: a traceback alone changes nothing
+_DENSE = 160  # bytes for each literal: with fewer, looking up lines is cheaper than a call for each literal
+_AGAIN = 32  # number of such pieces, after which healthy lines are skipped by the expression again
+_LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up together
 
 
 class Shape(NamedTuple):
-    """What is known of lines that differ in digits and long ids alone: of these `text` has zeros and none.
+    """The properties of lines that differ only in digits and long ids; `text` has zeros and placeholders for them.
 
-    `front` is what stands before their message. `tells`: one of the literals may stand behind a wrapper there;
-    `certain`: it does, whatever the digits. `layout` is what the scanner's `layout` says of them, for statistics lines.
-    `opens`: with such a line a traceback begins.
+    `front` is the wrapper before their message. With `is_candidate` one of the literals may follow the wrapper;
+    `certain`: it does, whatever the digits are. `layout` is the scanner's layout of a statistics line, else None.
+    `opens`: such a line begins a traceback.
     """
 
     text: bytes
@@ -56,18 +60,18 @@ class Shape(NamedTuple):
     front: Front = NO_FRONT
 
 
-_NEW = Shape(b"", tells=False, certain=False)  # of lines that are not known
-_HEALTHY = Shape(b"", tells=True, certain=False)  # of healthy lines that other numbers may make tell
+_NEW = Shape(b"", tells=False, certain=False)  # of lines that are not known yet
+_HEALTHY = Shape(b"", tells=True, certain=False)  # of healthy lines that may be candidates with other numbers
 Row = tuple[int, int, bytes, Shape | None]
-"""A line of a block: how many stand before it, where it begins, its bytes. The last row is the block's end."""
+"""A line of a block: the count of lines before it, its position, its bytes. The last row is the block's end."""
 
 
 class Scanner:
-    """Finds the lines worth reading, by literals of which each holds one.
+    """The search for candidate lines, by literals of which each such line contains at least one.
 
-    `healthy` is an expression for whole lines that are never worth it; `layout` tells of a shape how statistics lines
-    of that shape are read, None for other lines; `may_tell` whether lines of a shape that hold a literal may tell more:
-    it is not asked of the first shapes, as many as `patience` says.
+    `healthy` is an expression for entire lines that never matter. `layout` returns for a template how its statistics
+    lines are parsed, None for other lines. `may_tell` returns whether lines of a template that contain a literal may
+    matter; it is not called for the first `patience` templates.
     """
 
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
@@ -75,19 +79,19 @@ class Scanner:
         self._literals = forms(literals)
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
         self._healthy = lazy(portable(healthy_line).encode("latin-1"))
-        # Healthy lines, as many as there are, then another line; nothing more at the end.
+        # Any number of healthy lines, then another line; nothing more at the end.
         self._next = lazy(portable(rf"(?:{healthy_line})*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
         self._skips = bool(healthy)
         self._layout = layout
         self._may_tell = may_tell
         self._patience = patience
         self._known: dict[bytes, Shape] = {}
-        self._unhealthy_pieces = 0  # to come, as far as can be told
-        self._worth: dict[bytes, Shape | None] = {}  # by lines with zeros, without their ends; None: says nothing
+        self._unhealthy_pieces = 0  # expected to follow
+        self._worth: dict[bytes, Shape | None] = {}  # by lines with zeros, without line ends; None: no candidate
 
     @cached_property
     def _words(self) -> list[bytes]:
-        """Pieces of the literals, of which a line holds one that holds a literal."""
+        """Return pieces of the literals; a line with a literal contains at least one piece."""
         return _encoded(windows(self._literals).values())
 
     @cached_property
@@ -100,11 +104,11 @@ class Scanner:
 
     @cached_property
     def _telling_words(self) -> re.Pattern[bytes]:
-        """What tells in a line without its numbers."""
+        """Compile the pieces without digits."""
         return _any(set(self._words).difference(self._numbered))
 
     def _is_certain(self, text: bytes, start: int) -> bool:
-        """Whether such a word stands there."""
+        """Return whether one of these pieces is in the text after `start`."""
         return self._telling_words.search(text, start) is not None
 
     @cached_property
@@ -116,22 +120,22 @@ class Scanner:
         return _any(word.translate(_ZEROS) for word in self._numbered)
 
     def _has_number(self, line: bytes) -> bool:
-        """Whether a word with a number stands in a line."""
+        """Return whether a piece with digits is in a line."""
         return self._telling_numbers.search(line) is not None
 
     def _may_have_number(self, zeros: bytes, start: int = 0) -> bool:
-        """Whether a word with a number may stand there in a line, given the line with zeros."""
+        """Return whether a piece with digits may be in a line after `start`, given the line with zeros."""
         return self._telling_zeros.search(zeros, start) is not None
 
     def healthy_at(self, block: bytes, at: int) -> bytes:
-        """The line that begins there where it is known as healthy; empty where it is not."""
+        """Return the line that begins at `at` if it is known to be healthy; else no bytes."""
         match = self._healthy.match(block, at)
         return match[0] if match else b""
 
     def unhealthy(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines of `block[at:end]` that are not known as healthy, given how many lines stand before `at`.
+        """Yield the lines of `block[at:end]` that are not known to be healthy; `index` lines precede `at`.
 
-        A line end stands before `at` and before `end`.
+        A line end precedes `at` and `end`.
         """
         for match in self._next.finditer(block, at, end):
             line = match[1]
@@ -144,7 +148,7 @@ class Scanner:
         yield index + line_ends(block[at:end]), end, b"", None
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """Those of the lines that are worth reading."""
+        """Yield the lines of `block[at:end]` that may matter."""
         size = _LEAST
         while at < end:
             stop = block.index(b"\n", min(at + size, end - 1)) + 1
@@ -158,10 +162,10 @@ class Scanner:
             at, size = stop, min(2 * size, _PART)
         yield index, end, b"", None
 
-    # Of a piece each of these gives the lines worth reading, and returns how many lines stand before its end.
+    # Each of these yields the candidate lines of a piece, and returns how many lines precede its end.
 
     def _searched(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
-        """Of a piece of noise: of its lines of text no two are of one shape."""
+        """Search a piece of noise: no two of its text lines have the same template."""
         search = self._telling.search
         for lines, begin, stop in _texts(block, at, end):
             if search(block, begin, stop):
@@ -172,7 +176,7 @@ class Scanner:
         return index + line_ends(block[at:end])
 
     def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
-        """Of a piece whose lines are healthy for the most part: these are passed by."""
+        """Search a piece of mostly healthy lines, which one expression skips."""
         room = _FEW + (end - at) // _SPARSE
         while at < end:
             for row in self.unhealthy(block, at, index, end):
@@ -188,7 +192,7 @@ class Scanner:
         return index
 
     def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
-        """Of a piece of which few lines are healthy: all are looked up at once."""
+        """Search a piece with few healthy lines: look up all lines together."""
         lines = block[at:end - 1].translate(_ZEROS).split(b"\n")
         found = list(map(self._worth.get, lines, repeat(_NEW)))
         if not any(found):
@@ -205,7 +209,7 @@ class Scanner:
         return index + len(lines)
 
     def _worth_as(self, known: Shape | None, line: bytes) -> Shape | None:
-        """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
+        """Return the template of a line if it may matter, given what its zeros have shown before; else None."""
         if known is _NEW:
             return self._worth_of(line)
         if known is _HEALTHY:
@@ -213,7 +217,7 @@ class Scanner:
         return known if known and self.tells(known, line) else None
 
     def _worth_of(self, line: bytes) -> Shape | None:
-        """The shape of a line that is not known, None for one not worth reading."""
+        """Return the template of a line that is not known yet if it may matter; else None."""
         if self._skips and self._healthy.fullmatch(line):
             if len(line) <= _LONG and not _ID.search(line):
                 self._remember_healthy(line[:-1].translate(_ZEROS))
@@ -235,11 +239,11 @@ class Scanner:
         self._worth[zeros] = worth
 
     def tells(self, shape: Shape, line: bytes) -> bool:
-        """Whether a line is worth reading that is not known as healthy."""
+        """Return whether a line that is not known to be healthy may matter."""
         return shape.tells and (shape.certain or self._has_number(line))
 
     def shape(self, line: bytes) -> Shape:
-        """The shape of a line with its end."""
+        """Return the template of a line with its end."""
         zeros = line.translate(_ZEROS)
         return self._known.get(zeros) or self._shape(zeros)
 
@@ -252,7 +256,7 @@ class Scanner:
             tells = (certain or self._may_have_number(text, before.size)) and not is_binary(text)
             if tells and self._patience:
                 self._patience -= 1
-                if not self._patience:  # the earlier ones are asked when they come again
+                if not self._patience:  # the earlier ones are checked when they appear again
                     self._known.clear()
                     self._worth.clear()
             if tells and not self._patience:
@@ -268,7 +272,7 @@ class Scanner:
 
 
 class _Engine:
-    """Finds words in bytes, all at once, with the extra `fast`. Several threads may use it."""
+    """A search for many words at once with hyperscan (the extra `fast`); several threads may use it."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
         import hyperscan  # noqa: PLC0415
@@ -281,30 +285,30 @@ class _Engine:
         self._threads = threading.local()
 
     def search(self, data: bytes | memoryview, note: Callable[[int, int, int, int, Any], None]) -> None:
-        """Tell of each word that stands there: its number, 0, where it ends, and two more things of no use."""
+        """Call `note` for each word in the data: its index, 0, its end, and two arguments without use here."""
         scratch = getattr(self._threads, "scratch", None)
         if scratch is None:
             scratch = self._threads.scratch = self._scratch(self._database)
         self._database.scan(data, match_event_handler=note, scratch=scratch)
 
     def found_in(self, data: bytes) -> list[bytes]:
-        """The words that stand there."""
+        """Return the words that are in the data."""
         found: list[bytes] = []
         self.search(data, lambda place, *_: found.append(self._words[place]))
         return found
 
 
 class FastScanner(Scanner):
-    """The same lines, found by a multi-pattern engine (the extra `fast`)."""
+    """The same search with a multi-pattern engine (the extra `fast`)."""
 
-    # A block, a part of it, and where literals end there, None where lines are to be looked up: that costs less. Set at
-    # once, as several threads may use a scanner.
+    # A block, a part of it, and the ends of the literals in it; None if looking up lines is cheaper. Assigned at once,
+    # because several threads may use a scanner.
     _scanned: tuple[bytes, range, Sequence[int] | None] = (b"", range(0), None)
-    _dense_blocks = 0  # to come, as far as can be told
+    _dense_blocks = 0  # expected to follow
 
     @cached_property
     def _words(self) -> list[bytes]:
-        """The literals: to hear of each piece that is found costs more than to look for more."""
+        """Return the literals in full: a call for each match of a short piece costs more than longer literals."""
         return _encoded(self._literals)
 
     @cached_property
@@ -325,7 +329,7 @@ class FastScanner(Scanner):
         return bool(self._numbered and self._engine_of_zeros.found_in(zeros[start:]))
 
     def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading."""
+        """Yield the lines that may matter."""
         scanned, part, found = self._scanned
         if block is not scanned or at not in part or end > part.stop:
             found = self._scan(block, at, end)
@@ -333,7 +337,7 @@ class FastScanner(Scanner):
             yield from super().telling(block, at, index, end)
             return
         known_as = self._worth.get
-        behind = at  # the line in which the last literal stood
+        behind = at  # the end of the line with the last literal
         for place in found[bisect_left(found, at):]:
             if place < behind:
                 continue
@@ -351,7 +355,7 @@ class FastScanner(Scanner):
         yield index + line_ends(block[at:end]), end, b"", None
 
     def _scan(self, block: bytes, at: int, end: int) -> Sequence[int] | None:
-        """Find the literals of a part at once: a scan that stops at each would read the rest again."""
+        """Find the literals of a part at once: a scan that stops at each literal would read the rest again."""
         self._dense_blocks = max(0, self._dense_blocks - 1)
         found: list[int] | None = None
         if not self._dense_blocks:
@@ -374,7 +378,7 @@ def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
 
 
 def forms(literals: Iterable[str]) -> set[str]:
-    """What lines hold that hold a literal, be it in a JSON string or an HTML page, or odd ones; as Latin-1."""
+    """Return the forms of the literals in plain lines, JSON strings and HTML, and odd characters; as Latin-1."""
     found = set(_ODD)
     for literal in literals:
         quoted = json.dumps(literal)[1:-1]
@@ -384,7 +388,7 @@ def forms(literals: Iterable[str]) -> set[str]:
 
 
 def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The lines that are not binary: how many stand before, where each begins and ends. All are told at once."""
+    """Yield the lines that are not binary: the count of lines before each, its begin and its end."""
     part = block[at:end - 1]
     sizes, kept = (map(len, lines.split(b"\n")) for lines in (part, part.translate(None, NOISE)))
     for index, (size, left) in enumerate(zip(sizes, kept, strict=True)):

@@ -1,8 +1,12 @@
-"""Bytes of a long log that say nothing are passed over: most lines of a busy server are of this kind.
+"""Skip the lines of a long log that cannot change the report.
 
-A line says nothing when it is known to be healthy (`rules/healthy.yaml`) or holds none of the literals without which no
-rule, fact or reader of this package learns anything. Bytes are searched in large blocks, so that such lines are never
-made into text. What is passed over depends on the lines alone, not on how the bytes were cut.
+Skipped: lines that are known to be healthy (`rules/healthy.yaml`), and lines with none of the literals that rules,
+facts and readers need. Repeated messages, statistics lines and tracebacks are offered to the consumer, which only
+counts them where it can.
+Safe, because the first READ_WHOLE lines (a start with its banners and settings) are always read, and nothing is
+skipped while a message, traceback or command may continue. The result depends on the lines alone, not on how the
+bytes were cut into chunks.
+Gain: bytes are searched in large blocks, so most lines of a busy server are never decoded.
 """
 
 from __future__ import annotations
@@ -26,66 +30,66 @@ from vllm_doctor.matching.matcher import waiting_at
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
-"""Environment variable: `re` does without the extra `fast` where it is installed."""
-READ_WHOLE = 4000  # lines at the beginning that are all read: a start, with its banners and settings, is among them
+"""Environment variable: `re` disables the extra `fast`."""
+READ_WHOLE = 4000  # lines at the beginning that are always read: a start with its banners and settings
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
-_AWAITED = 1 << 13  # bytes to read before it is asked again whether something is awaited
-_LONG = 1 << 16  # bytes of a line that are kept back to see whether it is worth reading
+_AWAITED = 1 << 13  # bytes to read before checking again whether something may continue
+_LONG = 1 << 16  # bytes of an unfinished line that are kept until it is known whether the line matters
 
 
 class Mode(NamedTuple):
-    """How lines are read as things stand: what finds them; `awaited`: some may go on with what came before."""
+    """How the next lines are read: with which scanner, and whether some may continue what came before (`awaited`)."""
 
     scanner: Scanner
     awaited: bool = False
 
 
 class Consumer(Protocol):
-    """Who reads a stream; see `Shortcuts`, which is one."""
+    """The reader of a stream; `Shortcuts` implements it."""
 
     def mode(self) -> Mode | None:
-        """Return how the next lines are read; None while every line counts."""
+        """Return how the next lines are read; None if every line must be read."""
 
     def next_number(self) -> int:
         """Return the number of the next line."""
 
     def awaits(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Return whether a line may go on with what came before."""
+        """Return whether a line may continue what came before."""
 
     def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a line as one of many of its kind; False for one to be read in full."""
+        """Count a line as one of many of its kind; return False if it must be read in full."""
 
     def read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a traceback, given its last line; False for one to be read in full."""
+        """Count a traceback, given its last line; return False if it must be read in full."""
 
     def read_ending(self, block: bytes, at: int) -> int:
-        """Read the next line, if it is healthy or statistics behind something open. Returns its size."""
+        """Read the next line if it is a healthy or statistics line after something open; return its size."""
 
     def read_alone(self, data: bytes) -> bool:
-        """Read the next line by itself; False for one to be read in full."""
+        """Read the next line on its own; return False if it must be read in context."""
 
     def skip(self, lines: int, size: int) -> None:
-        """Note that so many lines and bytes are skipped."""
+        """Record that lines and bytes are skipped."""
 
 
 class LineSkipper:
-    """Cuts a stream into what a reader must read in order, which is given out, and the rest."""
+    """The division of a stream into bytes that must be read in order, which are yielded, and the rest."""
 
     def __init__(self, reader: Consumer) -> None:
         self._reader = reader
-        self._lines = 0  # complete ones so far
-        self._tail = b""  # of the line that has no end yet
-        self._mid_line = False  # the beginning of that line was given out already
+        self._lines = 0  # complete lines so far
+        self._tail = b""  # of the line that has not ended yet
+        self._mid_line = False  # the beginning of that line was already yielded
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What to read in order of some more bytes."""
+        """Yield the parts of some bytes that must be read in order."""
         start = 0
         if self._lines < READ_WHOLE or self._mid_line:
             start = self._head(data)
             yield data[:start]
             if start == len(data):
                 return
-        block = b"\n" + self._tail + data[start:]  # each line of it begins behind a line end
+        block = b"\n" + self._tail + data[start:]  # each of its lines follows a line end
         end = block.rfind(b"\n") + 1
         self._tail = block[end:]
         if end > 1:
@@ -95,7 +99,7 @@ class LineSkipper:
             self._tail, self._mid_line = b"", True
 
     def _traceback(self, mode: Mode, block: bytes, begin: int, end: int, number: int) -> tuple[int, int] | None:
-        """Where the traceback that begins there ends, and how many lines it has, if it could be read in short."""
+        """Offer the traceback at `begin` to the reader; return its end and line count if the reader counted it."""
         found = traceback_at(block, begin, end)
         if found is None:
             return None
@@ -107,18 +111,18 @@ class LineSkipper:
         return stop, found.line_count + 1
 
     def _rows(self, mode: Mode, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth a look."""
+        """Return the lines to examine."""
         if mode.awaited:
             return mode.scanner.unhealthy(block, at, index, end)
         return mode.scanner.telling(block, at, index, end)
 
     def rest(self) -> bytes:
-        """At the end: the line that has no end."""
+        """Return the line without an end, at the end of the input."""
         tail, self._tail = self._tail, b""
         return tail
 
     def _head(self, data: bytes) -> int:
-        """How many of the bytes belong to the lines at the beginning, or to the long line being read."""
+        """Return how many bytes belong to the first lines, or to the long line being read."""
         count = data.count(b"\n")
         wanted = max(READ_WHOLE - self._lines, 1)
         self._mid_line = (self._mid_line or bool(data)) and not data.endswith(b"\n")
@@ -133,7 +137,7 @@ class LineSkipper:
         return at + 1
 
     def _block(self, block: bytes, end: int) -> Iterator[bytes]:
-        """What to give out of `block[1:end]`. `at` and `index` are the first line that is not dealt with."""
+        """Yield the parts of `block[1:end]` to read; `at` and `index` are the first line not handled yet."""
         reader, at, index = self._reader, 1, 0
         mode = reader.mode()
         while at < end:
@@ -177,19 +181,19 @@ class LineSkipper:
 
 
 def _reach(mode: Mode, block: bytes, at: int, end: int) -> int:
-    """How far to read in this mode: what is awaited comes soon, or not at all."""
+    """Return how far to read in this mode: an awaited line comes soon, or not at all."""
     return block.find(b"\n", at + _AWAITED, end - 1) + 1 or end if mode.awaited else end
 
 
 @lru_cache(maxsize=64)
 def mode_of(base: RuleBase, *, awaited: bool, serving: bool, past: bool = False) -> Mode:
-    """How lines are read. `past`: only where starts of the server begin and end is asked."""
+    """Return how lines are read; with `past` only the begin and end of server starts matter."""
     return Mode(start_scanner() if past else scanner(base, serving=serving), awaited)
 
 
 @lru_cache(maxsize=4)
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
-    """What finds the lines worth reading; while the server serves, those that say no more than that are not."""
+    """Return the scanner for lines that may matter; while `serving`, healthy lines do not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
     return _type()(words(base, serving=serving), healthy, layout)
 
@@ -198,7 +202,7 @@ def _type() -> type[Scanner]:
     if os.environ.get(ENGINE) == "re":
         return Scanner
     try:
-        import hyperscan  # noqa: F401, PLC0415 - an extra, and only for long logs
+        import hyperscan  # noqa: F401, PLC0415 - an optional extra
     except ImportError:
         return Scanner
     return FastScanner
@@ -206,7 +210,7 @@ def _type() -> type[Scanner]:
 
 @lru_cache(maxsize=1)
 def start_scanner() -> Scanner:
-    """What finds the lines that tell where starts begin and end."""
+    """Return the scanner for lines that may begin or end a server start."""
     literals = any_of(START_WORDS)
 
     def may_tell(shape: bytes) -> bool:
@@ -217,7 +221,7 @@ def start_scanner() -> Scanner:
 
 
 def words(base: RuleBase, *, serving: bool) -> list[str]:
-    """Literals of which every line worth reading holds one."""
+    """Return literals of which every line that may matter contains at least one."""
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
     found = [*_STRUCTURE, *markers]
@@ -230,14 +234,14 @@ def words(base: RuleBase, *, serving: bool) -> list[str]:
 
 
 def _rarer(pattern: Pattern, healthy: Sequence[str]) -> Sequence[str]:
-    """Words of which each line that a pattern matches holds one, and healthy lines none where there are such."""
+    """Return literals of which every match of a pattern contains one, and no healthy line if possible."""
     groups = [] if pattern.needles.enough else pattern.needles.groups
     return next((group for group in groups if not any(word in anchor for word in group for anchor in healthy)),
                 [pattern.anchor])
 
 
 def _healthy(base: RuleBase) -> str:
-    """The expression for healthy lines, also behind a wrapper."""
+    """Return the expression for healthy lines, with or without a wrapper."""
     inside = base.healthy.replace('"', r'\\"')
     wrapper = WRAPPER.replace("?P<source>", "?:")
     return rf"{base.healthy}|(?:{wrapper}(?:{COLOUR})?|{COLOUR}){base.healthy}|{JSON}{inside}{JSON_END}"

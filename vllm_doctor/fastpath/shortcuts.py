@@ -1,11 +1,11 @@
-"""Shortcuts through a long log: lines that can change nothing are skipped, repeated ones are only counted.
+"""Shortcuts through a long log: lines that cannot change the report are skipped, repeated ones are only counted.
 
-The first lines of a log are all read (`line_skipper.READ_WHOLE`). Behind them a line is read in full unless
-- it is known to be healthy, or holds none of the literals of a rule (`line_skipper`, `line_scanner`);
+The first lines of a log are all read (`line_skipper.READ_WHOLE`). After them a line is read in full unless
+- it is known to be healthy, or contains none of the literals of a rule (`line_skipper`, `line_scanner`);
 - it is one of many statistics lines: these are counted (`statistics_lines`);
-- it repeats a message with other numbers, or ends a traceback with calls that came before (`repeated_messages`).
-What was read before decides: while a message, a traceback or a command may go on, no line is skipped. The report is
-the same with `Options.shortcuts` off; a test compares both over all logs.
+- it repeats a message with other numbers, or ends a traceback whose calls came before (`repeated_messages`).
+While a message, a traceback or a command may continue, no line is skipped. The report is the same with
+`Options.shortcuts` off; a test compares both over all logs.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
-_SHORT = 512  # bytes of a line whose kind is remembered
+_SHORT = 512  # maximal bytes of a line whose kind is remembered
 _MOST_REMEMBERED = 1 << 12  # processes, and lines that concern starts
 
 
 class Shortcuts:
-    """Decides for each line of one log whether the engine must read it in full."""
+    """The decision for each line of one log whether the engine must read it in full."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._skipper = LineSkipper(self)
         self._earlier_starts = False
-        # Lines still to be read in full where a server no longer serves: most logs end soon behind its end, and
-        # preparing to skip lines costs as much as reading that many.
+        # Lines still to read in full after a server has stopped serving: most logs end soon afterwards, and the
+        # preparation for skipping lines costs as much as reading that many.
         self._patience: int | None = None
-        self._settled_mode: Mode | None = None  # what `mode` answers while no line is awaited
+        self._settled_mode: Mode | None = None  # the result of `mode` while no line is awaited
         self._start_notes: dict[tuple[bytes, bytes, bytes], StartNote] = {}
         self._processes: dict[tuple[bytes, bytes], str] = {}  # keys by a line's source and prefix
 
     def pieces(self, data: bytes, *, earlier_starts: bool = False) -> Iterator[bytes]:
-        """Yield what must be read in full of some more bytes.
+        """Yield the parts of some bytes that must be read in full.
 
-        `earlier_starts`: nothing is asked of these bytes but where server starts begin and end.
+        With `earlier_starts` only the begin and end of server starts matter in these bytes.
         """
         if earlier_starts != self._earlier_starts:
             self._earlier_starts, self._settled_mode = earlier_starts, None
@@ -61,13 +61,13 @@ class Shortcuts:
         return self._skipper.rest()
 
     def reset(self) -> None:
-        """Forget what was decided for the next lines: something else was read."""
+        """Forget the decision for the next lines, because something else was read."""
         self._settled_mode = None
 
-    # What `LineSkipper` asks.
+    # Called by `LineSkipper`.
 
     def mode(self) -> Mode | None:
-        """Return how the next lines are read, or None while every line counts."""
+        """Return how the next lines are read, or None if every line must be read."""
         session = self._session
         if self._settled_mode is not None:
             return self._settled_mode
@@ -95,13 +95,13 @@ class Shortcuts:
         return self._session.next_number()
 
     def skip(self, lines: int, size: int) -> None:
-        """Note that so many lines and bytes are skipped."""
+        """Record that lines and bytes are skipped."""
         self._session.lines.skip(lines, size)
 
     def awaits(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Return whether a line may go on with what came before.
+        """Return whether a line may continue what came before.
 
-        A message of another process than the one that is awaited is noted.
+        A message of another process than the awaited one is recorded.
         """
         if not self._session.awaits_no_command:
             return True
@@ -113,7 +113,7 @@ class Shortcuts:
         return not (is_message and self._session.events.pass_by(number, data))
 
     def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a line as one of many of its kind; False for one to be read in full."""
+        """Count a line as one of many of its kind; return False if it must be read in full."""
         if self._earlier_starts:
             return self._note_start(data, number, shape)
         run = self._session.current
@@ -123,7 +123,7 @@ class Shortcuts:
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime")
 
     def read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a traceback whose calls came before, given its last line; False for one to be read in full."""
+        """Count a traceback whose calls came before, given its last line; return False if it must be read in full."""
         if self._earlier_starts:
             return self._note_start(data, number, shape, whole=True)
         run = self._session.current
@@ -132,9 +132,9 @@ class Shortcuts:
         return run.repeats.take(data, number, shape, serves=run.phase == "runtime", traceback=traceback)
 
     def read_ending(self, block: bytes, at: int) -> int:
-        """Read the line that begins there if it shows that the server goes on serving behind something open.
+        """Read the line at `at` if it shows that the server still serves, after a line that left something open.
 
-        Returns its size in bytes, 0 for any other line.
+        Return its size in bytes, 0 for any other line.
         """
         session = self._session
         number = session.next_number()
@@ -157,7 +157,7 @@ class Shortcuts:
         return len(data)
 
     def read_alone(self, data: bytes) -> bool:
-        """Read the next line for what it says by itself; False for one that may be, or begin, more than itself."""
+        """Read the next line on its own; return False if it may be part of something longer."""
         session = self._session
         serves = session.current.serves
         line = session.lines.alone(data)
@@ -173,12 +173,12 @@ class Shortcuts:
             self._settled_mode = None
         return True
 
-    # How lines are read in short.
+    # How lines are counted.
 
     def plan_for(self, data: bytes, front: Front, traceback: Traceback | None) -> Plan | None:
-        """Return how lines like this one are counted; None where each must be read in full.
+        """Return how lines like this one are counted; None if each must be read in full.
 
-        The line stands alone or ends a traceback.
+        The line is independent of other lines or ends a traceback.
         """
         session = self._session
         line = session.alone(data)
@@ -221,7 +221,7 @@ class Shortcuts:
         self._settled_mode = None
 
     def _ends_in_statistics(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a statistics line behind something open; False for one to be read in full."""
+        """Count a statistics line after something open; return False if it must be read in full."""
         session, layout = self._session, shape.layout
         if layout is None or layout.counts_rare or not session.awaits_no_command:
             return False
@@ -231,9 +231,9 @@ class Shortcuts:
         return self.read_short(data, number, shape)
 
     def _note_start(self, data: bytes, number: int, shape: Shape, *, whole: bool = False) -> bool:
-        """Note what a line says of where starts begin and end; False for one to be read in full.
+        """Record how a line affects the server starts; return False if it must be read in full.
 
-        `whole`: the calls of a traceback stand before it.
+        With `whole` the calls of a traceback precede it.
         """
         note = self._start_note(data, shape)
         if note:
@@ -251,7 +251,7 @@ class Shortcuts:
         return note
 
     def _process_key(self, data: bytes, before: Front) -> str | None:
-        """Return the key of the process that prints a line; None where the line must be read in full."""
+        """Return the key of the process that prints a line; None if the line must be read in full."""
         source, process = data[before.source], data[before.process]
         is_known = bool(process) and not data.startswith(b"(", before.process.stop)
         key = self._processes.get((source, process)) if is_known else None
@@ -264,5 +264,5 @@ class Shortcuts:
 
 @lru_cache(maxsize=4096)
 def _is_message(shape: bytes, front: int) -> bool:
-    """Return whether lines of a shape are messages that neither begin nor end anything, behind a wrapper's bytes."""
+    """Return whether the lines of a template, after `front` bytes of wrapper, neither begin nor end anything."""
     return is_record(shape) and not any_of(_STRUCTURE).search(shape[front:].decode(errors="replace"))

@@ -1,8 +1,11 @@
-"""Statistics lines of a busy server, read in short: each is counted in its load, few are read for what they say.
+"""Count the statistics lines of a busy server; only the first and last few of each state are read in full.
 
-What rules find in such a line depends on the state of the load alone, so of the lines in one state the first and the
-last are read in full, as many as a report keeps; of those between only the load is taken. That is done for many lines
-at once: before another line is read in full, and before anything asks for the load.
+Skipped: a statistics line (`Avg prompt throughput: …`) in a state of the load of which enough lines were read.
+Safe, because its numbers are still added to the server's load, and what rules find in such a line depends only on
+that state: whether requests run or wait, whether tokens are processed, and how full the cache is. FIRST and LAST
+lines of each state are read in full, as many as a report keeps.
+The lines are counted in batches, before another line is read in full and before anything asks for the load.
+Gain: a server prints one such line every ten seconds for weeks; most lines of a quiet log are of this kind.
 """
 
 from __future__ import annotations
@@ -19,14 +22,14 @@ from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.rulebase.model import RuleBase
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
-"""The wordings of facts (`rules/facts/runtime.yaml`) whose lines are meant."""
-# A line that counts some of these is read in full; of others the fields are read.
+"""The wordings of facts (`rules/facts/runtime.yaml`) that match statistics lines."""
+# A line in which one of these is counted is read in full; of other lines only the fields are read.
 _RARE = ("preemptions", "swapped_requests")
 _FIELDS = ("engine_index", "num_engines", "prompt_tokens_per_s", "generation_tokens_per_s", "running_requests",
            "waiting_requests", "kv_cache_usage_percent", "prefix_cache_hit_percent")  # in the order they are printed in
-_NUMBER = lazy(rb"0{1,9}(?:\.0*)?")  # of a shape
-_NONE = b"0.0"  # tokens a second
-_BATCH = 256  # lines that are counted at once
+_NUMBER = lazy(rb"0{1,9}(?:\.0*)?")  # of a template
+_NONE = b"0.0"  # tokens per second
+_BATCH = 256  # lines that are counted together
 _MOST_STATES = 4096
 _MOST_NUMBERS = 4096
 _PREFIX = (rf"(?:{COLOUR})?(?:\([!-~]+ pid=\d+\)(?:{COLOUR})? )?"
@@ -34,10 +37,11 @@ _PREFIX = (rf"(?:{COLOUR})?(?:\([!-~]+ pid=\d+\)(?:{COLOUR})? )?"
 
 
 class Layout(NamedTuple):
-    """Where in the statistics lines of one shape the values stand.
+    """The positions of the values in the statistics lines of one template.
 
-    `line` is the server's line, without a wrapper, `source` the name that one gives; `rare` is what such lines rarely
-    count, an empty place where they do not. `unpack` gives the values of _FIELDS, empty where the line has none.
+    `line` is the server's line without a wrapper, `source` the name in the wrapper; `rare` is the position of a count
+    that such lines rarely have, empty without one. `unpack` returns the values of _FIELDS, empty for those the line
+    lacks.
     """
 
     wording: str
@@ -50,24 +54,24 @@ class Layout(NamedTuple):
 
 
 Sample = tuple[bytes, int, Layout]
-"""A statistics line, its number, its layout."""
+"""A statistics line, its number and its layout."""
 
 
 class Layouts:
-    """The wordings of a rule base."""
+    """The layouts of statistics lines, from the wordings of a rule base."""
 
     def __init__(self, base: RuleBase) -> None:
         self._expressions = [(wording.id, lazy(_whole(wording.regex))) for wording in base.facts
                              if wording.id in WORDINGS]
 
     def of(self, shape: bytes) -> Layout | None:
-        """The layout of a shape; None where it is none of statistics lines."""
+        """Return the layout of a template; None if it is not one of statistics lines."""
         for wording, expression in self._expressions:
             match = expression.fullmatch(shape)
             if match:
                 spans = {name: match.span(name) for name, value in match.groupdict().items() if value}
                 found = [spans[name] for name in _FIELDS if name in spans]
-                if not all(_NUMBER.fullmatch(shape, *span) for span in found):  # 0..2, or more than there can be
+                if not all(_NUMBER.fullmatch(shape, *span) for span in found):  # 0..2, or more than is possible
                     return None
                 rare = slice(*next((spans[name] for name in _RARE if name in spans), (0, 0)))
                 source = slice(*spans.get("source", (0, 0)))
@@ -77,7 +81,7 @@ class Layouts:
 
 
 def _unpacks(spans: Mapping[str, tuple[int, int]], size: int) -> Callable[[bytes], tuple[bytes, ...]]:
-    """What cuts the bytes of the fields out of a line of that size, given where they stand."""
+    """Return a function that cuts the fields out of a line of `size` bytes, given their positions."""
     formed, at = "", 0
     for name in _FIELDS:
         begin, stop = spans.get(name, (at, at))
@@ -87,7 +91,7 @@ def _unpacks(spans: Mapping[str, tuple[int, int]], size: int) -> Callable[[bytes
 
 
 class _Values(dict[bytes, Any]):
-    """What is made of numbers as they are printed: most come again."""
+    """A cache of converted values: most printed numbers repeat."""
 
     def __init__(self, make: Callable[[bytes], Any]) -> None:
         super().__init__()
@@ -101,13 +105,13 @@ class _Values(dict[bytes, Any]):
 
 
 def _usage(text: bytes) -> tuple[float, int]:
-    """A usage in percent, and in which part of the scale that is; part 0 where a line has none."""
+    """Return a usage in percent, and its part of the scale; part 0 for an empty text."""
     percent = float(text or -1)
     return max(percent, 0.0), 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
 
 
 def _hits(text: bytes) -> bool | None:
-    """Whether a hit rate in percent is none at all; None where a line has none."""
+    """Return whether a hit rate in percent is zero; None for an empty text."""
     return not float(text) if text else None
 
 
@@ -115,7 +119,7 @@ _WHOLE, _USAGE, _HITS = _Values(lambda text: int(text or 0)), _Values(_usage), _
 
 
 def _whole(regex: str) -> bytes:
-    """The expression for a whole line of a wording."""
+    """Return the expression for an entire line of a wording."""
     return portable(rf"(?:{WRAPPER}|{JSON})?(?P<line>{_PREFIX}{regex}\.?)(?:{JSON_END})?[ \r]*\n").encode()
 
 
@@ -130,12 +134,12 @@ class Samples:
 
     @property
     def load(self) -> Load:
-        """The load that all lines so far show."""
+        """Return the load that all lines so far show."""
         self._count()
         return self._load
 
     def take(self, raw: bytes, number: int, layout: Layout) -> bool:
-        """Keep a statistics line back; False for one to be read in full at once."""
+        """Keep a statistics line back; return False if it must be read in full now."""
         if raw[layout.rare].strip(b"0"):
             return False
         self._taken.append((raw, number, layout))
@@ -166,7 +170,7 @@ class Samples:
             self._keep(key, lines)
 
     def _keep(self, state: tuple[Any, ...], lines: Sequence[Sample]) -> None:
-        """Keep lines of one state back, but for the first ones."""
+        """Keep lines of one state back, except the first ones."""
         states = self._states
         seen = states.get(state)
         if seen is None:
@@ -179,12 +183,12 @@ class Samples:
         seen.keep_last(len(rest), ((number, raw, layout.line, layout.source) for raw, number, layout in rest[-LAST:]))
 
     def first(self) -> list[Kept]:
-        """The first lines of each state; they are not given again."""
+        """Return the first lines of each state, each only once."""
         if self._taken:
             self._count()
         first, self._first = sorted(self._first), []
         return first
 
     def rest(self) -> list[Kept]:
-        """The lines kept back; they are not given again."""
+        """Return the lines kept back, each only once."""
         return [*self.first(), *(kept for state in self._states.values() for kept in state.rest())]

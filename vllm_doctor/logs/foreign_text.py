@@ -161,7 +161,7 @@ class ForeignTable:
         return text if found or not whole else None
 
     def _kept(self, text: str, keep: str) -> str:
-        """Return the text if it is of the kind to be kept."""
+        """Return the text if it is of the kind to be kept, else HIDDEN."""
         if keep == "name" and _NAME.fullmatch(text) and not _FAULT.search(text):
             return text
         if keep == "path":
