@@ -97,7 +97,7 @@ class LogSession:
             return
         line = self.foreign.read(line)
         self.read_retained_lines()
-        if line.refusal or (self.events.is_awaiting(line.number) and self.events.quotes_client(line)):
+        if line.refusal or (self.events.expects_any_continuation(line.number) and self.events.quotes_client(line)):
             self.finder.skip_output()
         else:
             self.finder.feed(line.number, line.text)

@@ -8,7 +8,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
-from vllm_doctor.facts.server_load import Load
+from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.fastpath.repeated_messages import Repeats
 from vllm_doctor.fastpath.statistics_lines import Samples
@@ -70,7 +70,7 @@ class Run:
             self.omissions.append(line)
 
     @property
-    def load(self) -> Load:
+    def load(self) -> ServerLoad:
         """What its statistics lines tell of the server's load."""
         return self.samples.load
 

@@ -23,7 +23,7 @@ _EGG = lazy(r"\bvllm-(?P<release>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|r
 _DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
 
 
-def told(frames: str) -> Iterator[tuple[str, str]]:
+def facts_in_code_paths(frames: str) -> Iterator[tuple[str, str]]:
     """Yield the names and values of facts that calls reveal; `frames` has one `path:function` per line."""
     if "vllm/v1/" in frames:
         yield "engine", "V1"
@@ -43,7 +43,7 @@ def is_of_v1(record: str) -> bool:
     return _OF_V1.search(record) is not None
 
 
-def shortened(path: str) -> str:
+def shorten_path(path: str) -> str:
     """Return a file's name with its last three folders, or from the folder of its egg."""
     parts = path.split("/")
     begin = max(0, len(parts) - 4)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from vllm_doctor.events.code_paths import shortened
+from vllm_doctor.events.code_paths import shorten_path
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
-from vllm_doctor.events.server_starts import RunCounter, concerns, ends, name_of, stage_of
-from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, joined_traceback
+from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
+from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, parse_joined_traceback
 from vllm_doctor.logs.line_prefix import BARE
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
@@ -86,7 +86,7 @@ _PAGE = 40  # a shorter line was not broken at the width of a page
 _REST = lazy(r"[a-z(\d][^=:]{0,40} ")
 _COMPLETE = lazy(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
 _MAX_STREAMS = 256
-_MAX_ASIDE = 1  # other messages of a process within its traceback, after which the traceback is abandoned
+_MAX_OTHER_MESSAGES = 1  # other messages of a process within its traceback, after which the traceback is abandoned
 _REACH = 200  # lines within which an open traceback or message of a process continues
 
 
@@ -116,14 +116,14 @@ class Event(NamedTuple):
 class StartNote(NamedTuple):
     """How lines that differ only in digits affect the server starts and tracebacks.
 
-    `stage` and `ends` are passed to a RunCounter, with the name of the process and the level. `crash` is set for lines
-    without a record prefix: such a line `opens` a traceback, `ends` one with its exception, or is a `whole` one.
+    `stage` and `ends_run` are passed to a RunCounter, with the name of the process and the level. `crash` is set for
+    lines without a record prefix: such a line `opens` a traceback, `ends` one with its exception, or is a `whole` one.
     """
 
     name: str
     level: str
     stage: str
-    ends: bool
+    ends_run: bool
     crash: str
 
 
@@ -133,32 +133,32 @@ class _Stream:
     def __init__(self) -> None:
         self.last = 0  # the line number at which it was last open
         self.level = ""  # of the traceback's first line
-        self.aside = 0  # other messages since then
+        self.other_messages = 0  # other messages since then
         self.frames: list[str] = []
         self.depth = 2  # the indentation of the last call's line
         self.inside = False  # between "Traceback" and the exception's line
         self.is_clients = False  # the traceback began in the message of a request's exception, or of a refusal
         self.indent = 0  # the indentation of the entire traceback (a log pasted as a quotation)
         self.detail = 0  # how many more lines may belong to the exception's message
-        self.shown = ""  # the frames of the exception just printed
+        self.last_frames = ""  # the frames of the exception just printed
         self.message: list[str] = []  # the lines of that exception's message so far
 
     def open(self, level: str) -> None:
         """Begin a traceback."""
-        self.frames, self.inside, self.detail, self.level, self.aside = [], True, 0, level, 0
+        self.frames, self.inside, self.detail, self.level, self.other_messages = [], True, 0, level, 0
 
     def begin_message(self, message: str) -> None:
         """Begin the message of an exception that is printed without its traceback."""
-        self.detail, self.shown, self.message = _BARE_DETAIL, "", [message]
+        self.detail, self.last_frames, self.message = _BARE_DETAIL, "", [message]
 
-    def pass_by(self) -> None:
+    def record_other_message(self) -> None:
         """Record a message outside the traceback.
 
-        It ends the message of an exception; after more than _MAX_ASIDE of them the traceback is abandoned.
+        It ends the message of an exception; after more than _MAX_OTHER_MESSAGES of them the traceback is abandoned.
         """
         self.detail = 0
-        self.aside += 1
-        self.inside = self.inside and self.aside <= _MAX_ASIDE
+        self.other_messages += 1
+        self.inside = self.inside and self.other_messages <= _MAX_OTHER_MESSAGES
 
 
 class EventReader:
@@ -185,14 +185,14 @@ class EventReader:
         """Return the number of the current server start."""
         return self._runs.run
 
-    def is_awaiting(self, number: int) -> bool:
+    def expects_any_continuation(self, number: int) -> bool:
         """Return whether line `number` may continue a message that some process began."""
         if self._open and number > self._closes:
             self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
             self._closes = min(self._open.values(), default=0) + _REACH
         return bool(self._open)
 
-    def awaits(self, key: str) -> bool:
+    def expects_continuation(self, key: str) -> bool:
         """Return whether the next line of a process may continue a message."""
         return key in self._open
 
@@ -211,7 +211,7 @@ class EventReader:
             stream.inside, stream.detail = False, 0
             self._open.pop(key)
 
-    def pass_by(self, number: int, line: bytes) -> bool:
+    def skip_record(self, number: int, line: bytes) -> bool:
         """Record that a log record was printed (see `is_record`); return False if it may belong to a traceback."""
         record = _RECORD_APART.match(line)
         if record is None:
@@ -221,8 +221,8 @@ class EventReader:
         if stream is not None:
             if stream.inside and stream.level == "INFO":
                 return False
-            stream.pass_by()
-            self._note(key, stream, number)
+            stream.record_other_message()
+            self._update_open(key, stream, number)
         return True
 
     def read(self, line: Line) -> Event | None:
@@ -242,7 +242,7 @@ class EventReader:
         if stream.inside and "Traceback (" in event.text and not is_clients:  # quoted by a request's exception
             is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
             is_clients = is_quoted and self._is_request("\n".join(stream.frames))
-        placed = self._placed(stream, event, logged=logged)
+        placed = self._in_context(stream, event, logged=logged)
         if is_clients and placed.frames:
             placed = placed._replace(refusal=True)
         if stream.inside and TRACEBACK in event.text:
@@ -250,9 +250,9 @@ class EventReader:
         elif stream.is_clients and placed.frames:
             placed = placed._replace(refusal=True)
         is_clients = is_clients or placed.refusal or bool(placed.frames and self._is_request(placed.frames))
-        run = self._runs.run if is_clients else self._see(event)
+        run = self._runs.run if is_clients else self._count_run(event)
         event = placed._replace(run=run) if run != placed.run else placed
-        self._note(key, stream, line.number)
+        self._update_open(key, stream, line.number)
         return event
 
     def quotes_client(self, line: Line) -> bool:
@@ -262,11 +262,12 @@ class EventReader:
         return stream is not None and self._quotes_client(stream, event.level)
 
     def _quotes_client(self, stream: _Stream, level: str) -> bool:
-        return bool(stream.detail and stream.shown) and level in {"ERROR", ""} and self._is_request(stream.shown)
+        frames = stream.last_frames
+        return bool(stream.detail and frames) and level in {"ERROR", ""} and self._is_request(frames)
 
-    def _see(self, event: Event) -> int:
+    def _count_run(self, event: Event) -> int:
         """Return the number of the run an event belongs to; a new run forgets the old processes and ranks."""
-        before, run = self._runs.run, self._runs.see(event.text, event.process, event.level)
+        before, run = self._runs.run, self._runs.record_message(event.text, event.process, event.level)
         if run != before:
             self._forget_processes()
         return run
@@ -275,7 +276,7 @@ class EventReader:
         self._ranks.clear()
         self._processes.clear()
 
-    def _note(self, key: str, stream: _Stream, number: int) -> None:
+    def _update_open(self, key: str, stream: _Stream, number: int) -> None:
         if stream.inside or stream.detail:
             self._open[key] = stream.last = number
         elif self._open:
@@ -286,19 +287,19 @@ class EventReader:
         _, event, _ = self._split(line)
         text, crash = event.text, ""
         if not (event.level or event.process):
-            joined = joined_traceback(text)
+            joined = parse_joined_traceback(text)
             if joined is not None and joined.exception:
                 crash = "whole"
             elif TRACEBACK in text:
                 crash = "opens"
             elif _EXCEPTION.match(text):
                 crash = "ends"
-        return StartNote(name_of(event.process), event.level, stage_of(text), ends(text), crash)
+        return StartNote(process_name(event.process), event.level, stage_of(text), ends_run(text), crash)
 
-    def pass_start(self, number: int, note: StartNote) -> None:
+    def apply_start_note(self, number: int, note: StartNote) -> None:
         """Apply the effect of such a line on the server starts, and nothing else."""
         before = self._runs.run
-        if (note.stage or note.ends) and before != self._runs.hear(note.stage, note.name, note.level):
+        if (note.stage or note.ends_run) and before != self._runs.record_stage(note.stage, note.name, note.level):
             self._forget_processes()
         if not note.crash:
             return
@@ -314,14 +315,14 @@ class EventReader:
         """Parse a line that belongs to no traceback and contains none of WORDS."""
         return self._split(line)[1]
 
-    def opened_by(self, line: Line) -> str | None:
+    def opened_message_key(self, line: Line) -> str | None:
         """Return the key of the process whose exception message a line begins, "" if it begins none.
 
         None means that the line may do more: begin or continue a traceback, begin or end a server start.
         """
         process, event, _ = self._split(line)
         text = event.text
-        if TRACEBACK in text or _FRAME.match(text) or concerns(text) or joined_traceback(text):
+        if TRACEBACK in text or _FRAME.match(text) or concerns_run(text) or parse_joined_traceback(text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
@@ -330,19 +331,19 @@ class EventReader:
         stream = self._stream(key)
         stream.inside, stream.indent = False, 0
         stream.begin_message(message)
-        self._note(key, stream, number)
+        self._update_open(key, stream, number)
 
     def traceback(self, lines: Sequence[Line]) -> tuple[str, Event] | None:
         """Parse the lines of a traceback on their own: return the key of the process and the exception's event.
 
         None means that the lines are not exactly one complete traceback, or that one may begin or end a server start.
         """
-        apart = EventReader(self._is_request)
-        events = [apart.read(line) for line in lines]
-        if any(event is None or not event.is_code or concerns(event.text) for event in events[:-1]):
+        separate_reader = EventReader(self._is_request)
+        events = [separate_reader.read(line) for line in lines]
+        if any(event is None or not event.is_code or concerns_run(event.text) for event in events[:-1]):
             return None
         shown, last = events[-1], lines[-1]
-        if shown is None or not shown.frames or shown.context or concerns(shown.text):
+        if shown is None or not shown.frames or shown.context or concerns_run(shown.text):
             return None
         process, event, _ = self._split(last)
         return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
@@ -354,32 +355,32 @@ class EventReader:
         """
         stream = self._stream(key)
         stream.open(event.level)
-        stream.inside, stream.indent, stream.shown = False, 0, event.frames
+        stream.inside, stream.indent, stream.last_frames = False, 0, event.frames
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.shown):
+        if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
-        self._note(key, stream, number)
+        self._update_open(key, stream, number)
 
     def _split(self, line: Line) -> tuple[str, Event, bool]:
         """Split a line: the process as printed, the event without the prefixes, and whether it has a record prefix."""
         process, rank, rest = self._process(line.text, line.source)
         level, message, style = _record(rest)
-        releases = _released(process) or style if process else style
+        releases = _releases_of(process) or style if process else style
         event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
                       refusal=line.refusal)
         return process, event, rest is not message
 
-    def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
+    def _in_context(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
         """Return the event in the context of its process: as part of a traceback or of an exception's message."""
         message, level = event.text, event.level
-        joined = joined_traceback(message)
+        joined = parse_joined_traceback(message)
         if joined is not None:
-            return self._joined(stream, event, joined)
+            return self._read_joined(stream, event, joined)
         if TRACEBACK in message:
             stream.open(level)
             stream.indent = len(message) - len(message.lstrip(" "))
-            said = not message.lstrip(" |+").startswith(TRACEBACK)  # `EngineCore hit an exception: Traceback …`
-            return event._replace(releases="", is_code=not said)
+            has_message = not message.lstrip(" |+").startswith(TRACEBACK)  # `EngineCore hit an exception: Traceback …`
+            return event._replace(releases="", is_code=not has_message)
         if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
             message = message[stream.indent:]
         if not stream.inside and _FRAME.match(message):  # the head of the traceback is missing, or it is Ray's
@@ -388,40 +389,40 @@ class EventReader:
             message = message[stream.indent:]
         if stream.inside:
             if logged and level not in {"ERROR", "CRITICAL", stream.level}:
-                stream.pass_by()
+                stream.record_other_message()
                 return event
-            return self._inside(stream, event._replace(text=message, releases=""))
-        if stream.detail and logged and not stream.shown and _begins_message(message):
+            return self._read_traceback_line(stream, event._replace(text=message, releases=""))
+        if stream.detail and logged and not stream.last_frames and _begins_message(message):
             stream.detail = 0  # another exception, in a record of its own
         if stream.detail and not message.startswith(CHAIN) and level in {"ERROR", ""}:
             stream.detail -= 1
-            if not logged and stream.message and _goes_on(stream.message[-1], message):
+            if not logged and stream.message and _continues_sentence(stream.message[-1], message):
                 message = f"{stream.message.pop()} {message}"
             context = "\n".join(stream.message)
             if len(context) < _MAX_CONTEXT:
                 stream.message.append(message)
-            return event._replace(text=message, frames=stream.shown, context=context)
+            return event._replace(text=message, frames=stream.last_frames, context=context)
         if stream.detail and level:
             stream.detail = 0
         elif not stream.detail and _begins_message(message):
             stream.begin_message(message)
         return event if message is event.text else event._replace(text=message)
 
-    def _joined(self, stream: _Stream, event: Event, joined: JoinedTraceback) -> Event:
+    def _read_joined(self, stream: _Stream, event: Event, joined: JoinedTraceback) -> Event:
         """Read one line that holds a traceback or the rest of one; its exception may be in the next line."""
-        if joined.opens or not stream.inside:
+        if joined.has_head or not stream.inside:
             stream.open(event.level)
             stream.indent = 0
         stream.frames.extend(joined.frames[:_MAX_FRAMES - len(stream.frames)])
         if not joined.exception:
-            return event._replace(text=joined.said or event.text, releases="", is_code=not joined.said)
-        message = f"{joined.said} {joined.exception}".lstrip()
+            return event._replace(text=joined.prefix or event.text, releases="", is_code=not joined.prefix)
+        message = f"{joined.prefix} {joined.exception}".lstrip()
         stream.inside = False
-        stream.shown = "\n".join(stream.frames)
+        stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.shown):
+        if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
-        return event._replace(text=message, releases="", frames=stream.shown)
+        return event._replace(text=message, releases="", frames=stream.last_frames)
 
     def _stream(self, key: str) -> _Stream:
         stream = self._streams.get(key)
@@ -431,7 +432,7 @@ class EventReader:
                 self._streams.popitem(last=False)
         return stream
 
-    def _inside(self, stream: _Stream, event: Event) -> Event:
+    def _read_traceback_line(self, stream: _Stream, event: Event) -> Event:
         """Read one line of an open traceback: a call, its source line, or the exception that ends it."""
         message = event.text
         frame = _FRAME.match(message)
@@ -439,7 +440,7 @@ class EventReader:
         if frame:
             stream.depth = lead
             if len(stream.frames) < _MAX_FRAMES:
-                stream.frames.append(f"{shortened(frame['path'])}:{frame['function']}")
+                stream.frames.append(f"{shorten_path(frame['path'])}:{frame['function']}")
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             return _as_code(event)
@@ -449,14 +450,14 @@ class EventReader:
             return _as_code(event)
         if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
                 and _LEVEL_WORD.match(message):
-            stream.pass_by()
+            stream.record_other_message()
             return event
         stream.inside = False
-        stream.shown = "\n".join(stream.frames)
+        stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.shown):
+        if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
-        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.shown,
+        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
                      refusal=event.refusal)
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
@@ -505,7 +506,7 @@ def _begins_message(message: str) -> bool:
     return " validation error" in message and _PYDANTIC.search(message) is not None
 
 
-def _goes_on(line: str, text: str) -> bool:
+def _continues_sentence(line: str, text: str) -> bool:
     """Return whether a text continues a sentence that was broken between two words at the width of a page."""
     if len(line) < _PAGE or text.count(" ") < 2 or not (text[0].isalnum() or text[0] == "("):
         return False
@@ -513,7 +514,7 @@ def _goes_on(line: str, text: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _released(process: str) -> str:
+def _releases_of(process: str) -> str:
     """Return the releases that print such a process."""
     return next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "")
 
@@ -549,4 +550,4 @@ def may_concern_starts(line: str) -> bool:
     while match := _PROCESS.match(line, at):
         at = match.end()
     level, message, _ = _record(line[at:])
-    return concerns(message) or not (level or at) or not BARE.match(line)
+    return concerns_run(message) or not (level or at) or not BARE.match(line)

@@ -28,7 +28,7 @@ _STAGES = (  # the messages of a start, each with literals of which its line con
 )
 
 
-def name_of(process: str) -> str:
+def process_name(process: str) -> str:
     """Return the name of a process without its id, which changes with every start."""
     return process.partition(" ")[0]
 
@@ -42,14 +42,14 @@ def stage_of(message: str) -> str:
     return ""
 
 
-def ends(message: str) -> bool:
+def ends_run(message: str) -> bool:
     """Return whether a message that belongs to no stage ends a start."""
     return any(word in message for word in _ENDED)
 
 
-def concerns(message: str) -> bool:
+def concerns_run(message: str) -> bool:
     """Return whether a message may begin or end a start."""
-    return stage_of(message) != "" or ends(message)
+    return stage_of(message) != "" or ends_run(message)
 
 
 class RunCounter:
@@ -72,27 +72,29 @@ class RunCounter:
         """Record an exception without a record prefix: most often the end of a process."""
         self._crashed = True
 
-    def see(self, message: str, process: str, level: str = "") -> int:
+    def record_message(self, message: str, process: str, level: str = "") -> int:
         """Return the number of the run that `message` belongs to."""
         if not any_of(WORDS).search(message):
             return self.run
         stage = stage_of(message)
-        return self.hear(stage, name_of(process), level) if stage or (not self._ended and ends(message)) else self.run
+        if stage or (not self._ended and ends_run(message)):
+            return self.record_stage(stage, process_name(process), level)
+        return self.run
 
-    def hear(self, stage: str, name: str, level: str) -> int:
+    def record_stage(self, stage: str, name: str, level: str) -> int:
         """Record a stage, or the end of a run if `stage` is empty; return the number of the run."""
         if not stage:
             self._ended = True
             return self.run
         if stage == "prompt" and level == "WARNING":  # logged by a stopping server: its command holds its port
             return self.run
-        if self._anew(stage, name):
+        if self._begins_run(stage, name):
             self.run += 1
             self._seen, self._ended, self._crashed = {}, False, False
         self._seen[stage] = name
         return self.run
 
-    def _anew(self, stage: str, name: str) -> bool:
+    def _begins_run(self, stage: str, name: str) -> bool:
         """Return whether a banner of this stage begins another start."""
         if stage == "engine":
             return (self._ended or self._crashed) and self._seen.get("engine") == name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vllm_doctor.events.code_paths import shortened
+from vllm_doctor.events.code_paths import shorten_path
 from vllm_doctor.patterns import lazy
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -22,13 +22,13 @@ _EXCEPTION = lazy(
 class JoinedTraceback(NamedTuple):
     """A traceback on one line: the message before it, its calls, and its exception with the text after it."""
 
-    said: str
+    prefix: str
     frames: list[str]
     exception: str
-    opens: bool  # whether the head `Traceback (…)` is present
+    has_head: bool  # whether the head `Traceback (…)` is present
 
 
-def joined_traceback(message: str) -> JoinedTraceback | None:
+def parse_joined_traceback(message: str) -> JoinedTraceback | None:
     """Parse a traceback whose lines were joined to one; return None for other lines."""
     if ", line " not in message:
         return None
@@ -39,6 +39,6 @@ def joined_traceback(message: str) -> JoinedTraceback | None:
     first = _EXCEPTION.search(message, calls[0].end())
     if first is not None:  # later calls belong to another traceback
         calls = [call for call in calls if call.start() < first.start()]
-    frames = [f"{shortened(call['path'])}:{call['function']}" for call in calls]
-    said = message[:head].strip() if head > 0 else ""
-    return JoinedTraceback(said, frames, message[first.start():] if first else "", head >= 0)
+    frames = [f"{shorten_path(call['path'])}:{call['function']}" for call in calls]
+    prefix = message[:head].strip() if head > 0 else ""
+    return JoinedTraceback(prefix, frames, message[first.start():] if first else "", head >= 0)

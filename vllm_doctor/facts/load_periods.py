@@ -28,8 +28,8 @@ class Moment(NamedTuple):
     @classmethod
     def of(cls, line: int, text: str) -> Moment:
         """Return the moment of a line, given its text with vLLM's prefix."""
-        found = _STAMP.search(text, 0, _STAMP_REACH)
-        return cls(line, found[1] if found else "")
+        match = _STAMP.search(text, 0, _STAMP_REACH)
+        return cls(line, match[1] if match else "")
 
     def seconds_until(self, later: Moment) -> float | None:
         """Return the seconds to a later line, which may be in the next year; None if a time is unknown."""
@@ -50,7 +50,7 @@ def _instant(stamp: str) -> int | None:
         return None
 
 
-class Spell(NamedTuple):
+class LoadPeriod(NamedTuple):
     """A period of load: its first and last line, its statistics lines and its longest queue.
 
     `lines` counts those of the engine with the most, `waiting` is the maximal number of waiting requests.
@@ -67,23 +67,23 @@ class Spell(NamedTuple):
         return max(0.0, self.first.seconds_until(self.last) or 0.0)
 
 
-class Spells(NamedTuple):
+class LoadPeriods(NamedTuple):
     """All load periods of one kind in one run."""
 
     number: int = 0
     seconds: float = 0.0
     waiting: int = 0  # the maximal number of waiting requests in any of them
-    first: Spell | None = None
-    last: Spell | None = None
-    longest: Spell | None = None
+    first: LoadPeriod | None = None
+    last: LoadPeriod | None = None
+    longest: LoadPeriod | None = None
 
-    def with_one_more(self, spell: Spell) -> Spells:
+    def with_period(self, period: LoadPeriod) -> LoadPeriods:
         """Return these periods and a later one."""
-        longest = self.longest if self.longest and _length(self.longest) >= _length(spell) else spell
-        return Spells(self.number + 1, self.seconds + spell.seconds, max(self.waiting, spell.waiting),
-                      self.first or spell, spell, longest)
+        longest = self.longest if self.longest and _length(self.longest) >= _length(period) else period
+        return LoadPeriods(self.number + 1, self.seconds + period.seconds, max(self.waiting, period.waiting),
+                      self.first or period, period, longest)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return `41 minutes in 3 spells between 11-20 14:02 and 16:40, while up to 212 requests waited`, or ""."""
         if self.first is None or self.last is None or self.longest is None or not self.seconds:
             return ""
@@ -97,26 +97,26 @@ class Spells(NamedTuple):
         return f"{when}, while up to {self.waiting:,} request{'' if self.waiting == 1 else 's'} waited"
 
 
-class SpellKeeper:
+class LoadPeriodTracker:
     """The load periods of one kind, tracked over the statistics lines of one or more engines."""
 
     def __init__(self) -> None:
-        self._over = Spells()
+        self._finished = LoadPeriods()
         self.engines: dict[int, tuple[int, int]] = {}
         """The engines in a period, even a short one: of each the lines in it, and the lines since it last held."""
         self._first = self._last = Moment()  # of the current period
         self._lines = self._waiting = 0
 
-    def add(self, engine: int, holds: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
-        """Record one statistics line of an engine; `holds` says whether it shows the load.
+    def add(self, engine: int, is_loaded: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
+        """Record one statistics line of an engine; `is_loaded` says whether it shows the load.
 
         A period ends for an engine when it is idle or prints LASTING lines without the load, and altogether when it has
         ended for all engines.
         """
-        if holds and self._lines and (self._last.seconds_until(at) or 0.0) > _GAP:
+        if is_loaded and self._lines and (self._last.seconds_until(at) or 0.0) > _GAP:
             self._end()
         lines, without = self.engines.get(engine, (0, 0))
-        if holds:
+        if is_loaded:
             lines += 1
             self.engines[engine] = lines, 0
             if not self._lines:
@@ -131,26 +131,26 @@ class SpellKeeper:
                 self._end()
 
     def _end(self) -> None:
-        self._over = self.spells
+        self._finished = self.periods
         self._lines = self._waiting = 0
         self.engines.clear()
 
     @property
-    def lasts(self) -> Spell | None:
+    def current_period(self) -> LoadPeriod | None:
         """Return the current period, once it has at least LASTING lines."""
         if self._lines < LASTING:
             return None
-        return Spell(self._first, self._last, self._lines, self._waiting)
+        return LoadPeriod(self._first, self._last, self._lines, self._waiting)
 
     @property
-    def spells(self) -> Spells:
+    def periods(self) -> LoadPeriods:
         """Return all periods so far, including the current one."""
-        now = self.lasts
-        return self._over.with_one_more(now) if now else self._over
+        current = self.current_period
+        return self._finished.with_period(current) if current else self._finished
 
 
-def _length(spell: Spell) -> tuple[float, int]:
-    return spell.seconds, spell.lines
+def _length(period: LoadPeriod) -> tuple[float, int]:
+    return period.seconds, period.lines
 
 
 def _duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vllm_doctor.facts.load_periods import Moment, Spell, SpellKeeper
+from vllm_doctor.facts.load_periods import LoadPeriod, LoadPeriodTracker, Moment
 
 SATURATED_PERCENT = 90.0
 """KV cache usage from which a queue waits for the cache: a new request needs blocks for its entire prompt."""
@@ -31,7 +31,7 @@ class _Engine:
         self.pinned_lines = 0
 
 
-class Load:
+class ServerLoad:
     """The counters over the statistics lines of one run; lines of several engines count together."""
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ class Load:
         self.peak_kv_cache_usage_percent = 0.0
         self.zero_prefix_hit_lines = 0
         self._engines: dict[int, _Engine] = {}
-        self._in_spell = False
-        self._spells = {name: SpellKeeper() for name in ("saturation", "stall", "queue")}
+        self._in_period = False
+        self._trackers = {name: LoadPeriodTracker() for name in ("saturation", "stall", "queue")}
 
     def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:  # noqa: B008 - frozen
         """Count one statistics line, given its facts and its moment."""
@@ -75,9 +75,9 @@ class Load:
             self._queue(engine, running, waiting, usage)
         elif engine.stalled_in_a_row:
             engine.stalled_in_a_row = 0
-        if waiting or self._in_spell:
+        if waiting or self._in_period:
             at = Moment(line, stamp if isinstance(stamp, str) else stamp.decode())
-            self._spell(index, running, waiting, usage, at)
+            self._track_period(index, running, waiting, usage, at)
         if running > engine.peak_running:
             engine.peak_running, engine.pinned_lines = running, 0
         if waiting:
@@ -86,15 +86,15 @@ class Load:
     def count_unqueued(self, running: Sequence[int], waiting: Iterable[int], usage: Iterable[float],
                        indices: Sequence[int], no_prefix_hits: Sequence[bool | None]) -> bool:
         """Count lines without waiting requests together; return False if their order matters."""
-        if self._in_spell or any(waiting) or any(engine.stalled_in_a_row for engine in self._engines.values()):
+        if self._in_period or any(waiting) or any(engine.stalled_in_a_row for engine in self._engines.values()):
             return False
         self.stats_lines += len(running)
         self.busy_lines += len(running) - running.count(0)
         self.peak_running = max(self.peak_running, *running)
         self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, *usage)
         self.zero_prefix_hit_lines += no_prefix_hits.count(True)
-        alone = indices.count(indices[0]) == len(indices)
-        peaks = {indices[0]: max(running)} if alone else dict(sorted(zip(indices, running, strict=True)))
+        is_single_engine = indices.count(indices[0]) == len(indices)
+        peaks = {indices[0]: max(running)} if is_single_engine else dict(sorted(zip(indices, running, strict=True)))
         for index, most in peaks.items():
             engine = self._engine(index)[1]
             if most > engine.peak_running:
@@ -125,19 +125,20 @@ class Load:
             engine.stalled_in_a_row += 1
             self.longest_stall = max(self.longest_stall, engine.stalled_in_a_row)
 
-    def _spell(self, index: int, running: int, waiting: int, usage: float, at: Moment) -> None:
+    def _track_period(self, index: int, running: int, waiting: int, usage: float, at: Moment) -> None:
         kind = "" if not waiting else "saturation" if usage >= SATURATED_PERCENT else "queue" if running else "stall"
-        self._in_spell = False
-        for name, keeper in self._spells.items():
-            if name == kind or keeper.engines:
-                keeper.add(index, name == kind, at, waiting, idle=not running and not waiting)
-                if keeper.engines:
-                    self._in_spell = True
+        self._in_period = False
+        for name, tracker in self._trackers.items():
+            if name == kind or tracker.engines:
+                tracker.add(index, name == kind, at, waiting, idle=not running and not waiting)
+                if tracker.engines:
+                    self._in_period = True
 
     @property
-    def lasts(self) -> tuple[str, Spell] | None:
+    def current_period(self) -> tuple[str, LoadPeriod] | None:
         """Return the current period and its kind: requests wait for a full cache, with none running, or in a queue."""
-        return next(((kind, spell) for kind, keeper in self._spells.items() if (spell := keeper.lasts)), None)
+        current = ((kind, tracker.current_period) for kind, tracker in self._trackers.items())
+        return next(((kind, period) for kind, period in current if period), None)
 
     @property
     def pinned_lines(self) -> int:
@@ -164,11 +165,11 @@ class Load:
                  "queued_lines", "queued_while_empty_lines", "pinned_lines", "stalled_lines", "longest_stall",
                  "stalled_at_end", "peak_running", "peak_waiting", "peak_kv_cache_usage_percent",
                  "zero_prefix_hit_lines")
-        counted: dict[str, int | float | str] = {name: getattr(self, name) for name in names}
-        counted["peak_is_usual_limit"] = self.peak_running in USUAL_MAX_NUM_SEQS
+        summary_values: dict[str, int | float | str] = {name: getattr(self, name) for name in names}
+        summary_values["peak_is_usual_limit"] = self.peak_running in USUAL_MAX_NUM_SEQS
         if self.requests_that_fit is not None:
-            counted["requests_that_fit"] = self.requests_that_fit
-        for name, keeper in self._spells.items():
-            counted[f"{name}_spells"] = keeper.spells.number
-            counted[f"{name}_time"] = keeper.spells.words()
-        return counted
+            summary_values["requests_that_fit"] = self.requests_that_fit
+        for name, tracker in self._trackers.items():
+            summary_values[f"{name}_spells"] = tracker.periods.number
+            summary_values[f"{name}_time"] = tracker.periods.describe()
+        return summary_values

@@ -73,7 +73,7 @@ def convert(kind: str, text: Any) -> Any:
         return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
             str(text).strip().lower())
     words = str(text).strip()
-    if len(words) < 19 and (plain := _plainly(kind, words)) is not None:
+    if len(words) < 19 and (plain := _convert_plain(kind, words)) is not None:
         return plain
     if kind == "gib":
         match = _QUANTITY.match(words)
@@ -102,7 +102,7 @@ def convert(kind: str, text: Any) -> Any:
     return words or None
 
 
-def _plainly(kind: str, words: str) -> Any:
+def _convert_plain(kind: str, words: str) -> Any:
     """Convert the most frequent forms of a value without a regular expression."""
     if kind == "int":
         digits = words.replace(",", "")
@@ -124,7 +124,7 @@ def _number(text: str, factor: float) -> float | None:
     return value if abs(value) <= _MAX else None
 
 
-class _Seen:
+class _Observations:
     """The observations of one fact in one run: the merged value, and the first and last few."""
 
     def __init__(self, fact: Fact) -> None:
@@ -138,7 +138,7 @@ class FactStore:
 
     def __init__(self, names: Mapping[str, FactName]) -> None:
         self._names = names
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _Observations] = {}
 
     def add(self, name: str, raw: Any, line: int, rank: int | None = None) -> Fact | None:
         """Add an observation; return None if the value is empty or no fact has this name."""
@@ -151,28 +151,30 @@ class FactStore:
         if isinstance(value, str) and HIDDEN in value:
             return None
         fact = Fact(name, value, line, rank)
-        seen = self._seen.get(name)
-        if seen is None:
-            self._seen[name] = _Seen(fact)
+        observed = self._seen.get(name)
+        if observed is None:
+            self._seen[name] = _Observations(fact)
             return fact
-        if definition.merge != "last" or line >= (seen.last or seen.first)[-1].line:
-            seen.value = _merge(definition.merge, seen.value, value)
-        if len(seen.first) < _KEEP:
-            seen.first.append(fact)
+        if definition.merge != "last" or line >= (observed.last or observed.first)[-1].line:
+            observed.value = _merge(definition.merge, observed.value, value)
+        if len(observed.first) < _KEEP:
+            observed.first.append(fact)
         else:
-            add_last(seen.last, fact, _KEEP)
+            add_last(observed.last, fact, _KEEP)
         return fact
 
     def exceeds(self, name: str, raw: Any) -> bool:
         """Return whether a value exceeds all earlier ones of a fact that keeps its largest or smallest value."""
-        definition, seen = self._names[name], self._seen.get(name)
+        definition, observed = self._names[name], self._seen.get(name)
         value = convert(definition.type, raw)
-        return value is not None and (seen is None or _merge(definition.merge, seen.value, value) != seen.value)
+        if value is None or observed is None:
+            return value is not None
+        return bool(_merge(definition.merge, observed.value, value) != observed.value)
 
     def get(self, name: str) -> Any:
         """Return the merged value, or None."""
-        seen = self._seen.get(name)
-        return None if seen is None else seen.value
+        observed = self._seen.get(name)
+        return None if observed is None else observed.value
 
     def merge_of(self, name: str) -> str:
         """Return the merge rule of a fact: max, min, first or last."""
@@ -184,8 +186,8 @@ class FactStore:
 
     def observations(self, name: str) -> tuple[Fact, ...]:
         """Return the first and last few observations of a fact."""
-        seen = self._seen.get(name)
-        return (*seen.first, *seen.last) if seen else ()
+        observed = self._seen.get(name)
+        return (*observed.first, *observed.last) if observed else ()
 
 
 def _merge(rule: str, old: Any, new: Any) -> Any:

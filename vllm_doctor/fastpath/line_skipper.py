@@ -26,7 +26,7 @@ from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.logs.wrappers.timestamps import PART_WORDS
-from vllm_doctor.matching.matcher import waiting_at
+from vllm_doctor.matching.matcher import pattern_ref
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
@@ -53,7 +53,7 @@ class Consumer(Protocol):
     def next_number(self) -> int:
         """Return the number of the next line."""
 
-    def awaits(self, data: bytes, number: int, shape: Shape) -> bool:
+    def expects_continuation(self, data: bytes, number: int, shape: Shape) -> bool:
         """Return whether a line may continue what came before."""
 
     def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
@@ -160,7 +160,7 @@ class LineSkipper:
                     now = reader.mode()
                     break
                 number, stop = first + place, begin + len(line)
-                awaited = mode.awaited and shape and reader.awaits(line, number, shape)
+                awaited = mode.awaited and shape and reader.expects_continuation(line, number, shape)
                 said = shape and not awaited and (
                     (mode.awaited and not mode.scanner.tells(shape, line))
                     or reader.read_short(line, number, shape))
@@ -227,7 +227,7 @@ def words(base: RuleBase, *, serving: bool) -> list[str]:
     found = [*_STRUCTURE, *markers]
     for at, anchor in enumerate(base.anchors[len(base.markers):], len(base.markers)):
         if any(anchor in healthy for healthy in base.healthy_anchors):
-            found += _rarer(waiting_at(base, at).pattern, base.healthy_anchors)
+            found += _rarer(pattern_ref(base, at).pattern, base.healthy_anchors)
         else:
             found.append(anchor)
     return found

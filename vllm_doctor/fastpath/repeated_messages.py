@@ -189,13 +189,13 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
     if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
         return None  # in JSON the message may be escaped
     checks: dict[str, Check] = {}  # by expression: several rules may have the same
-    for waiting in matcher.possible(event):
-        pattern = waiting.pattern
+    for ref in matcher.possible_patterns(event):
+        pattern = ref.pattern
         if pattern.own:  # it is searched with a time limit
             return None
         search = compiled(pattern.regex).search
         match = search(event.text)
-        if match and (waiting.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):
+        if match and (ref.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):
             return None
         facts = match.groupdict() if match else ()
         extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]

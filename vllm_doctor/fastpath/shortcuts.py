@@ -77,7 +77,7 @@ class Shortcuts:
             self._settled_mode = mode_of(session.base, awaited=False, serving=False, past=True)
             return self._settled_mode
         serves = session.current.serves
-        awaited = not session.awaits_no_command or session.events.is_awaiting(session.next_number())
+        awaited = not session.awaits_no_command or session.events.expects_any_continuation(session.next_number())
         if serves and self._patience is None:
             self._patience = line_skipper.READ_WHOLE
         if not serves and self._patience:
@@ -98,7 +98,7 @@ class Shortcuts:
         """Record that lines and bytes are skipped."""
         self._session.lines.skip(lines, size)
 
-    def awaits(self, data: bytes, number: int, shape: Shape) -> bool:
+    def expects_continuation(self, data: bytes, number: int, shape: Shape) -> bool:
         """Return whether a line may continue what came before.
 
         A message of another process than the awaited one is recorded.
@@ -106,11 +106,11 @@ class Shortcuts:
         if not self._session.awaits_no_command:
             return True
         key = self._process_key(data, shape.front)
-        if key is not None and not self._session.events.awaits(key):
+        if key is not None and not self._session.events.expects_continuation(key):
             return False
         is_short = len(shape.text) <= _SHORT
         is_message = is_short and _is_message(shape.text, shape.front.size)
-        return not (is_message and self._session.events.pass_by(number, data))
+        return not (is_message and self._session.events.skip_record(number, data))
 
     def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
         """Count a line as one of many of its kind; return False if it must be read in full."""
@@ -188,7 +188,7 @@ class Shortcuts:
             return self._traceback_plan(data, front, line, traceback)
         if any_of(COMMAND_WORDS).search(line.text) or session.is_healthy(line.text):
             return None
-        key = session.events.opened_by(line)
+        key = session.events.opened_message_key(line)
         if key is None:
             return None
         return plan(printed(data, front), session.events.alone(line), session.matcher, session.base.names,
@@ -225,7 +225,7 @@ class Shortcuts:
         session, layout = self._session, shape.layout
         if layout is None or layout.counts_rare or not session.awaits_no_command:
             return False
-        if not session.events.pass_by(number, data):
+        if not session.events.skip_record(number, data):
             return False
         session.current.advance("runtime", "", number)
         return self.read_short(data, number, shape)
@@ -237,7 +237,8 @@ class Shortcuts:
         """
         note = self._start_note(data, shape)
         if note:
-            self._session.events.pass_start(number, note._replace(crash="whole") if whole and note.crash else note)
+            note_of_line = note._replace(crash="whole") if whole and note.crash else note
+            self._session.events.apply_start_note(number, note_of_line)
         return note is not None
 
     def _start_note(self, data: bytes, shape: Shape) -> StartNote | None:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vllm_doctor.facts.server_load import Load
+from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.fastpath.retained_lines import FIRST, LAST, Kept, Series
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.patterns import lazy, portable
@@ -127,13 +127,13 @@ class Samples:
     """The statistics lines of one run."""
 
     def __init__(self) -> None:
-        self._load = Load()
+        self._load = ServerLoad()
         self._taken: list[Sample] = []  # not counted yet
         self._first: list[Kept] = []
         self._states: dict[tuple[Any, ...], Series] = {}
 
     @property
-    def load(self) -> Load:
+    def load(self) -> ServerLoad:
         """Return the load that all lines so far show."""
         self._count()
         return self._load

@@ -30,7 +30,7 @@ class Anchors:
 
     def __init__(self, patience: int = PATIENCE) -> None:
         self.patience = patience
-        self._looked = 0
+        self._search_count = 0
         self._keys: dict[str, list[Any]] = {}
         self._finder: Finder | None = None
         self._by_head: dict[str, list[str]] = {}
@@ -55,33 +55,33 @@ class Anchors:
     def found_in(self, text: str) -> list[Any]:
         """Return the keys whose anchor is in `text`, in the order they were added."""
         if self._finder is None:
-            self._looked += 1
-            if self._looked <= self.patience:
-                return self._plainly(text)
+            self._search_count += 1
+            if self._search_count <= self.patience:
+                return self._found_without_index(text)
             self._prepare()
-        shape = _shape(text) if len(text) < _LONG else ""
-        anchors = self._remembered.get(shape) if shape else None
+        template = _template(text) if len(text) < _LONG else ""
+        anchors = self._remembered.get(template) if template else None
         if anchors is None:
             anchors = self._candidates(text)
-            if shape:
+            if template:
                 if len(self._remembered) >= _KEPT:
                     self._remembered.clear()
-                self._remembered[shape] = anchors
+                self._remembered[template] = anchors
         return [key for anchor in anchors if anchor in text for key in self._keys[anchor]]
 
     def possible_in(self, text: str) -> list[Any]:
         """Return the keys whose anchor may be in a text that differs from `text` only in numbers and long ids."""
         if len(self._cores) < len(self._keys):
-            self._cores = {anchor: _shape(ID_EDGES.sub("", anchor)) for anchor in self._keys}
-        shape = _shape(text)
-        return [key for anchor, core in self._cores.items() if core in shape for key in self._keys[anchor]]
+            self._cores = {anchor: _template(ID_EDGES.sub("", anchor)) for anchor in self._keys}
+        template = _template(text)
+        return [key for anchor, core in self._cores.items() if core in template for key in self._keys[anchor]]
 
-    def _plainly(self, text: str) -> list[Any]:
+    def _found_without_index(self, text: str) -> list[Any]:
         """Return the result of `found_in` without preparation: look up anchors by their first characters."""
         heads = {text[at : at + _HEAD] for at in range(len(text) - _HEAD + 1)}
-        found = [anchor for head in heads & self._by_head.keys() for anchor in self._by_head[head] if anchor in text]
-        found += [anchor for anchor in self._short if anchor in text]
-        return [key for anchor in sorted(found, key=self._order.__getitem__) for key in self._keys[anchor]]
+        matches = [anchor for head in heads & self._by_head.keys() for anchor in self._by_head[head] if anchor in text]
+        matches += [anchor for anchor in self._short if anchor in text]
+        return [key for anchor in sorted(matches, key=self._order.__getitem__) for key in self._keys[anchor]]
 
     def _candidates(self, text: str) -> tuple[str, ...]:
         """Return the anchors that may be in `text`, whatever its numbers are."""
@@ -98,6 +98,6 @@ class Anchors:
         self._finder = Finder(self._by_piece)
 
 
-def _shape(text: str) -> str:
+def _template(text: str) -> str:
     """Return a text with its numbers replaced."""
     return one_digit(text.translate(_NO_DIGITS), "0")

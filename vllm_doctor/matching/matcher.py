@@ -65,7 +65,7 @@ class Hits:
         return (self.last or self.first)[-1]
 
 
-class Waiting(NamedTuple):
+class PatternRef(NamedTuple):
     """A pattern of the rule base and the rule, part or marker it belongs to."""
 
     pattern: Pattern
@@ -84,23 +84,23 @@ def compiled(regex: str) -> re.Pattern[str]:
 @lru_cache(maxsize=4)
 def _anchors(base: RuleBase) -> Anchors:
     """Return the anchors of all patterns of a rule base, each with its index."""
-    made = Anchors()
+    anchors = Anchors()
     for at, anchor in enumerate(base.anchors):
-        made.add(anchor, at)
-    return made
+        anchors.add(anchor, at)
+    return anchors
 
 
 @lru_cache(maxsize=8192)
-def waiting_at(base: RuleBase, at: int) -> Waiting:
+def pattern_ref(base: RuleBase, at: int) -> PatternRef:
     """Return the pattern whose anchor has this index in the rule base."""
     if at < len(base.markers):
         marker = base.markers[at]
-        return Waiting(marker.pattern, "", "any", marker, at)
+        return PatternRef(marker.pattern, "", "any", marker, at)
     place = at - len(base.markers)
     if place < len(base.facts):
-        return Waiting(base.facts[place], "", "any", None, at)
+        return PatternRef(base.facts[place], "", "any", None, at)
     rule, part, pattern = base.wordings[place - len(base.facts)]
-    return Waiting(pattern, rule, part, None, at)
+    return PatternRef(pattern, rule, part, None, at)
 
 
 class Matcher:
@@ -114,49 +114,49 @@ class Matcher:
         self._base = base
         self._anchors = _anchors(base)
 
-    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[Waiting, dict[str, str]]]:
+    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[PatternRef, dict[str, str]]]:
         """Return the patterns that match the event's message, each with the values of its groups.
 
         The caller checks the phase of the start. `settled` holds the indexes of patterns whose next match would change
         nothing.
         """
-        found = []
+        results = []
         text = event.text
         simple = not event.context and len(text) <= _WINDOW
         of_request = event.refusal or (bool(event.frames) and self._base.foreign.is_request(event.frames))
         for at in self._anchors.found_in(text):
             if at in settled:
                 continue
-            waiting = waiting_at(self._base, at)
-            pattern = waiting.pattern
+            ref = pattern_ref(self._base, at)
+            pattern = ref.pattern
             if pattern.level and event.level not in pattern.level:
                 continue
-            if of_request and not self._is_of_requests(waiting):
+            if of_request and not self._is_for_requests(ref):
                 continue
             if pattern.frames and (not event.frames or pattern.frames_needles.tell(event.frames) is False):
                 continue
-            name = f"{waiting.rule}: {pattern.id}" if pattern.own else ""
+            name = f"{ref.rule}: {pattern.id}" if pattern.own else ""
             if name in self.slow:
                 continue
             try:
-                values = _captured(pattern, text) if simple else _search(pattern, event)
+                values = _capture(pattern, text) if simple else _search(pattern, event)
                 if values is not None and _has_frames(pattern, event.frames):
-                    found.append((waiting, values))
+                    results.append((ref, values))
             except TimeoutError:
                 self.slow[name] = None
-        return found
+        return results
 
-    def _is_of_requests(self, waiting: Waiting) -> bool:
+    def _is_for_requests(self, ref: PatternRef) -> bool:
         """Return whether a pattern is for failures of single requests, whose messages may quote a client."""
-        return bool(waiting.rule) and (
-            waiting.rule in self._base.foreign.rules
-            or (self._base.rules[waiting.rule].survives and self._base.rules[waiting.rule].phase == "api"))
+        return bool(ref.rule) and (
+            ref.rule in self._base.foreign.rules
+            or (self._base.rules[ref.rule].survives and self._base.rules[ref.rule].phase == "api"))
 
-    def possible(self, event: Event) -> list[Waiting]:
+    def possible_patterns(self, event: Event) -> list[PatternRef]:
         """Return the patterns that may match a message that differs from the event's only in numbers and long ids."""
-        waiting = [waiting_at(self._base, at) for at in self._anchors.possible_in(event.text)]
-        return [one for one in waiting if not (one.pattern.level and event.level not in one.pattern.level)
-                and _has_frames(one.pattern, event.frames)]
+        refs = [pattern_ref(self._base, at) for at in self._anchors.possible_in(event.text)]
+        return [ref for ref in refs if not (ref.pattern.level and event.level not in ref.pattern.level)
+                and _has_frames(ref.pattern, event.frames)]
 
 
 def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
@@ -169,20 +169,20 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     if len(text) > _WINDOW:
         begin = max(0, text.find(pattern.anchor) - _WINDOW // 2)
         text = text[begin:begin + _WINDOW]
-    values = _captured(pattern, text)
+    values = _capture(pattern, text)
     if values is not None or not event.context:
         return values
     text = f"{event.context}\n{text}"
-    match = _found(pattern.regex, text, own=pattern.own) if pattern.needles.tell(text) is not False else None
+    match = _search_text(pattern.regex, text, own=pattern.own) if pattern.needles.tell(text) is not False else None
     return _groups(match) if match and match.end() > len(event.context) else None
 
 
-def _captured(pattern: Pattern, text: str) -> dict[str, str] | None:
+def _capture(pattern: Pattern, text: str) -> dict[str, str] | None:
     """Return the values a pattern captures in a text; None if it does not match."""
-    told = pattern.needles.tell(text)
-    if told is not None:
-        return {} if told else None
-    match = _found(pattern.regex, text, own=pattern.own)
+    is_match = pattern.needles.tell(text)
+    if is_match is not None:
+        return {} if is_match else None
+    match = _search_text(pattern.regex, text, own=pattern.own)
     return _groups(match) if match else None
 
 
@@ -194,18 +194,18 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
     """Return whether the calls of the traceback are those the pattern requires."""
-    if pattern.frames and not _stands_in(pattern.frames, pattern.frames_needles, frames, own=pattern.own):
+    if pattern.frames and not _contains(pattern.frames, pattern.frames_needles, frames, own=pattern.own):
         return False
     refused = pattern.not_frames
-    return not (refused and _stands_in(refused, pattern.not_frames_needles, frames, own=pattern.own))
+    return not (refused and _contains(refused, pattern.not_frames_needles, frames, own=pattern.own))
 
 
-def _stands_in(source: str, needles: Literals, frames: str, *, own: bool) -> bool:
-    told = needles.tell(frames)
-    return _found(source, frames, own=own) is not None if told is None else told
+def _contains(source: str, needles: Literals, frames: str, *, own: bool) -> bool:
+    is_match = needles.tell(frames)
+    return _search_text(source, frames, own=own) is not None if is_match is None else is_match
 
 
-def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:
+def _search_text(source: str, text: str, *, own: bool) -> re.Match[str] | None:
     """Search a text; patterns of a user's rules run with a time limit and may raise TimeoutError.
 
     Our own patterns are linted and tested and need no limit.
@@ -213,8 +213,8 @@ def _found(source: str, text: str, *, own: bool) -> re.Match[str] | None:
     if not own:
         return compiled(source).search(text)
 
-    found: Any = regex.compile(source).search(text, timeout=TIME_LIMIT)
-    match: re.Match[str] | None = found
+    results: Any = regex.compile(source).search(text, timeout=TIME_LIMIT)
+    match: re.Match[str] | None = results
     return match
 
 
