@@ -16,7 +16,7 @@ from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.fastpath.earlier_starts import Past
+from vllm_doctor.fastpath.earlier_starts import EarlierStarts
 from vllm_doctor.logs.inputs import chunks, is_plain, open_log
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
@@ -100,19 +100,19 @@ def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = Fals
     diagnosis = Diagnosis(options, log)
     past = None if whole or options.run is not None else _past(file)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
-        diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.run_count))
-    if past and not past.was_right(diagnosis.run_count):
+        diagnosis.feed(chunk, past=past is not None and past.contains(len(chunk), diagnosis.run_count))
+    if past and not past.has_enough_starts(diagnosis.run_count):
         file.seek(0)
         return _fed_from(file, log, options, whole=True)
     return diagnosis
 
 
-def _past(file: IO[bytes]) -> Past | None:
+def _past(file: IO[bytes]) -> EarlierStarts | None:
     """What tells which part of a file holds starts that the report is not about; the first piece never does."""
     if not is_plain(file) or os.fstat(file.fileno()).st_size <= _CHUNK:
         return None
 
-    return Past(file, KEEP_RUNS)
+    return EarlierStarts(file, KEEP_RUNS)
 
 
 def _why(log: str, options: Options, rule_id: str) -> str:

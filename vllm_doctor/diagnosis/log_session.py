@@ -11,10 +11,10 @@ from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.reader import Event, EventReader
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.fastpath.repeated_messages import Repeats
-from vllm_doctor.fastpath.retained_lines import Kept
+from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
+from vllm_doctor.fastpath.retained_lines import RetainedLine
 from vllm_doctor.fastpath.shortcuts import Shortcuts
-from vllm_doctor.fastpath.statistics_lines import Samples
+from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line, LineReader
@@ -133,7 +133,7 @@ class LogSession:
 
     def read_retained_lines(self) -> None:
         """Read in full the first lines of each kind that were kept back."""
-        self._read_retained(self.current.samples.first())
+        self._read_retained(self.current.statistics_lines.first())
 
     def settle(self) -> None:
         """Read in full all lines that were kept back, and the calls of a traceback the log ends in."""
@@ -142,7 +142,7 @@ class LogSession:
             if line + _CUT_OFF >= self.current.last_line:
                 self._recorder.record_code_paths(self.current, frames, line)
 
-    def _read_retained(self, kept: Iterable[Kept]) -> None:
+    def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source in kept:
             text = printable(raw.decode()).rstrip()
             event = self.events.alone(Line(number, text, source.decode()))
@@ -160,13 +160,13 @@ class LogSession:
 
     def _settle_run(self) -> None:
         run = self.current
-        self._read_retained(sorted((*run.samples.rest(), *run.repeats.rest())))
+        self._read_retained(sorted((*run.statistics_lines.rest(), *run.repeated_messages.rest())))
 
     def _new_run(self, number: int) -> Run:
         version = self.options.vllm_version
         releases = Releases.of(version) if version else Releases.every()
         facts = FactStore(self.base.names)
-        run = Run(number, Samples(), Repeats(self.shortcuts.plan_for, facts), facts, releases)
+        run = Run(number, StatisticsLines(), RepeatedMessages(self.shortcuts.plan_for, facts), facts, releases)
         if version:
             run.facts.add("vllm_version", version, 0)
         return run

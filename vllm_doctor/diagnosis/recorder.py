@@ -54,7 +54,7 @@ class Recorder:
                 self._record_fact(run, name, value, line)
 
     def _record_matches(self, run: Run, event: Event, text: str, times: int) -> None:
-        known_before = run.told
+        known_before = run.evidence_count
         extracted: dict[str, Any] = {}
         matches: list[tuple[PatternRef, dict[str, str]]] = []
         for ref, values in self.matcher.matches(event, run.settled):
@@ -70,8 +70,8 @@ class Recorder:
                 run.releases = run.releases.narrow(ref.pattern.vllm)
         if "running_requests" in extracted and not times:
             run.load.add(extracted, Moment.of(event.line, text))
-        run.told += len(extracted) + len(matches)
-        if run.told > known_before:  # a line that says nothing more may be skipped, so its prefix must not count
+        run.evidence_count += len(extracted) + len(matches)
+        if run.evidence_count > known_before:  # other lines may be skipped: their prefix must not count
             self._record_prefix(run, event, text)
         for ref, values in matches:  # behind the markers, which say the phase that this very line begins
             _record_hit(run, ref, event, values, times or 1)

@@ -33,7 +33,7 @@ _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _DIGIT = lazy(rb"\d")
 _ID = lazy(rb"[0-9a-f](?<!\w.)[0-9a-f-]{15,}(?!\w)")
-_PATIENCE = 500  # templates for which `may_tell` is not called: its preparation costs as much as reading many lines
+_PATIENCE = 500  # templates for which `may_matter` is not called: its preparation costs as much as reading many lines
 _LONG = 512  # maximal bytes of a line whose template is remembered
 _MOST = 1 << 14  # templates remembered
 _SAMPLE = 4096  # bytes that are checked for noise
@@ -44,25 +44,25 @@ _AGAIN = 32  # number of such pieces, after which healthy lines are skipped by t
 _LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up together
 
 
-class Shape(NamedTuple):
+class LineTemplate(NamedTuple):
     """The properties of lines that differ only in digits and long ids; `text` has zeros and placeholders for them.
 
     `front` is the wrapper before their message. With `is_candidate` one of the literals may follow the wrapper;
     `certain`: it does, whatever the digits are. `layout` is the scanner's layout of a statistics line, else None.
-    `opens`: such a line begins a traceback.
+    `opens_traceback`: such a line begins a traceback.
     """
 
     text: bytes
-    tells: bool
+    is_candidate: bool
     certain: bool = True
     layout: Any = None
-    opens: bool = False
+    opens_traceback: bool = False
     front: Front = NO_FRONT
 
 
-_NEW = Shape(b"", tells=False, certain=False)  # of lines that are not known yet
-_HEALTHY = Shape(b"", tells=True, certain=False)  # of healthy lines that may be candidates with other numbers
-Row = tuple[int, int, bytes, Shape | None]
+_UNKNOWN = LineTemplate(b"", is_candidate=False, certain=False)  # of lines that are not known yet
+_HEALTHY = LineTemplate(b"", is_candidate=True, certain=False)  # of healthy lines whose numbers matter
+Row = tuple[int, int, bytes, LineTemplate | None]
 """A line of a block: the count of lines before it, its position, its bytes. The last row is the block's end."""
 
 
@@ -70,24 +70,24 @@ class Scanner:
     """The search for candidate lines, by literals of which each such line contains at least one.
 
     `healthy` is an expression for entire lines that never matter. `layout` returns for a template how its statistics
-    lines are parsed, None for other lines. `may_tell` returns whether lines of a template that contain a literal may
+    lines are parsed, None for other lines. `may_matter` returns whether lines of a template that contain a literal may
     matter; it is not called for the first `patience` templates.
     """
 
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
-                 may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
-        self._literals = forms(literals)
+                 may_matter: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
+        self._literals = literal_forms(literals)
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
         self._healthy = lazy(portable(healthy_line).encode("latin-1"))
         # Any number of healthy lines, then another line; nothing more at the end.
         self._next = lazy(portable(rf"(?:{healthy_line})*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
-        self._skips = bool(healthy)
+        self._skips_healthy = bool(healthy)
         self._layout = layout
-        self._may_tell = may_tell
+        self._may_tell = may_matter
         self._patience = patience
-        self._known: dict[bytes, Shape] = {}
+        self._templates: dict[bytes, LineTemplate] = {}
         self._unhealthy_pieces = 0  # expected to follow
-        self._worth: dict[bytes, Shape | None] = {}  # by lines with zeros, without line ends; None: no candidate
+        self._candidates: dict[bytes, LineTemplate | None] = {}  # by lines with zeros; None: not one
 
     @cached_property
     def _words(self) -> list[bytes]:
@@ -95,44 +95,44 @@ class Scanner:
         return _encoded(windows(self._literals).values())
 
     @cached_property
-    def _numbered(self) -> list[bytes]:
+    def _words_with_digits(self) -> list[bytes]:
         return [word for word in self._words if _DIGIT.search(word)]
 
     @cached_property
-    def _telling(self) -> re.Pattern[bytes]:
-        return _any(self._words)
+    def _candidate_pattern(self) -> re.Pattern[bytes]:
+        return _any_of(self._words)
 
     @cached_property
-    def _telling_words(self) -> re.Pattern[bytes]:
+    def _without_digits(self) -> re.Pattern[bytes]:
         """Compile the pieces without digits."""
-        return _any(set(self._words).difference(self._numbered))
+        return _any_of(set(self._words).difference(self._words_with_digits))
 
     def _is_certain(self, text: bytes, start: int) -> bool:
         """Return whether one of these pieces is in the text after `start`."""
-        return self._telling_words.search(text, start) is not None
+        return self._without_digits.search(text, start) is not None
 
     @cached_property
-    def _telling_numbers(self) -> re.Pattern[bytes]:
-        return _any(self._numbered)
+    def _with_digits(self) -> re.Pattern[bytes]:
+        return _any_of(self._words_with_digits)
 
     @cached_property
-    def _telling_zeros(self) -> re.Pattern[bytes]:
-        return _any(word.translate(_ZEROS) for word in self._numbered)
+    def _with_zeros(self) -> re.Pattern[bytes]:
+        return _any_of(word.translate(_ZEROS) for word in self._words_with_digits)
 
     def _has_number(self, line: bytes) -> bool:
         """Return whether a piece with digits is in a line."""
-        return self._telling_numbers.search(line) is not None
+        return self._with_digits.search(line) is not None
 
     def _may_have_number(self, zeros: bytes, start: int = 0) -> bool:
         """Return whether a piece with digits may be in a line after `start`, given the line with zeros."""
-        return self._telling_zeros.search(zeros, start) is not None
+        return self._with_zeros.search(zeros, start) is not None
 
     def healthy_at(self, block: bytes, at: int) -> bytes:
         """Return the line that begins at `at` if it is known to be healthy; else no bytes."""
         match = self._healthy.match(block, at)
         return match[0] if match else b""
 
-    def unhealthy(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+    def unhealthy_lines(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """Yield the lines of `block[at:end]` that are not known to be healthy; `index` lines precede `at`.
 
         A line end precedes `at` and `end`.
@@ -143,132 +143,132 @@ class Scanner:
                 break
             begin = match.start(1)
             index += line_ends(block[at:begin])
-            yield index, begin, line, self.shape(line)
+            yield index, begin, line, self.template_of(line)
             at, index = begin + len(line), index + 1
         yield index + line_ends(block[at:end]), end, b"", None
 
-    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+    def candidate_lines(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """Yield the lines of `block[at:end]` that may matter."""
         size = _LEAST
         while at < end:
             stop = block.index(b"\n", min(at + size, end - 1)) + 1
             if is_binary(block[at:at + _SAMPLE]):
-                index = yield from self._searched(block, at, index, stop)
-            elif self._skips and not self._unhealthy_pieces:
-                index = yield from self._walked(block, at, index, stop)
+                index = yield from self._search_noise(block, at, index, stop)
+            elif self._skips_healthy and not self._unhealthy_pieces:
+                index = yield from self._skip_healthy(block, at, index, stop)
             else:
                 self._unhealthy_pieces = max(0, self._unhealthy_pieces - 1)
-                index = yield from self._looked_up(block, at, index, stop)
+                index = yield from self._look_up(block, at, index, stop)
             at, size = stop, min(2 * size, _PART)
         yield index, end, b"", None
 
     # Each of these yields the candidate lines of a piece, and returns how many lines precede its end.
 
-    def _searched(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+    def _search_noise(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
         """Search a piece of noise: no two of its text lines have the same template."""
-        search = self._telling.search
-        for lines, begin, stop in _texts(block, at, end):
+        search = self._candidate_pattern.search
+        for lines, begin, stop in _text_lines(block, at, end):
             if search(block, begin, stop):
                 line = block[begin:stop]
-                shape = self._worth_of(line)
-                if shape:
-                    yield index + lines, begin, line, shape
+                template = self._classify(line)
+                if template:
+                    yield index + lines, begin, line, template
         return index + line_ends(block[at:end])
 
-    def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+    def _skip_healthy(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
         """Search a piece of mostly healthy lines, which one expression skips."""
         room = _FEW + (end - at) // _SPARSE
         while at < end:
-            for row in self.unhealthy(block, at, index, end):
+            for row in self.unhealthy_lines(block, at, index, end):
                 room -= 1
-                index, at, line, shape = row
-                if shape and self.tells(shape, line):
+                index, at, line, template = row
+                if template and self.is_candidate(template, line):
                     yield row
-                    if shape.opens and (found := traceback_at(block, at, end)):
+                    if template.opens_traceback and (found := traceback_at(block, at, end)):
                         at, index = at + len(found.lines), index + found.line_count
                         break  # its calls are read with its head, or not at all
         if room < 0:
             self._unhealthy_pieces = _AGAIN
         return index
 
-    def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+    def _look_up(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
         """Search a piece with few healthy lines: look up all lines together."""
         lines = block[at:end - 1].translate(_ZEROS).split(b"\n")
-        found = list(map(self._worth.get, lines, repeat(_NEW)))
+        found = list(map(self._candidates.get, lines, repeat(_UNKNOWN)))
         if not any(found):
             return index + len(lines)
         ends = list(accumulate(map(len, lines)))
         for place in compress(count(), found):
-            zeros, shape = lines[place], found[place]
+            zeros, template = lines[place], found[place]
             stop = at + ends[place] + place + 1
             begin = stop - len(zeros) - 1
             line = block[begin:stop]
-            worth = self._worth_as(shape, line)
-            if worth:
-                yield index + place, begin, line, worth
+            candidate = self._candidate_from(template, line)
+            if candidate:
+                yield index + place, begin, line, candidate
         return index + len(lines)
 
-    def _worth_as(self, known: Shape | None, line: bytes) -> Shape | None:
+    def _candidate_from(self, known: LineTemplate | None, line: bytes) -> LineTemplate | None:
         """Return the template of a line if it may matter, given what its zeros have shown before; else None."""
-        if known is _NEW:
-            return self._worth_of(line)
+        if known is _UNKNOWN:
+            return self._classify(line)
         if known is _HEALTHY:
-            return None if self._healthy.fullmatch(line) else self._worth_of(line)
-        return known if known and self.tells(known, line) else None
+            return None if self._healthy.fullmatch(line) else self._classify(line)
+        return known if known and self.is_candidate(known, line) else None
 
-    def _worth_of(self, line: bytes) -> Shape | None:
+    def _classify(self, line: bytes) -> LineTemplate | None:
         """Return the template of a line that is not known yet if it may matter; else None."""
-        if self._skips and self._healthy.fullmatch(line):
+        if self._skips_healthy and self._healthy.fullmatch(line):
             if len(line) <= _LONG and not _ID.search(line):
                 self._remember_healthy(line[:-1].translate(_ZEROS))
             return None
         zeros = line[:-1].translate(_ZEROS)
-        shape = self._shape(zeros + b"\n")
-        worth = shape if shape.tells else None
-        if len(line) == len(shape.text) <= _LONG:  # without an id
-            self._remember(zeros, worth)
-        return worth if worth and self.tells(worth, line) else None
+        template = self._template(zeros + b"\n")
+        candidate = template if template.is_candidate else None
+        if len(line) == len(template.text) <= _LONG:  # without an id
+            self._remember(zeros, candidate)
+        return candidate if candidate and self.is_candidate(candidate, line) else None
 
     def _remember_healthy(self, zeros: bytes) -> None:
         if not self._is_certain(zeros, front(zeros).size):
             self._remember(zeros, _HEALTHY if self._may_have_number(zeros) else None)
 
-    def _remember(self, zeros: bytes, worth: Shape | None) -> None:
-        if len(self._worth) >= _MOST:
-            self._worth.clear()
-        self._worth[zeros] = worth
+    def _remember(self, zeros: bytes, candidate: LineTemplate | None) -> None:
+        if len(self._candidates) >= _MOST:
+            self._candidates.clear()
+        self._candidates[zeros] = candidate
 
-    def tells(self, shape: Shape, line: bytes) -> bool:
+    def is_candidate(self, template: LineTemplate, line: bytes) -> bool:
         """Return whether a line that is not known to be healthy may matter."""
-        return shape.tells and (shape.certain or self._has_number(line))
+        return template.is_candidate and (template.certain or self._has_number(line))
 
-    def shape(self, line: bytes) -> Shape:
+    def template_of(self, line: bytes) -> LineTemplate:
         """Return the template of a line with its end."""
         zeros = line.translate(_ZEROS)
-        return self._known.get(zeros) or self._shape(zeros)
+        return self._templates.get(zeros) or self._template(zeros)
 
-    def _shape(self, zeros: bytes) -> Shape:
+    def _template(self, zeros: bytes) -> LineTemplate:
         text = _ID.sub(b"\0", zeros)
-        shape = self._known.get(text)
-        if shape is None:
+        template = self._templates.get(text)
+        if template is None:
             before = front(text)
             certain = self._is_certain(text, before.size)
-            tells = (certain or self._may_have_number(text, before.size)) and not is_binary(text)
-            if tells and self._patience:
+            is_candidate = (certain or self._may_have_number(text, before.size)) and not is_binary(text)
+            if is_candidate and self._patience:
                 self._patience -= 1
                 if not self._patience:  # the earlier ones are checked when they appear again
-                    self._known.clear()
-                    self._worth.clear()
-            if tells and not self._patience:
-                tells = self._may_tell(text[before.size:])
-            layout = self._layout(text) if tells else None
-            opens = text[:len(text) - before.rest].rstrip().endswith(HEAD)
-            shape = Shape(text, tells, certain, layout, opens, before)
+                    self._templates.clear()
+                    self._candidates.clear()
+            if is_candidate and not self._patience:
+                is_candidate = self._may_tell(text[before.size:])
+            layout = self._layout(text) if is_candidate else None
+            opens_traceback = text[:len(text) - before.rest].rstrip().endswith(HEAD)
+            template = LineTemplate(text, is_candidate, certain, layout, opens_traceback, before)
             if len(text) <= _LONG:
-                if len(self._known) >= _MOST:
-                    self._known.clear()
-                self._known[text] = shape
-        return shape
+                if len(self._templates) >= _MOST:
+                    self._templates.clear()
+                self._templates[text] = template
+        return template
 
 
 class _Engine:
@@ -317,7 +317,7 @@ class FastScanner(Scanner):
 
     @cached_property
     def _engine_of_zeros(self) -> _Engine:
-        return _Engine(list({word.translate(_ZEROS) for word in self._numbered}))
+        return _Engine(list({word.translate(_ZEROS) for word in self._words_with_digits}))
 
     def _is_certain(self, text: bytes, start: int) -> bool:
         return not all(_DIGIT.search(word) for word in self._engine.found_in(text[start:]))
@@ -326,31 +326,31 @@ class FastScanner(Scanner):
         return any(_DIGIT.search(word) for word in self._engine.found_in(line))
 
     def _may_have_number(self, zeros: bytes, start: int = 0) -> bool:
-        return bool(self._numbered and self._engine_of_zeros.found_in(zeros[start:]))
+        return bool(self._words_with_digits and self._engine_of_zeros.found_in(zeros[start:]))
 
-    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+    def candidate_lines(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """Yield the lines that may matter."""
         scanned, part, found = self._scanned
         if block is not scanned or at not in part or end > part.stop:
             found = self._scan(block, at, end)
         if found is None:
-            yield from super().telling(block, at, index, end)
+            yield from super().candidate_lines(block, at, index, end)
             return
-        known_as = self._worth.get
+        candidate_of = self._candidates.get
         behind = at  # the end of the line with the last literal
         for place in found[bisect_left(found, at):]:
             if place < behind:
                 continue
             begin, behind = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
-            shape = known_as(block[begin:behind - 1].translate(_ZEROS), _NEW)
-            if shape is None:
+            template = candidate_of(block[begin:behind - 1].translate(_ZEROS), _UNKNOWN)
+            if template is None:
                 continue
             line = block[begin:behind]
-            if shape.certain or (shape := self._worth_as(shape, line)):
+            if template.certain or (template := self._candidate_from(template, line)):
                 index += line_ends(block[at:begin])
-                yield index, begin, line, shape
+                yield index, begin, line, template
                 at, index = behind, index + 1
-                if shape.opens and (traceback := traceback_at(block, begin, end)):
+                if template.opens_traceback and (traceback := traceback_at(block, begin, end)):
                     behind = begin + len(traceback.lines)  # its calls are read with its head, or not at all
         yield index + line_ends(block[at:end]), end, b"", None
 
@@ -373,11 +373,11 @@ def _encoded(words: Iterable[str]) -> list[bytes]:
     return [word.encode("latin-1") for word in shortest(words)]
 
 
-def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
+def _any_of(words: Iterable[bytes]) -> re.Pattern[bytes]:
     return re.compile(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
 
 
-def forms(literals: Iterable[str]) -> set[str]:
+def literal_forms(literals: Iterable[str]) -> set[str]:
     """Return the forms of the literals in plain lines, JSON strings and HTML, and odd characters; as Latin-1."""
     found = set(_ODD)
     for literal in literals:
@@ -387,7 +387,7 @@ def forms(literals: Iterable[str]) -> set[str]:
     return found
 
 
-def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _text_lines(block: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield the lines that are not binary: the count of lines before each, its begin and its end."""
     part = block[at:end - 1]
     sizes, kept = (map(len, lines.split(b"\n")) for lines in (part, part.translate(None, NOISE)))

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events.reader import START_WORDS, may_concern_starts
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
-from vllm_doctor.fastpath.line_scanner import FastScanner, Row, Scanner, Shape
+from vllm_doctor.fastpath.line_scanner import FastScanner, LineTemplate, Row, Scanner
 from vllm_doctor.fastpath.statistics_lines import Layouts
 from vllm_doctor.fastpath.tracebacks import Traceback, traceback_at
 from vllm_doctor.literal_search import any_of
@@ -53,19 +53,19 @@ class Consumer(Protocol):
     def next_number(self) -> int:
         """Return the number of the next line."""
 
-    def expects_continuation(self, data: bytes, number: int, shape: Shape) -> bool:
+    def expects_continuation(self, data: bytes, number: int, template: LineTemplate) -> bool:
         """Return whether a line may continue what came before."""
 
-    def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
+    def read_short(self, data: bytes, number: int, template: LineTemplate) -> bool:
         """Count a line as one of many of its kind; return False if it must be read in full."""
 
-    def read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
+    def read_traceback(self, traceback: Traceback, data: bytes, number: int, template: LineTemplate) -> bool:
         """Count a traceback, given its last line; return False if it must be read in full."""
 
     def read_ending(self, block: bytes, at: int) -> int:
         """Read the next line if it is a healthy or statistics line after something open; return its size."""
 
-    def read_alone(self, data: bytes) -> bool:
+    def read_single_line(self, data: bytes) -> bool:
         """Read the next line on its own; return False if it must be read in context."""
 
     def skip(self, lines: int, size: int) -> None:
@@ -106,15 +106,15 @@ class LineSkipper:
         exception = begin + len(found.lines)
         stop = block.index(b"\n", exception) + 1
         last = block[exception:stop]
-        if not self._reader.read_traceback(found, last, number + found.line_count, mode.scanner.shape(last)):
+        if not self._reader.read_traceback(found, last, number + found.line_count, mode.scanner.template_of(last)):
             return None
         return stop, found.line_count + 1
 
     def _rows(self, mode: Mode, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
         """Return the lines to examine."""
         if mode.awaited:
-            return mode.scanner.unhealthy(block, at, index, end)
-        return mode.scanner.telling(block, at, index, end)
+            return mode.scanner.unhealthy_lines(block, at, index, end)
+        return mode.scanner.candidate_lines(block, at, index, end)
 
     def rest(self) -> bytes:
         """Return the line without an end, at the end of the input."""
@@ -149,34 +149,35 @@ class LineSkipper:
                 yield block[at:stop]
                 at, index, mode = stop, index + 1, reader.mode()
                 continue
-            now: Mode | None = mode
+            next_mode: Mode | None = mode
             first = reader.next_number() - index
-            for place, begin, line, shape in self._rows(mode, block, at, index, _reach(mode, block, at, end)):
-                if shape and shape.opens and (read := self._traceback(mode, block, begin, end, first + place)):
+            for place, begin, line, template in self._rows(mode, block, at, index, _reach(mode, block, at, end)):
+                if template and template.opens_traceback and (
+                        read := self._traceback(mode, block, begin, end, first + place)):
                     reader.skip(place + read[1] - index, read[0] - at)
                     at, index = read[0], place + read[1]
                     if size := reader.read_ending(block, at):
                         at, index = at + size, index + 1
-                    now = reader.mode()
+                    next_mode = reader.mode()
                     break
                 number, stop = first + place, begin + len(line)
-                awaited = mode.awaited and shape and reader.expects_continuation(line, number, shape)
-                said = shape and not awaited and (
-                    (mode.awaited and not mode.scanner.tells(shape, line))
-                    or reader.read_short(line, number, shape))
-                if said and (now := reader.mode()) is mode:
+                awaited = mode.awaited and template and reader.expects_continuation(line, number, template)
+                is_counted = template and not awaited and (
+                    (mode.awaited and not mode.scanner.is_candidate(template, line))
+                    or reader.read_short(line, number, template))
+                if is_counted and (next_mode := reader.mode()) is mode:
                     continue
-                here, lines = (stop, place + 1) if said else (begin, place)
+                here, lines = (stop, place + 1) if is_counted else (begin, place)
                 if at < here:
                     reader.skip(lines - index, here - at)
-                if shape and not said:
-                    if awaited or not reader.read_alone(line):
+                if template and not is_counted:
+                    if awaited or not reader.read_single_line(line):
                         yield line
-                    lines, now = lines + 1, reader.mode()
+                    lines, next_mode = lines + 1, reader.mode()
                 at, index = stop, lines
-                if now is not mode:
+                if next_mode is not mode:
                     break
-            mode = reader.mode() if now is mode else now
+            mode = reader.mode() if next_mode is mode else next_mode
         self._lines += index
 
 
@@ -186,19 +187,19 @@ def _reach(mode: Mode, block: bytes, at: int, end: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def mode_of(base: RuleBase, *, awaited: bool, serving: bool, past: bool = False) -> Mode:
-    """Return how lines are read; with `past` only the begin and end of server starts matter."""
-    return Mode(start_scanner() if past else scanner(base, serving=serving), awaited)
+def mode_of(base: RuleBase, *, awaited: bool, serving: bool, earlier_starts: bool = False) -> Mode:
+    """Return how lines are read; with `earlier_starts` only the begin and end of server starts matter."""
+    return Mode(start_scanner() if earlier_starts else scanner(base, serving=serving), awaited)
 
 
 @lru_cache(maxsize=4)
 def scanner(base: RuleBase, *, serving: bool) -> Scanner:
     """Return the scanner for lines that may matter; while `serving`, healthy lines do not."""
     healthy, layout = (_healthy(base), Layouts(base).of) if serving else ("", lambda _: None)
-    return _type()(words(base, serving=serving), healthy, layout)
+    return _scanner_type()(candidate_literals(base, serving=serving), healthy, layout)
 
 
-def _type() -> type[Scanner]:
+def _scanner_type() -> type[Scanner]:
     if os.environ.get(ENGINE) == "re":
         return Scanner
     try:
@@ -213,27 +214,27 @@ def start_scanner() -> Scanner:
     """Return the scanner for lines that may begin or end a server start."""
     literals = any_of(START_WORDS)
 
-    def may_tell(shape: bytes) -> bool:
-        text = printable(shape.decode(errors="replace"))
+    def may_matter(template: bytes) -> bool:
+        text = printable(template.decode(errors="replace"))
         return literals.search(text) and may_concern_starts(text)
 
-    return _type()(START_WORDS, may_tell=may_tell, patience=0)
+    return _scanner_type()(START_WORDS, may_matter=may_matter, patience=0)
 
 
-def words(base: RuleBase, *, serving: bool) -> list[str]:
+def candidate_literals(base: RuleBase, *, serving: bool) -> list[str]:
     """Return literals of which every line that may matter contains at least one."""
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
     found = [*_STRUCTURE, *markers]
     for at, anchor in enumerate(base.anchors[len(base.markers):], len(base.markers)):
         if any(anchor in healthy for healthy in base.healthy_anchors):
-            found += _rarer(pattern_ref(base, at).pattern, base.healthy_anchors)
+            found += _distinctive_literals(pattern_ref(base, at).pattern, base.healthy_anchors)
         else:
             found.append(anchor)
     return found
 
 
-def _rarer(pattern: Pattern, healthy: Sequence[str]) -> Sequence[str]:
+def _distinctive_literals(pattern: Pattern, healthy: Sequence[str]) -> Sequence[str]:
     """Return literals of which every match of a pattern contains one, and no healthy line if possible."""
     groups = [] if pattern.needles.enough else pattern.needles.groups
     return next((group for group in groups if not any(word in anchor for word in group for anchor in healthy)),

@@ -13,7 +13,7 @@ LAST = 8
 _WHOLE, _NOTHING = slice(None), slice(0)
 
 
-class Kept(NamedTuple):
+class RetainedLine(NamedTuple):
     """A line still to be read in full; `times` counts the lines it represents, itself included.
 
     `frames` are the calls of a traceback whose exception it is; `source` is the name in its wrapper.
@@ -26,7 +26,7 @@ class Kept(NamedTuple):
     source: bytes = b""
 
 
-class Series:
+class RetainedLines:
     """The lines of one kind: their count, and the last ones kept back."""
 
     __slots__ = ("_held", "_last", "lines")
@@ -46,9 +46,9 @@ class Series:
         self._held += count
         self._last.extend(lines)
 
-    def rest(self) -> list[Kept]:
+    def rest(self) -> list[RetainedLine]:
         """Return the lines kept back, each only once."""
-        kept = [Kept(number, raw[part], 1, source=raw[source]) for number, raw, part, source in self._last]
+        kept = [RetainedLine(number, raw[part], 1, source=raw[source]) for number, raw, part, source in self._last]
         if kept:
             kept[0] = kept[0]._replace(times=1 + self._held - len(kept))
         self._held = 0

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from vllm_doctor.command import CommandFinder
 from vllm_doctor.events.reader import Event, EventReader
-from vllm_doctor.fastpath.repeated_messages import Repeats
-from vllm_doctor.fastpath.statistics_lines import Samples
+from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
+from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line, LineReader
 from vllm_doctor.matching.matcher import Matcher
@@ -17,10 +17,10 @@ from vllm_doctor.rulebase.model import RuleBase
 class CurrentStart(Protocol):
     """The server start that the current lines belong to."""
 
-    samples: Samples
-    repeats: Repeats
+    statistics_lines: StatisticsLines
+    repeated_messages: RepeatedMessages
     phase: str
-    told: int
+    evidence_count: int
     block: list[tuple[int, str]]
     block_open: bool
 

@@ -17,7 +17,7 @@ from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.events.reader import StartNote, is_record
 from vllm_doctor.fastpath import line_skipper
-from vllm_doctor.fastpath.line_scanner import Shape
+from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanner
 from vllm_doctor.fastpath.repeated_messages import Plan, plan, printed
 from vllm_doctor.fastpath.session import Session
@@ -74,7 +74,7 @@ class Shortcuts:
         if not (session.lines.is_idle and session.foreign.is_idle):
             return None
         if self._earlier_starts:
-            self._settled_mode = mode_of(session.base, awaited=False, serving=False, past=True)
+            self._settled_mode = mode_of(session.base, awaited=False, serving=False, earlier_starts=True)
             return self._settled_mode
         serves = session.current.serves
         awaited = not session.awaits_no_command or session.events.expects_any_continuation(session.next_number())
@@ -85,10 +85,10 @@ class Shortcuts:
             return None
         if not (session.awaits_no_command or serves):
             return None
-        found = mode_of(session.base, awaited=awaited, serving=serves)
+        result = mode_of(session.base, awaited=awaited, serving=serves)
         if not awaited:
-            self._settled_mode = found
-        return found
+            self._settled_mode = result
+        return result
 
     def next_number(self) -> int:
         """Return the number of the next line."""
@@ -98,38 +98,39 @@ class Shortcuts:
         """Record that lines and bytes are skipped."""
         self._session.lines.skip(lines, size)
 
-    def expects_continuation(self, data: bytes, number: int, shape: Shape) -> bool:
+    def expects_continuation(self, data: bytes, number: int, template: LineTemplate) -> bool:
         """Return whether a line may continue what came before.
 
         A message of another process than the awaited one is recorded.
         """
         if not self._session.awaits_no_command:
             return True
-        key = self._process_key(data, shape.front)
+        key = self._process_key(data, template.front)
         if key is not None and not self._session.events.expects_continuation(key):
             return False
-        is_short = len(shape.text) <= _SHORT
-        is_message = is_short and _is_message(shape.text, shape.front.size)
+        is_short = len(template.text) <= _SHORT
+        is_message = is_short and _is_message(template.text, template.front.size)
         return not (is_message and self._session.events.skip_record(number, data))
 
-    def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
+    def read_short(self, data: bytes, number: int, template: LineTemplate) -> bool:
         """Count a line as one of many of its kind; return False if it must be read in full."""
         if self._earlier_starts:
-            return self._note_start(data, number, shape)
+            return self._note_start(data, number, template)
         run = self._session.current
-        if shape.layout is not None:
-            run.told += 1
-            return run.samples.take(data, number, shape.layout)
-        return run.repeats.take(data, number, shape, serves=run.phase == "runtime")
+        if template.layout is not None:
+            run.evidence_count += 1
+            return run.statistics_lines.try_shortcut(data, number, template.layout)
+        return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime")
 
-    def read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
+    def read_traceback(self, traceback: Traceback, data: bytes, number: int, template: LineTemplate) -> bool:
         """Count a traceback whose calls came before, given its last line; return False if it must be read in full."""
         if self._earlier_starts:
-            return self._note_start(data, number, shape, whole=True)
+            return self._note_start(data, number, template, whole=True)
         run = self._session.current
         if not self._session.awaits_no_command or not run.block or run.block_open:
             return False
-        return run.repeats.take(data, number, shape, serves=run.phase == "runtime", traceback=traceback)
+        return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime",
+                                                  traceback=traceback)
 
     def read_ending(self, block: bytes, at: int) -> int:
         """Read the line at `at` if it shows that the server still serves, after a line that left something open.
@@ -144,19 +145,19 @@ class Shortcuts:
         lines = scanner(session.base, serving=True)
         data = lines.healthy_at(block, at)
         if data:
-            key = self._process_key(data, lines.shape(data).front)
+            key = self._process_key(data, lines.template_of(data).front)
             if key is None:
                 return 0
             session.end_open_message(number, key)
         else:
             data = block[at:block.find(b"\n", at) + 1]
-            if not data or not self._ends_in_statistics(data, number, lines.shape(data)):
+            if not data or not self._ends_in_statistics(data, number, lines.template_of(data)):
                 return 0
         session.lines.skip(1, len(data))
         self._settled_mode = None
         return len(data)
 
-    def read_alone(self, data: bytes) -> bool:
+    def read_single_line(self, data: bytes) -> bool:
         """Read the next line on its own; return False if it may be part of something longer."""
         session = self._session
         serves = session.current.serves
@@ -202,10 +203,10 @@ class Shortcuts:
             return None
         lines.append(last)
         texts = [line.text for line in lines]
-        found = session.events.traceback(lines) if session.finder.contain_no_command(texts) else None
-        if found is None:
+        result = session.events.traceback(lines) if session.finder.contain_no_command(texts) else None
+        if result is None:
             return None
-        key, event = found
+        key, event = result
         last_call = next((text for text in reversed(texts) if 'File "' in text), "")
 
         def then(number: int, message: str) -> None:
@@ -220,30 +221,30 @@ class Shortcuts:
         self._session.events.open_message(number, key, message)
         self._settled_mode = None
 
-    def _ends_in_statistics(self, data: bytes, number: int, shape: Shape) -> bool:
+    def _ends_in_statistics(self, data: bytes, number: int, template: LineTemplate) -> bool:
         """Count a statistics line after something open; return False if it must be read in full."""
-        session, layout = self._session, shape.layout
+        session, layout = self._session, template.layout
         if layout is None or layout.counts_rare or not session.awaits_no_command:
             return False
         if not session.events.skip_record(number, data):
             return False
         session.current.advance("runtime", "", number)
-        return self.read_short(data, number, shape)
+        return self.read_short(data, number, template)
 
-    def _note_start(self, data: bytes, number: int, shape: Shape, *, whole: bool = False) -> bool:
+    def _note_start(self, data: bytes, number: int, template: LineTemplate, *, whole: bool = False) -> bool:
         """Record how a line affects the server starts; return False if it must be read in full.
 
         With `whole` the calls of a traceback precede it.
         """
-        note = self._start_note(data, shape)
+        note = self._start_note(data, template)
         if note:
             note_of_line = note._replace(crash="whole") if whole and note.crash else note
             self._session.events.apply_start_note(number, note_of_line)
         return note is not None
 
-    def _start_note(self, data: bytes, shape: Shape) -> StartNote | None:
-        front = shape.front
-        key = data[front.source], data[front.process].partition(b" ")[0], shape.text
+    def _start_note(self, data: bytes, template: LineTemplate) -> StartNote | None:
+        front = template.front
+        key = data[front.source], data[front.process].partition(b" ")[0], template.text
         note = self._start_notes.get(key)
         if note is None and (line := self._session.alone(data)):
             if len(self._start_notes) >= _MOST_REMEMBERED:
@@ -264,6 +265,6 @@ class Shortcuts:
 
 
 @lru_cache(maxsize=4096)
-def _is_message(shape: bytes, front: int) -> bool:
+def _is_message(template: bytes, front: int) -> bool:
     """Return whether the lines of a template, after `front` bytes of wrapper, neither begin nor end anything."""
-    return is_record(shape) and not any_of(_STRUCTURE).search(shape[front:].decode(errors="replace"))
+    return is_record(template) and not any_of(_STRUCTURE).search(template[front:].decode(errors="replace"))

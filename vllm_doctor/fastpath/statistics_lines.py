@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.server_load import ServerLoad
-from vllm_doctor.fastpath.retained_lines import FIRST, LAST, Kept, Series
+from vllm_doctor.fastpath.retained_lines import FIRST, LAST, RetainedLine, RetainedLines
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.patterns import lazy, portable
 from vllm_doctor.rulebase.model import RuleBase
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
     counts_rare: bool
 
 
-Sample = tuple[bytes, int, Layout]
+StatisticsLine = tuple[bytes, int, Layout]
 """A statistics line, its number and its layout."""
 
 
@@ -61,7 +61,7 @@ class Layouts:
     """The layouts of statistics lines, from the wordings of a rule base."""
 
     def __init__(self, base: RuleBase) -> None:
-        self._expressions = [(wording.id, lazy(_whole(wording.regex))) for wording in base.facts
+        self._expressions = [(wording.id, lazy(_line_expression(wording.regex))) for wording in base.facts
                              if wording.id in WORDINGS]
 
     def of(self, shape: bytes) -> Layout | None:
@@ -76,11 +76,11 @@ class Layouts:
                 rare = slice(*next((spans[name] for name in _RARE if name in spans), (0, 0)))
                 source = slice(*spans.get("source", (0, 0)))
                 return Layout(wording, slice(*spans["line"]), source, slice(*spans["stamp"]), rare,
-                              _unpacks(spans, len(shape)), rare.stop > 0)
+                              _unpacker(spans, len(shape)), rare.stop > 0)
         return None
 
 
-def _unpacks(spans: Mapping[str, tuple[int, int]], size: int) -> Callable[[bytes], tuple[bytes, ...]]:
+def _unpacker(spans: Mapping[str, tuple[int, int]], size: int) -> Callable[[bytes], tuple[bytes, ...]]:
     """Return a function that cuts the fields out of a line of `size` bytes, given their positions."""
     formed, at = "", 0
     for name in _FIELDS:
@@ -93,12 +93,12 @@ def _unpacks(spans: Mapping[str, tuple[int, int]], size: int) -> Callable[[bytes
 class _Values(dict[bytes, Any]):
     """A cache of converted values: most printed numbers repeat."""
 
-    def __init__(self, make: Callable[[bytes], Any]) -> None:
+    def __init__(self, convert: Callable[[bytes], Any]) -> None:
         super().__init__()
-        self._make = make
+        self._convert = convert
 
     def __missing__(self, text: bytes) -> Any:
-        value = self._make(text)
+        value = self._convert(text)
         if len(self) < _MOST_NUMBERS:
             self[text] = value
         return value
@@ -110,27 +110,27 @@ def _usage(text: bytes) -> tuple[float, int]:
     return max(percent, 0.0), 0 if percent < 0 else 1 if percent < 5 else 2 if percent < 90 else 3
 
 
-def _hits(text: bytes) -> bool | None:
+def _is_zero_hit_rate(text: bytes) -> bool | None:
     """Return whether a hit rate in percent is zero; None for an empty text."""
     return not float(text) if text else None
 
 
-_WHOLE, _USAGE, _HITS = _Values(lambda text: int(text or 0)), _Values(_usage), _Values(_hits)
+_INTEGERS, _USAGES, _HIT_RATES = _Values(lambda text: int(text or 0)), _Values(_usage), _Values(_is_zero_hit_rate)
 
 
-def _whole(regex: str) -> bytes:
+def _line_expression(regex: str) -> bytes:
     """Return the expression for an entire line of a wording."""
     return portable(rf"(?:{WRAPPER}|{JSON})?(?P<line>{_PREFIX}{regex}\.?)(?:{JSON_END})?[ \r]*\n").encode()
 
 
-class Samples:
+class StatisticsLines:
     """The statistics lines of one run."""
 
     def __init__(self) -> None:
         self._load = ServerLoad()
-        self._taken: list[Sample] = []  # not counted yet
-        self._first: list[Kept] = []
-        self._states: dict[tuple[Any, ...], Series] = {}
+        self._uncounted: list[StatisticsLine] = []  # not counted yet
+        self._first: list[RetainedLine] = []
+        self._states: dict[tuple[Any, ...], RetainedLines] = {}
 
     @property
     def load(self) -> ServerLoad:
@@ -138,57 +138,58 @@ class Samples:
         self._count()
         return self._load
 
-    def take(self, raw: bytes, number: int, layout: Layout) -> bool:
+    def try_shortcut(self, raw: bytes, number: int, layout: Layout) -> bool:
         """Keep a statistics line back; return False if it must be read in full now."""
         if raw[layout.rare].strip(b"0"):
             return False
-        self._taken.append((raw, number, layout))
-        if len(self._taken) >= _BATCH:
+        self._uncounted.append((raw, number, layout))
+        if len(self._uncounted) >= _BATCH:
             self._count()
         return True
 
     def _count(self) -> None:
-        taken, self._taken = self._taken, []
-        if not taken:
+        batch, self._uncounted = self._uncounted, []
+        if not batch:
             return
-        values = [layout.unpack(raw) for raw, _, layout in taken]
+        values = [layout.unpack(raw) for raw, _, layout in batch]
         names, sharing, prompts, answers, runs, waits, usages, hits = zip(*values, strict=True)
-        engines, running, waiting = ([*map(_WHOLE.__getitem__, texts)] for texts in (names, runs, waits))
-        percents, bands = zip(*map(_USAGE.__getitem__, usages), strict=True)
-        no_hits = [*map(_HITS.__getitem__, hits)]
+        engines, running, waiting = ([*map(_INTEGERS.__getitem__, texts)] for texts in (names, runs, waits))
+        percents, bands = zip(*map(_USAGES.__getitem__, usages), strict=True)
+        no_hits = [*map(_HIT_RATES.__getitem__, hits)]
         if not self._load.count_unqueued(running, waiting, percents, engines, no_hits):
             for numbers, (raw, number, layout) in zip(zip(running, waiting, percents, engines, no_hits, strict=True),
-                                                      taken, strict=True):
+                                                      batch, strict=True):
                 self._load.count(*numbers, number, raw[layout.stamp])
-        wordings = [layout.wording for _, _, layout in taken]
+        wordings = [layout.wording for _, _, layout in batch]
         some = (map(bool, running), map(bool, waiting), *(map(_NONE.__ne__, tokens) for tokens in (prompts, answers)))
         states = zip(wordings, names, sharing, *some, no_hits, bands, strict=True)
-        alike: defaultdict[tuple[Any, ...], list[Sample]] = defaultdict(list)
-        for state, sample in zip(states, taken, strict=True):
-            alike[state].append(sample)
-        for key, lines in alike.items():
+        by_state: defaultdict[tuple[Any, ...], list[StatisticsLine]] = defaultdict(list)
+        for state, line in zip(states, batch, strict=True):
+            by_state[state].append(line)
+        for key, lines in by_state.items():
             self._keep(key, lines)
 
-    def _keep(self, state: tuple[Any, ...], lines: Sequence[Sample]) -> None:
+    def _keep(self, state: tuple[Any, ...], lines: Sequence[StatisticsLine]) -> None:
         """Keep lines of one state back, except the first ones."""
         states = self._states
-        seen = states.get(state)
-        if seen is None:
-            seen = states.setdefault(state if len(states) < _MOST_STATES else (), Series())
-        first = max(0, FIRST - seen.lines)
-        seen.lines += len(lines)
-        self._first += (Kept(number, raw[layout.line], 1, source=raw[layout.source])
+        retained = states.get(state)
+        if retained is None:
+            retained = states.setdefault(state if len(states) < _MOST_STATES else (), RetainedLines())
+        first = max(0, FIRST - retained.lines)
+        retained.lines += len(lines)
+        self._first += (RetainedLine(number, raw[layout.line], 1, source=raw[layout.source])
                         for raw, number, layout in lines[:first])
         rest = lines[first:]
-        seen.keep_last(len(rest), ((number, raw, layout.line, layout.source) for raw, number, layout in rest[-LAST:]))
+        retained.keep_last(len(rest), ((number, raw, layout.line, layout.source)
+                                       for raw, number, layout in rest[-LAST:]))
 
-    def first(self) -> list[Kept]:
+    def first(self) -> list[RetainedLine]:
         """Return the first lines of each state, each only once."""
-        if self._taken:
+        if self._uncounted:
             self._count()
         first, self._first = sorted(self._first), []
         return first
 
-    def rest(self) -> list[Kept]:
+    def rest(self) -> list[RetainedLine]:
         """Return the lines kept back, each only once."""
         return [*self.first(), *(kept for state in self._states.values() for kept in state.rest())]

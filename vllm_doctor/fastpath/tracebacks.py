@@ -52,7 +52,7 @@ class Traceback(NamedTuple):
     line_count: int
 
 
-class _Alike:
+class _SamePrefix:
     """The tracebacks whose lines all have the same prefix, without a time in it."""
 
     def __init__(self, prefix: bytes) -> None:
@@ -71,7 +71,7 @@ class _Alike:
         match = self._calls.match(block, begin, end)
         if not match or len(match[0]) > _LONG:
             return None
-        found = _made(match[0], match[0])
+        found = _traceback(match[0], match[0])
         self._known = (*self._known, found)[-_KNOWN:]
         return found
 
@@ -79,26 +79,26 @@ class _Alike:
 def traceback_at(block: bytes, begin: int, end: int) -> Traceback | None:
     """Return the traceback that begins at `begin`; None if it is incomplete or other lines interrupt it."""
     head = block.find(HEAD, begin, end)
-    alike = _behind(block[begin:head]) if begin <= head < begin + _REACH else None
-    if alike is not None:
-        return alike.at(block, begin, end)
+    same_prefix = _with_prefix(block[begin:head]) if begin <= head < begin + _REACH else None
+    if same_prefix is not None:
+        return same_prefix.at(block, begin, end)
     printed, logged = _JSON_CALLS if block.startswith(b"{", begin) else _CALLS
     found = printed.match(block, begin, end) or logged.match(block, begin, end)
     if not found:
         return None
-    said = _WRAPPER.sub(b"", found[0]) if found["wrapper"] else found[0]
+    text = _WRAPPER.sub(b"", found[0]) if found["wrapper"] else found[0]
     if "level" in found.groupdict():
         prefix = found.start("text") - found.end("wrapper")  # equally long on each line
-        said = b"\n".join((found["process"], found["level"], found["place"],
-                           *(line[prefix:] for line in said.split(b"\n"))))
-    return _made(said, found[0]) if len(said) <= _LONG else None
+        text = b"\n".join((found["process"], found["level"], found["place"],
+                           *(line[prefix:] for line in text.split(b"\n"))))
+    return _traceback(text, found[0]) if len(text) <= _LONG else None
 
 
-def _made(said: bytes, lines: bytes) -> Traceback:
-    return Traceback(b"%d" % hash(said), lines, line_ends(lines))
+def _traceback(text: bytes, lines: bytes) -> Traceback:
+    return Traceback(b"%d" % hash(text), lines, line_ends(lines))
 
 
 @lru_cache(maxsize=64)
-def _behind(prefix: bytes) -> _Alike | None:
+def _with_prefix(prefix: bytes) -> _SamePrefix | None:
     """Return the tracebacks of lines with this prefix; None if the prefix contains a time."""
-    return None if not _PREFIX.fullmatch(prefix) or _TIME.search(prefix) else _Alike(prefix)
+    return None if not _PREFIX.fullmatch(prefix) or _TIME.search(prefix) else _SamePrefix(prefix)
