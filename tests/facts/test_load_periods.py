@@ -1,4 +1,4 @@
-"""Spells: what lasts, when and how long by the log's own times, and in bounded memory."""
+"""Load periods: how long a state lasted by the times of the log, in bounded memory."""
 
 from __future__ import annotations
 

@@ -430,7 +430,7 @@ def test_what_a_statistics_line_says_depends_on_its_state() -> None:
     for line in [*statistics(900, 7), *older]:
         samples.try_shortcut(line, 1, layout_of(line))
         samples.rest()
-        event = EventReader().alone(Line(1, line.decode().rstrip()))
+        event = EventReader().parse_single_line(Line(1, line.decode().rstrip()))
         found = frozenset((waiting.rule, waiting.pattern.id) for waiting, _ in matcher.matches(event))
         state = next(state for state, seen in samples._states.items() if seen.lines != states.get(state, (0,))[0])
         lines, before = states.get(state, (0, found))

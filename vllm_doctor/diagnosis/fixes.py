@@ -73,8 +73,8 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         return None
     if entry.vllm and releases.admits(entry.vllm) is False:
         return None
-    wanted = _named(entry.set, known)
-    env = _named(entry.env, known)
+    wanted = _hide_names(entry.set, known)
+    env = _hide_names(entry.env, known)
     if wanted is None or env is None:
         return None
     if not (_may_offer(entry.set, wanted, known) and _may_offer(entry.env, env, known)):
@@ -126,7 +126,7 @@ def _value(source: Any, known: Mapping[str, Any]) -> Any:
     return evaluator.parse(source).value(known) if isinstance(source, str) else source
 
 
-def _named(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
+def _hide_names(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
     """Flags or variables with their values as typed; None when one cannot be computed."""
     made: dict[str, str] = {}
     for name, source in entries.items():

@@ -122,10 +122,10 @@ class LogSession:
         self.events.end_message(number, process)
         self.finder.skip_output()
 
-    def alone(self, data: bytes) -> Line | None:
+    def parse_single_line(self, data: bytes) -> Line | None:
         """Return what one whole line is as the next one, without foreign text; None where it must be fed."""
-        line = self.lines.alone(data)
-        return line and self.foreign.alone(line)
+        line = self.lines.parse_single_line(data)
+        return line and self.foreign.hide_in_single_line(line)
 
     def record(self, event: Event, text: str) -> None:
         """Record an event of the current start, given its line's text."""
@@ -145,7 +145,7 @@ class LogSession:
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source in kept:
             text = printable(raw.decode()).rstrip()
-            event = self.events.alone(Line(number, text, source.decode()))
+            event = self.events.parse_single_line(Line(number, text, source.decode()))
             event = event._replace(frames=frames, releases="") if frames else event
             self._recorder.record(self.current, event, text, times)
 

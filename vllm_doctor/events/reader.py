@@ -311,7 +311,7 @@ class EventReader:
             stream.inside = False
             self._runs.crash()
 
-    def alone(self, line: Line) -> Event:
+    def parse_single_line(self, line: Line) -> Event:
         """Parse a line that belongs to no traceback and contains none of WORDS."""
         return self._split(line)[1]
 

@@ -65,7 +65,7 @@ class Session(Protocol):
     def end_open_message(self, number: int, process: str) -> None:
         """Record that a healthy line of a process ends its open message."""
 
-    def alone(self, data: bytes) -> Line | None:
+    def parse_single_line(self, data: bytes) -> Line | None:
         """Parse one complete line as the next one, without foreign text; return None if it must be fed."""
 
     def record(self, event: Event, text: str) -> None:

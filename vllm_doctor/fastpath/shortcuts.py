@@ -161,14 +161,14 @@ class Shortcuts:
         """Read the next line on its own; return False if it may be part of something longer."""
         session = self._session
         serves = session.current.serves
-        line = session.lines.alone(data)
+        line = session.lines.parse_single_line(data)
         if line is None or any_of(_STRUCTURE).search(line.text) or (not serves and session.is_healthy(line.text)):
             return False
-        line = session.foreign.alone(line)
+        line = session.foreign.hide_in_single_line(line)
         if line is None:
             return False
         session.read_retained_lines()
-        session.record(session.events.alone(line._replace(number=session.next_number())), line.text)
+        session.record(session.events.parse_single_line(line._replace(number=session.next_number())), line.text)
         session.lines.skip(1, len(data))
         if session.current.serves != serves:
             self._settled_mode = None
@@ -182,7 +182,7 @@ class Shortcuts:
         The line is independent of other lines or ends a traceback.
         """
         session = self._session
-        line = session.alone(data)
+        line = session.parse_single_line(data)
         if line is None or line.source != data[front.source].decode():
             return None
         if traceback:
@@ -192,12 +192,12 @@ class Shortcuts:
         key = session.events.opened_message_key(line)
         if key is None:
             return None
-        return plan(printed(data, front), session.events.alone(line), session.matcher, session.base.names,
+        return plan(printed(data, front), session.events.parse_single_line(line), session.matcher, session.base.names,
                     (lambda number, message: self._open_message(number, key, message)) if key else None)
 
     def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
         session = self._session
-        alone = [session.alone(line) for line in traceback.lines.splitlines(keepends=True)]
+        alone = [session.parse_single_line(line) for line in traceback.lines.splitlines(keepends=True)]
         lines = [line for line in alone if line and line.source == last.source]
         if len(lines) < len(alone):
             return None
@@ -246,7 +246,7 @@ class Shortcuts:
         front = template.front
         key = data[front.source], data[front.process].partition(b" ")[0], template.text
         note = self._start_notes.get(key)
-        if note is None and (line := self._session.alone(data)):
+        if note is None and (line := self._session.parse_single_line(data)):
             if len(self._start_notes) >= _MOST_REMEMBERED:
                 self._start_notes.clear()
             note = self._start_notes[key] = self._session.events.start_note(line)
@@ -257,7 +257,7 @@ class Shortcuts:
         source, process = data[before.source], data[before.process]
         is_known = bool(process) and not data.startswith(b"(", before.process.stop)
         key = self._processes.get((source, process)) if is_known else None
-        if key is None and (line := self._session.lines.alone(data)):
+        if key is None and (line := self._session.lines.parse_single_line(data)):
             key = self._session.events.key(line)
             if is_known and line.source == source.decode() and len(self._processes) < _MOST_REMEMBERED:
                 self._processes[source, process] = key

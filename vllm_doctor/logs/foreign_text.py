@@ -60,7 +60,7 @@ class Template(NamedTuple):
     keep: str
 
 
-class Shown(NamedTuple):
+class VisibleLine(NamedTuple):
     """A line without its foreign text, and what may continue after it: a quote, `lines`, or nothing.
 
     `refusal` marks vLLM's refusal of a request.
@@ -87,7 +87,7 @@ class ForeignTable:
         return (any(part in frames for part in self._within)
                 and not any(part in frames for part in self._outside))
 
-    def hide(self, text: str) -> Shown:
+    def hide(self, text: str) -> VisibleLine:
         """Return a line without its foreign text."""
         records = [record for record in self.records if record.marker in text]
         done, opened, refusal = 0, "", False
@@ -102,14 +102,14 @@ class ForeignTable:
             text, done = text[:begin] + shown + text[end:], begin + len(shown)
         else:
             text = text[:done] + HIDDEN
-        return Shown(self._named(text) or text, opened, refusal)
+        return VisibleLine(self._hide_names(text) or text, opened, refusal)
 
     def _hidden(self, text: str, begin: int, record: Record) -> tuple[str, int, str]:
         """Return the replacement of the text from `begin` on, its end, and what it leaves open."""
         if record.text == "until":
             end = text.rfind(record.until, begin)
             end = len(text) if end < 0 else end
-            return self._kept(text[begin:end], record.keep), end, ""
+            return self._keep_or_hide(text[begin:end], record.keep), end, ""
         if record.text == "request":
             rest = text[begin:]
             return "", begin, record.open
@@ -119,10 +119,10 @@ class ForeignTable:
         rest = text[begin:]
         ending = next((end for end in record.ends if rest.find(_first_words(end)) == len(rest) - len(end) >= 0), "")
         if ending:
-            return self._kept(rest.removesuffix(ending), "name") + ending, len(text), ""
+            return self._keep_or_hide(rest.removesuffix(ending), "name") + ending, len(text), ""
         left = "lines" if record.open == "lines" else _open_quote(rest) if record.open else ""
         numbers = "".join(f" {name}={value}" for name in record.numbers for value in _numbers(rest, name))
-        shown = f"{HIDDEN}:{numbers}" if numbers else self._kept(rest, record.keep)
+        shown = f"{HIDDEN}:{numbers}" if numbers else self._keep_or_hide(rest, record.keep)
         return shown, len(text), left
 
     def _without_quoted(self, text: str) -> tuple[str, str]:
@@ -135,8 +135,8 @@ class ForeignTable:
             pieces.append(text[pos:match.end()])
             inside = text[match.end():end]
             if inside:
-                named = self._named(inside, whole=True)
-                pieces.append(self._kept(inside, "name") if named is None else named)
+                named = self._hide_names(inside, whole=True)
+                pieces.append(self._keep_or_hide(inside, "name") if named is None else named)
             if end == len(text):
                 return "".join(pieces), quote
             pieces.append(quote)
@@ -144,7 +144,7 @@ class ForeignTable:
         pieces.append(text[pos:])
         return "".join(pieces), ""
 
-    def _named(self, text: str, *, whole: bool = False) -> str | None:
+    def _hide_names(self, text: str, *, whole: bool = False) -> str | None:
         """Hide the names in vLLM's own sentences; with `whole`, return None unless the text is such a sentence."""
         found = False
         for template in self.templates:
@@ -157,10 +157,10 @@ class ForeignTable:
             if (end < 0 and not is_quoted) or (not is_quoted and text.startswith(("`", "'"), begin)):
                 continue
             end = len(text) if end < 0 else end
-            text, found = text[:begin] + self._kept(text[begin:end], template.keep) + text[end:], True
+            text, found = text[:begin] + self._keep_or_hide(text[begin:end], template.keep) + text[end:], True
         return text if found or not whole else None
 
-    def _kept(self, text: str, keep: str) -> str:
+    def _keep_or_hide(self, text: str, keep: str) -> str:
         """Return the text if it is of the kind to be kept, else HIDDEN."""
         if keep == "name" and _NAME.fullmatch(text) and not _FAULT.search(text):
             return text
@@ -176,7 +176,7 @@ class ForeignText:
 
     def __init__(self, table: ForeignTable) -> None:
         self._table = table
-        self._open: dict[str, _Open] = {}  # by source
+        self._open: dict[str, _OpenText] = {}  # by source
 
     @property
     def is_idle(self) -> bool:
@@ -190,7 +190,7 @@ class ForeignText:
         marked = bool(any_of(self._table.markers).search(text))  # it may be a continuation
         if opened is not None:
             marked = marked and any(marker in text for marker in self._table.markers)
-        if opened is not None and opened.goes_on(text, marked=marked):
+        if opened is not None and opened.continues(text, marked=marked):
             begin = len(opened.prefix)
             if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # possibly the record's own
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
@@ -203,10 +203,10 @@ class ForeignText:
             return line
         shown = self._table.hide(text)
         if shown.opened:
-            self._open[line.source] = _Open(shown.opened, _prefix(text), _MAX_OPEN_LINES)
+            self._open[line.source] = _OpenText(shown.opened, _prefix(text), _MAX_OPEN_LINES)
         return line._replace(text=shown.text, refusal=shown.refusal)
 
-    def alone(self, line: Line) -> Line | None:
+    def hide_in_single_line(self, line: Line) -> Line | None:
         """Return a single line without foreign text; None if the text may continue in the next lines."""
         if not any_of(self._table.markers).search(line.text):
             return line
@@ -214,7 +214,7 @@ class ForeignText:
         return None if shown.opened else line._replace(text=shown.text, refusal=shown.refusal)
 
 
-class _Open(NamedTuple):
+class _OpenText(NamedTuple):
     """What a line leaves open: a quote or `lines`.
 
     It also has the prefix of the record, and the number of lines in which the text may still continue.
@@ -224,7 +224,7 @@ class _Open(NamedTuple):
     prefix: str
     left: int
 
-    def goes_on(self, text: str, *, marked: bool) -> bool:
+    def continues(self, text: str, *, marked: bool) -> bool:
         """Return whether a line belongs to the same message."""
         if not (self.left and text.startswith(self.prefix)):
             return False

@@ -26,8 +26,8 @@ from vllm_doctor.logs.encoding import (
     trim,
 )
 from vllm_doctor.logs.line_prefix import BARE, LOG_HEAD
-from vllm_doctor.logs.progress_bars import BAR_END, BAR_HINT, overwrite, shown
-from vllm_doctor.logs.wrapped_rows import Joiner
+from vllm_doctor.logs.progress_bars import BAR_END, BAR_HINT, overwrite, visible_texts
+from vllm_doctor.logs.wrapped_rows import RowJoiner
 from vllm_doctor.logs.wrappers import Piece, Unwrapper
 from vllm_doctor.patterns import lazy
 
@@ -69,7 +69,7 @@ class Line(NamedTuple):
 
 def unfold(text: str) -> list[str]:
     """Return the lines in the text of a JSON string, which may contain newlines, carriage returns and escapes."""
-    return [segment for line in printable(text).split("\n") for segment in shown(line)]
+    return [segment for line in printable(text).split("\n") for segment in visible_texts(line)]
 
 
 class LineReader:
@@ -93,7 +93,7 @@ class LineReader:
         self._opened = False  # whether that line has returned or holds any segment
         self._flushed = False  # whether some of its segments were returned
         self._unwrapper = Unwrapper(unfold)
-        self._joiner = Joiner(self._unwrapper)
+        self._joiner = RowJoiner(self._unwrapper)
         self._joiner.off = not join_wrapped
         self._held: list[Piece] = []
         self._refused: dict[str, int] = {}
@@ -119,24 +119,24 @@ class LineReader:
     def is_idle(self) -> bool:
         """Return whether the next line is independent: no earlier line is held back, and it is no row of a terminal."""
         return (self._joiner.off and self._head is None and self._decoder is None and not self._pending
-                and not self._opened and not self._held and not self._unwrapper.waiting)
+                and not self._opened and not self._held and not self._unwrapper.has_incomplete_messages)
 
     def skip(self, lines: int, size: int) -> None:
         """Count complete lines that are not read. Call it only while `is_idle`."""
         self.line_count += lines
         self.byte_count += size
 
-    def alone(self, data: bytes) -> Line | None:
+    def parse_single_line(self, data: bytes) -> Line | None:
         """Parse one complete line as the next one; return None if it must be fed. Call it only while `is_idle`."""
         if data.endswith(b"\r\n"):
             data = data[:-2] + b"\n"
         text = _plain_text(_SGR.sub(b"", data) if b"\x1b[" in data else data)
-        piece = None if text is None else self._unwrapper.alone(text)
+        piece = None if text is None else self._unwrapper.unwrap_single_line(text)
         return piece and Line(self.line_count + 1, piece.text.rstrip(), piece.source)
 
     def feed(self, data: bytes) -> list[Line]:
         """Read some bytes; return the lines that are complete and certain."""
-        if len(data) < _SHORT and self.is_idle and (line := self.alone(data)):
+        if len(data) < _SHORT and self.is_idle and (line := self.parse_single_line(data)):
             self.skip(1, len(data))
             self._source = line.source
             return [line]
@@ -267,7 +267,7 @@ class LineReader:
             self.line_count += 1
             text = self._text(raw)
             whole = self._is_record(raw) or ("\r" not in text and not BAR_END.search(text))
-            self._record(self.line_count, [text] if whole else shown(text))
+            self._record(self.line_count, [text] if whole else visible_texts(text))
             return
         self.line_count += 1
         segments, self._segments = self._segments, []
@@ -287,8 +287,8 @@ class LineReader:
             if part.strip():
                 overwrite(self._segments, part)
         if len(self._segments) > _MAX_SEGMENTS:
-            given, self._segments = self._segments[:-1], self._segments[-1:]
-            self._record(self.line_count + 1, given, follows=self._flushed)
+            complete, self._segments = self._segments[:-1], self._segments[-1:]
+            self._record(self.line_count + 1, complete, follows=self._flushed)
             self._flushed = True
 
     def _text(self, raw: bytes) -> str:
@@ -318,7 +318,7 @@ class LineReader:
 
     def _messages(self, number: int, segments: list[str], *, follows: bool) -> None:
         for i, text in enumerate(segments):
-            proven = self._unwrapper.known
+            proven = self._unwrapper.proven_count
             pieces = self._unwrapper.unwrap(Piece(number, text, "", follows or i > 0))
             if not self._held:
                 for piece in pieces:
@@ -326,7 +326,7 @@ class LineReader:
             else:
                 self._held += pieces
             if self._held:
-                self._settle(grown=self._unwrapper.known > proven)
+                self._emit_settled(grown=self._unwrapper.proven_count > proven)
 
     def _offer(self, piece: Piece) -> None:
         """Emit a piece, or hold it and all later ones while a wrapper is in doubt."""
@@ -338,10 +338,10 @@ class LineReader:
         else:
             self._emit(piece)
 
-    def _settle(self, *, grown: bool) -> None:
+    def _emit_settled(self, *, grown: bool) -> None:
         last = self._held[-1]
         if last.doubt and last.repeats and sum(piece.doubt == last.doubt for piece in self._held) >= 3:
-            self._unwrapper.learn(last.doubt)
+            self._unwrapper.mark_proven(last.doubt)
             grown = True
         if grown:
             held, self._held = self._held, []

@@ -86,7 +86,7 @@ def _same_meter(former: str, text: str) -> bool:
     return _MOVING.sub(" ", text).strip() == _MOVING.sub(" ", former).strip()
 
 
-def shown(line: str) -> list[str]:
+def visible_texts(line: str) -> list[str]:
     """Return what a line with carriage returns shows: messages, and each bar's last state; at least one text."""
     segments: list[str] = []
     for part in line.split("\r"):

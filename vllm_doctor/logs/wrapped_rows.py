@@ -24,7 +24,7 @@ _TORN_CALL = lazy(r'[^"]*\bFile "[^"]+$')
 _REST_OF_CALL = lazy(r'[^"]+", line \d+, in ')
 
 
-class Joiner:
+class RowJoiner:
     """The joining of the rows of a line that a terminal broke at its width W.
 
     W is assumed after two consecutive full rows that continue one log line, at a call of a traceback that is broken
@@ -49,12 +49,12 @@ class Joiner:
         size = len(text)
         if self._framed or (size > _MAX_WIDTH and text[0] in _FRAMES):
             return [*self.flush(), (number, text)]
-        out: list[tuple[int, str]] = []
+        complete: list[tuple[int, str]] = []
         if self._rows:
             if size <= len(self._rows[0][1]) and len(self._rows) < _MAX_ROWS and self._continues(text):
                 self._rows.append((number, text))
                 return [] if size == len(self._rows[0][1]) else self.flush()
-            out = self.flush(whole=size <= len(self._rows[0][1]))
+            complete = self.flush(whole=size <= len(self._rows[0][1]))
         self._seen += 1
         if size > self._widest:
             if size > _MAX_WIDTH or self._width:
@@ -65,9 +65,9 @@ class Joiner:
             self.off = True
         if not self.off and size == self._widest and size > _MIN_WIDTH:
             self._rows = [(number, text)]
-            return out
-        out.append((number, text))
-        return out
+            return complete
+        complete.append((number, text))
+        return complete
 
     def flush(self, *, whole: bool = True) -> list[tuple[int, str]]:
         """Return the rows held back: joined if they are one line (`whole`: no longer line follows), else unchanged."""
@@ -90,7 +90,7 @@ class Joiner:
         room = row[2:-2] if closed else row[2:]
         message = room.rstrip()
         if not self._framed:
-            if not closed or not message or message[0].isspace() or not self._unwrapper.evident(message):
+            if not closed or not message or message[0].isspace() or not self._unwrapper.begins_log_line(message):
                 return None
             self._framed = True
             self._unwrapper.count("frame")
@@ -99,16 +99,16 @@ class Joiner:
 
     def _push_inside(self, number: int, message: str, full: bool) -> list[tuple[int, str]]:
         """Add a row in a frame, which continues in the next one if it is full; return the complete lines."""
-        out: list[tuple[int, str]] = []
+        complete: list[tuple[int, str]] = []
         if self._rows:
             if len(self._rows) < _MAX_ROWS and self._continues(message):
                 self._rows.append((number, message))
                 return [] if full else self.flush()
-            out = self.flush()
+            complete = self.flush()
         if not full:
-            return [*out, (number, message)]
+            return [*complete, (number, message)]
         self._rows = [(number, message)]
-        return out
+        return complete
 
     def _broken_again(self, rows: list[tuple[int, str]]) -> bool:
         """Return whether this line continues in a path, or is the third of its width that continues inside a word."""
@@ -121,7 +121,7 @@ class Joiner:
 
     def _continues(self, text: str) -> bool:
         """Return whether a row continues the line held back, which must begin as a log line does."""
-        evident = self._unwrapper.evident
-        if evident(text) or (len(self._rows) == 1 and not evident(self._rows[0][1])):
+        begins_log_line = self._unwrapper.begins_log_line
+        if begins_log_line(text) or (len(self._rows) == 1 and not begins_log_line(self._rows[0][1])):
             return False
-        return not _NO_CONTINUATION.match(text) and not self._unwrapper.wrapped(text)
+        return not _NO_CONTINUATION.match(text) and not self._unwrapper.looks_wrapped(text)

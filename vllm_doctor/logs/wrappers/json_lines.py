@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 WHOLE = '\\n","stream":"'
@@ -80,7 +80,7 @@ def _source_of(record: dict[str, Any]) -> str:
     return ""
 
 
-def json_line(text: str) -> Peeled | None:
+def json_line(text: str) -> WrapperMatch | None:
     """Match JSON lines of Docker and others; a JSON object that vLLM or a client printed does not match."""
     bare = text.rstrip(" ,")
     if not bare.endswith("}"):
@@ -107,7 +107,7 @@ def json_line(text: str) -> Peeled | None:
         part = str(record["stream"])
     elif name == "docker-json" and message.endswith("\n"):
         message = message[:-1]
-        return Peeled(name, _whole(message), _source_of(record), part=str(record["stream"]))
+        return WrapperMatch(name, _whole(message), _source_of(record), part=str(record["stream"]))
     if key == "jsonPayload":
         level, shipped = _level_of(record[key]) or level, False
     if level and not shipped and not LOG_HEAD.match(message):
@@ -116,7 +116,7 @@ def json_line(text: str) -> Peeled | None:
         if isinstance(extra := record.get(trace), str) and extra.strip():
             message = f"{message.rstrip()}\n{extra.rstrip()}"
             break
-    return Peeled(name, _whole(message.removesuffix("\n")), _source_of(record), part=part, last=not part)
+    return WrapperMatch(name, _whole(message.removesuffix("\n")), _source_of(record), part=part, last=not part)
 
 
 def _whole(text: str) -> str:

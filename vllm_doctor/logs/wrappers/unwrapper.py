@@ -27,7 +27,7 @@ from vllm_doctor.logs.wrappers.logfmt import logfmt
 from vllm_doctor.logs.wrappers.quotes import quoted
 from vllm_doctor.logs.wrappers.ranks import djl, mpirun, ray, srun, torchrun, torchserve
 from vllm_doctor.logs.wrappers.timestamps import PART_WORDS, clock, clock_wide, stamped
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled, Wrapper
+from vllm_doctor.logs.wrappers.wrapper_match import Wrapper, WrapperMatch
 
 MAX_DEPTH = 8  # wrappers around one line; a line with more is no log line
 MAX_KNOWN = 4096  # names remembered; bounds memory on hostile input
@@ -88,16 +88,16 @@ class Unwrapper:
         self.counts[name] = self.counts.get(name, 0) + 1
 
     @property
-    def known(self) -> int:
+    def proven_count(self) -> int:
         """Return how many keys have been proven; the number only grows."""
         return len(self._known)
 
     @property
-    def waiting(self) -> bool:
+    def has_incomplete_messages(self) -> bool:
         """Return whether a message in parts lacks its last part."""
         return bool(self._partial)
 
-    def learn(self, key: str) -> None:
+    def mark_proven(self, key: str) -> None:
         """Record that `key`, and with it its kind, is proven."""
         if len(self._known) < MAX_KNOWN:
             self._known.update((key, key.partition(":")[0]))
@@ -110,7 +110,7 @@ class Unwrapper:
         number, text, source, follows = piece.number, piece.text, piece.source, piece.follows
         composed = False
         while depth < MAX_DEPTH and not BARE.match(text):
-            found = self._peel(text)
+            found = self._match_outermost(text)
             if found is not None and found.name == "compose":
                 if composed:
                     break  # a table inside a compose log
@@ -153,11 +153,11 @@ class Unwrapper:
                 out += self.unwrap(Piece(number, line, source), final=True, depth=1)
         return out
 
-    def wrapped(self, text: str) -> bool:
+    def looks_wrapped(self, text: str) -> bool:
         """Return whether the text begins with something that looks like a wrapper, proven or not."""
-        return not BARE.match(text) and self._peel(text) is not None
+        return not BARE.match(text) and self._match_outermost(text) is not None
 
-    def alone(self, text: str) -> Piece | None:
+    def unwrap_single_line(self, text: str) -> Piece | None:
         """Return the message of a line that is independent of other lines; None if it has to wait for them, or may.
 
         Call it only while no line is held back.
@@ -173,21 +173,21 @@ class Unwrapper:
         self.counts = counts  # the line will be passed in again
         return None
 
-    def evident(self, text: str) -> bool:
+    def begins_log_line(self, text: str) -> bool:
         """Return whether `text` begins as a log line does, wrapped or not."""
         bare = BARE.match(text)
         if bare and not text[:1].isspace():
             return True
         if LOG_HEAD.match(text):
             return True
-        found = None if bare else self._peel(text)
+        found = None if bare else self._match_outermost(text)
         return found is not None and self._proven(found)
 
-    def _proven(self, found: Peeled) -> bool:
+    def _proven(self, found: WrapperMatch) -> bool:
         """Return whether a wrapper is proven: by its form, its name, or others of its kind in the file."""
         return found.sure or found.key in self._known or (found.repeats and found.name in self._known)
 
-    def _join(self, number: int, source: str, found: Peeled) -> tuple[int, str] | None:
+    def _join(self, number: int, source: str, found: WrapperMatch) -> tuple[int, str] | None:
         """Add a part of a message; return its first line's number and its text once it is complete, else None."""
         key = (found.name, source, found.part)
         first, texts, size = self._partial.pop(key, (number, [], 0))
@@ -203,9 +203,9 @@ class Unwrapper:
         self._partial[key] = (first, texts, size)
         return None
 
-    def _peel(self, text: str) -> Peeled | None:
+    def _match_outermost(self, text: str) -> WrapperMatch | None:
         """Match the outermost wrapper; a doubtful one is proven here if a log line follows it."""
-        doubtful: Peeled | None = None
+        doubtful: WrapperMatch | None = None
         for wrapper in _BY_HEAD.get(text[:1], ()):
             found = wrapper(text)
             if found is None:
@@ -214,15 +214,15 @@ class Unwrapper:
                 continue  # the bar belongs to an exception group
             if found.name == "stern" and "pod" in self._known and found.key not in self._known:
                 found = pod_only(text) or found  # pods without a container were seen
-            if not self._proven(found) and not self._proof(found.rest):
+            if not self._proven(found) and not self._proven_by_rest(found.rest):
                 doubtful = doubtful or found
                 continue
             if found.key and found.key not in self._known:
-                self.learn(found.key)
+                self.mark_proven(found.key)
             return found
         return doubtful
 
-    def _proof(self, rest: str) -> bool:
+    def _proven_by_rest(self, rest: str) -> bool:
         if LOG_HEAD.match(rest):
             return True
         for wrapper in _BY_HEAD.get(rest[:1], ()):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-class Peeled(NamedTuple):
+class WrapperMatch(NamedTuple):
     """One wrapper removed from a line: its name, the text inside and the source it names."""
 
     name: str
@@ -24,4 +24,4 @@ class Peeled(NamedTuple):
     drop: bool = False  # the wrapper's own marker without a message
 
 
-Wrapper = Callable[[str], "Peeled | None"]
+Wrapper = Callable[[str], WrapperMatch | None]
