@@ -1,4 +1,4 @@
-"""vllm-doctor as a user has it: from a wheel, in an environment of its own, compiled."""
+"""Install vllm-doctor as users do: from a compiled wheel, in its own environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TREE = Path(__file__).resolve().parent.parent
 
 
 def installed(folder: Path) -> Path:
-    """The command of a fresh installation of this tree, with the extra that makes it fast where there is a wheel of it."""
+    """Install this tree, with the `fast` extra if there is a wheel of it, and return its command."""
     place = folder / "venv"
     rmtree(place, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)

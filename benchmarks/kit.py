@@ -1,4 +1,4 @@
-"""What every figure needs: the program, the logs, how much and how often."""
+"""The environment of the measurements: program, logs, scale and number of rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FOLLOW_THE_RULES = {"anchors", "near-misses"}
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """`program` is the command of an installation, `cache` a folder for logs, `scale` 1 for the sizes of the targets."""
+    """The settings of a run: `program` is the installed command, `cache` a folder for logs, `scale` 1 for full size."""
 
     program: Path
     cache: Path
@@ -23,22 +23,22 @@ class Kit:
 
     @property
     def python(self) -> str:
-        """The interpreter of the installation."""
+        """Return the interpreter of the installation."""
         return str(self.program.parent / "python")
 
     def scaled(self, number: float) -> int:
-        """A number of bytes or lines at this scale."""
+        """Return a number of bytes or lines multiplied by the scale."""
         return int(number * self.scale)
 
     def generator(self, kind: str, size: int) -> list[str]:
-        """The command that writes a log to stdout, in a process of its own: this one's memory must stay small.
+        """Return the command that writes a log to stdout, as a separate process to keep this one's memory small.
 
         `size` is in bytes, of near misses in lines.
         """
         return [self.python, str(_LOGS), kind, str(size)]
 
     def log(self, kind: str, size: int) -> Path:
-        """The file of a log, made when it is not there."""
+        """Return the file of a log, generated if it does not exist."""
         path = self.cache / f"{kind}-{size}-{crc32(_LOGS.read_bytes()):08x}.log"  # another generator, another log
         if not path.exists() or kind in _FOLLOW_THE_RULES:
             self.cache.mkdir(parents=True, exist_ok=True)
@@ -50,5 +50,5 @@ class Kit:
 
 
 def in_words(size: float) -> str:
-    """A size in bytes as people say it."""
+    """Return a size in bytes with a readable unit."""
     return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"

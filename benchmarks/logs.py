@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the logs that are measured, the same ones each time.
+"""Generate the logs for the benchmarks, reproducibly.
 
 usage: logs.py KIND SIZE
 
@@ -61,7 +61,7 @@ _INTERESTING = (
 
 
 def anchors() -> list[str]:
-    """All literals that the rules and facts wait for."""
+    """Return all anchors of the rules and facts."""
     return list(dict.fromkeys(pattern.anchor for pattern in _patterns()))
 
 
@@ -91,7 +91,7 @@ def _body_line(chance: random.Random, second: int, *, access: bool) -> str:
 
 
 def _lines(size: int, *, access: bool) -> Iterator[str]:
-    """Lines of about `size` bytes in all."""
+    """Return lines with a total of about `size` bytes."""
     chance = random.Random(8100)  # noqa: S311 - the same log each time
     number = 0
     while size > 0:
@@ -125,7 +125,7 @@ def _journald(line: str) -> str:
 
 
 def _coloured(line: str) -> str:
-    """The process as vLLM 0.10.2 to 0.12 writes it, to files too."""
+    """Return the process prefix with colors, as vLLM 0.10.2 to 0.12 writes it to files too."""
     return re.sub(r"^\(\w+ pid=\d+\)", "\x1b[1;36m\\g<0>\x1b[0;0m", line)
 
 
@@ -134,7 +134,7 @@ def _wrapped(lines: Iterable[str], wrap: Wrap) -> bytes:
 
 
 def log(size: int, *, wrap: Wrap = _plain, access: bool = True) -> Iterator[bytes]:
-    """A log of `size` bytes or a little more, in pieces."""
+    """Yield a log of at least `size` bytes, in chunks."""
     start = _wrapped(_START.read_text(encoding="utf-8").partition("Application startup complete.")[0].splitlines(), wrap)
     start += _wrapped(["(APIServer pid=8684) INFO:     Application startup complete."], wrap)
     end = _wrapped(_END.splitlines(), wrap)
@@ -149,7 +149,7 @@ def log(size: int, *, wrap: Wrap = _plain, access: bool = True) -> Iterator[byte
 
 
 def tracebacks(size: int) -> Iterator[bytes]:
-    """A log in which every fiftieth request fails: the server prints a traceback for each."""
+    """Yield a log in which every fiftieth request fails with a traceback."""
     start = _START.read_text(encoding="utf-8").partition("Application startup complete.")[0]
     yield f"{start}\n(APIServer pid=8684) INFO:     Application startup complete.\n".encode()
     chance = random.Random(8102)  # noqa: S311 - the same log each time
@@ -162,7 +162,7 @@ def tracebacks(size: int) -> Iterator[bytes]:
 
 
 def restarts(size: int) -> Iterator[bytes]:
-    """A server that is started again and again, and serves a little each time; the last start fails."""
+    """Yield the log of a server that restarts repeatedly; the last start fails."""
     start = _START.read_text(encoding="utf-8")
     for _ in range(-(-size // len(start))):
         yield start.encode()
@@ -170,7 +170,7 @@ def restarts(size: int) -> Iterator[bytes]:
 
 
 def fillers(size: int) -> Iterator[bytes]:
-    """A log most of whose lines no rule knows, neither as healthy nor otherwise."""
+    """Yield a log mostly of lines that match neither a rule nor a healthy pattern."""
     start = _START.read_text(encoding="utf-8").partition("Application startup complete.")[0]
     yield f"{start}Application startup complete.\n".encode()
     chance = random.Random(8103)  # noqa: S311 - the same log each time
@@ -187,21 +187,21 @@ def fillers(size: int) -> Iterator[bytes]:
 
 
 def one_line(size: int) -> Iterator[bytes]:
-    """A line without an end."""
+    """Yield a single line without a line feed."""
     words = b"a quick brown fox jumps over the lazy dog 123456789 " * (MB // 50)
     for begin in range(0, size, MB):
         yield words[:min(MB, size - begin)]
 
 
 def noise(size: int) -> Iterator[bytes]:
-    """Random bytes."""
+    """Yield random bytes."""
     chance = random.Random(8101)  # noqa: S311 - the same bytes each time
     for begin in range(0, size, MB):
         yield chance.randbytes(min(MB, size - begin))
 
 
 def near_misses(count: int) -> Iterator[bytes]:
-    """So many lines that hold an anchor and match no pattern."""
+    """Yield `size` lines that contain an anchor but match no pattern."""
     patterns = _patterns()
     messages = [f"{anchor}, and nothing of what is expected" for anchor in anchors()]
     lines = [f"(EngineCore pid=8696) INFO 11-20 11:42:48 [core.py:1] {text}" for text in messages

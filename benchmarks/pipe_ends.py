@@ -1,4 +1,4 @@
-"""The two ends of a measured pipe. They speak JSON: the source on stderr, the sink on stdout.
+"""Source and sink of a measured pipe. Both report JSON: the source on stderr, the sink on stdout.
 
 usage: pipe_ends.py source BURST_FILE SECONDS | … | pipe_ends.py sink
 """
@@ -17,7 +17,7 @@ _SHORT = 8192  # a longer read is part of the burst
 
 
 def source(path: str, seconds: float) -> None:
-    """Timed lines, a burst, timed lines again; says how long the burst was blocked."""
+    """Write timed lines, a burst, and timed lines again; report how long the burst was blocked."""
     with open(path, "rb") as file:
         burst = file.read()
     _timed(_WARM, counted=False)
@@ -39,7 +39,7 @@ def _timed(seconds: float, *, counted: bool) -> None:
 
 
 def sink() -> None:
-    """Read all; says how much, how fast, and how late the timed lines came."""
+    """Read everything; report bytes, throughput and the delay of the timed lines."""
     delays: list[float] = []
     size, begun = 0, 0.0
     while data := os.read(0, 1 << 20):

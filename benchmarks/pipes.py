@@ -1,4 +1,4 @@
-"""Figures of `watch` in a pipe, against tee: throughput, the latency of a line, how long a burst blocks the server."""
+"""Benchmarks of `watch` in a pipe, compared with tee: throughput, line latency, and how long a burst blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS = str(Path(__file__).with_name("pipe_ends.py"))
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What the two ends of a pipe saw. Seconds, but `p50` and `p99` in milliseconds."""
+    """Measurements at both ends of a pipe. Seconds, except `p50` and `p99` in milliseconds."""
 
     size: int
     seconds: float  # from the first byte to the last, at the sink
@@ -31,7 +31,7 @@ class Passed:
 
 
 def _through(middle: Sequence[str], source: Sequence[str]) -> Passed:
-    """Run source | middle | sink. Waits for all three, so that none disturbs the next round. Raises RuntimeError."""
+    """Run source | middle | sink and wait for all three, so that none disturbs the next round. Raises RuntimeError."""
     first = subprocess.Popen(source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     second = subprocess.Popen(middle, env=environment(), stdin=first.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     third = subprocess.Popen([sys.executable, _ENDS, "sink"], stdin=second.stdout, stdout=subprocess.PIPE, text=True)
@@ -46,7 +46,7 @@ def _through(middle: Sequence[str], source: Sequence[str]) -> Passed:
 
 
 def pipe(kit: Kit) -> Iterator[Figure]:
-    """All figures of the pipe."""
+    """Yield all figures of the pipe."""
     tee = which("tee")
     if tee is None:
         yield Figure("the pipe against tee", "not measured: there is no tee")
@@ -64,7 +64,7 @@ def pipe(kit: Kit) -> Iterator[Figure]:
 
 
 def _burst(kit: Kit, middles: dict[str, list[str]], burst: Path, kind: str) -> Iterator[Figure]:
-    """A burst, then timed lines while the analyser works it off."""
+    """Yield the figures of a burst, followed by timed lines while the analyser catches up."""
     source = [sys.executable, _ENDS, "source", str(burst), str(max(0.2, 4 * kit.scale))]
     taken = interleaved({name: lambda middle=middle: _through(middle, source) for name, middle in middles.items()}, kit.rounds)  # type: ignore[misc]  #  - as above
     ours, theirs = taken["watch"], taken["tee"]

@@ -1,4 +1,4 @@
-"""Figures of `diagnose`: long logs against ripgrep, memory, hostile input, other shapes."""
+"""Benchmarks of `diagnose`: long logs compared with ripgrep, memory, hostile input, other kinds of logs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _engines(kit: Kit) -> list[str]:
 
 
 def scan(kit: Kit) -> Iterator[Figure]:
-    """A long log, against ripgrep with all anchors."""
+    """Yield the figures of a long log, compared with ripgrep searching for all anchors."""
     size = kit.scaled(1000 * MB)
     yield from _against_rg(kit, kit.log("plain", size), f"diagnose of {in_words(size)}", _RATIOS)
 
 
 def shapes(kit: Kit) -> Iterator[Figure]:
-    """The same for logs of other shapes; without a target."""
+    """Yield the same figures for other kinds of logs, without a target."""
     for kind, words in _SHAPES.items():
         size = kit.scaled(100 * MB)
         yield from _against_rg(kit, kit.log(kind, size), f"diagnose of {in_words(size)}, {words}", {})
@@ -65,7 +65,7 @@ def _against_rg(kit: Kit, log: Path, what: str, targets: Mapping[str, tuple[str,
 
 
 def memory(kit: Kit) -> Iterator[Figure]:
-    """Peak memory and CPU time as the log grows; piped in, so that no disk need hold it; one run each."""
+    """Yield peak memory and CPU time as the log grows; one run each, piped in to save disk space."""
     per_mb: list[float] = []
     for size in map(kit.scaled, (10 * MB, 100 * MB, 1000 * MB, 4000 * MB)):
         cost = run([str(kit.program), "diagnose", "-"], stream=kit.generator("plain", size))
@@ -78,7 +78,7 @@ def memory(kit: Kit) -> Iterator[Figure]:
 
 
 def hostile(kit: Kit) -> Iterator[Figure]:
-    """What no server writes."""
+    """Yield the figures of hostile input that no server writes."""
     for kind, size, words, speed in (
         ("one-line", 200 * MB, "one line of {}", 100),
         ("noise", 200 * MB, "{} of random bytes", 100),
@@ -94,7 +94,7 @@ def hostile(kit: Kit) -> Iterator[Figure]:
 
 
 def cold(kit: Kit) -> Iterator[Figure]:
-    """A short log, against an interpreter that imports click."""
+    """Yield the figures of a short log, compared with an interpreter that imports click."""
     log = kit.log("plain", 25_000)
     taken = interleaved({
         "click": lambda: run([kit.python, "-c", "import click"]),

@@ -1,4 +1,4 @@
-"""The figures as a table, and as RESULTS.md with the machine they were taken on."""
+"""Write the figures as a table, and as RESULTS.md with a description of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = "| figure | measured | target | met |\n| --- | --- | --- | --- |\n"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure. `met` is None where there is no target, or nothing could be measured."""
+    """One measured figure. `met` is None without a target, or if nothing could be measured."""
 
     name: str
     measured: str
@@ -23,18 +23,18 @@ class Figure:
     met: bool | None = None
 
     def row(self) -> str:
-        """Its line of the table."""
+        """Return the figure's row of the table."""
         answer = {True: "yes", False: "**no**", None: ""}[self.met]
         return f"| {self.name} | {self.measured} | {self.target} | {answer} |"
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """The figures in Markdown."""
+    """Return the figures as a Markdown table."""
     return _HEAD + "\n".join(figure.row() for figure in figures) + "\n"
 
 
 def write(path: Path, figures: Sequence[Figure], *, rounds: int, scale: float) -> None:
-    """Write the figures, the machine and the hand-written part on endurance."""
+    """Write RESULTS.md: the figures, the machine, and the hand-written section on endurance."""
     size = "" if scale == 1 else f" All sizes are {scale:g} times those of the targets: no measurement, only a trial.\n"
     path.write_text(f"""\
 # Benchmark results
@@ -63,7 +63,7 @@ def _facts() -> str:
 
 
 def _said(*command: str) -> str:
-    """The first line a command prints, without its name; says so when there is none."""
+    """Return the first line that a command prints, without the command's name; a note if there is none."""
     try:
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures vllm-doctor against its targets and writes RESULTS.md.
+"""Measure vllm-doctor against its targets and write RESULTS.md.
 
 usage: python benchmarks/run.py [--figures scan,memory,…] [--rounds N] [--scale X]
 
@@ -31,7 +31,7 @@ FIGURES: Mapping[str, Callable[[Kit], Iterator[results.Figure]]] = {
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figures", default=",".join(FIGURES), help="which, separated by commas (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="how often each measurement is repeated (default: 5)")

@@ -1,4 +1,4 @@
-"""A long run of `vllm-doctor watch` behind a busy server: its memory, its delay, and whether every byte passes.
+"""Run `vllm-doctor watch` for a long time behind a busy server; measure memory, delay and lost bytes.
 
     python benchmarks/soak.py --minutes 30 --lines 2000
 
@@ -46,7 +46,7 @@ _TRACEBACK = """\
 
 
 def serving_log(per_second: int, seed: int = 1) -> Iterator[str]:
-    """The lines of a busy server for ever, after those of its start; the clock moves one second every `per_second`."""
+    """Yield the startup lines and then endlessly the lines of a busy server, `per_second` for each logged second."""
     yield from _HEAD.splitlines(keepends=True)
     rng = random.Random(seed)  # noqa: S311 - test data
     for second in range(10**9):
@@ -76,7 +76,7 @@ def serving_log(per_second: int, seed: int = 1) -> Iterator[str]:
 
 
 class Process:
-    """What /proc tells of a process: MiB in memory now, at first (behind the warm-up) and at most; CPU seconds."""
+    """The /proc statistics of a process: MiB now, after the warm-up and at the peak; CPU seconds."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -84,7 +84,7 @@ class Process:
         self.cpu = 0.0
 
     def sample(self) -> None:
-        """Look once; a process that has ended is left as it was."""
+        """Take a sample; do nothing if the process has ended."""
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
             times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
@@ -94,13 +94,13 @@ class Process:
         self.cpu = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
     def told(self, warm: int) -> dict[str, float]:
-        """The figures; `warm` samples belong to the warm-up."""
+        """Return the figures; the first `warm` samples are the warm-up."""
         after = self.seen[warm:] or self.seen
         return {"first_mib": round(after[0], 1), "last_mib": round(after[-1], 1), "peak_mib": round(max(after), 1), "cpu_s": round(self.cpu, 2)}
 
 
 def soak(minutes: float, per_second: int, every: float = 5.0) -> dict[str, Any]:
-    """Run it; the figures. Raises OSError where there is no /proc."""
+    """Run the soak test and return the figures. Raises OSError on systems without /proc."""
     with tempfile.TemporaryFile() as stderr:
         watch = subprocess.Popen([sys.executable, "-m", "vllm_doctor", "watch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0)
         assert watch.stdin  # noqa: S101 - for the type checker
@@ -165,7 +165,7 @@ def soak(minutes: float, per_second: int, every: float = 5.0) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Read the options, soak, print."""
+    """Run the soak test with the options of the command line and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--lines", type=int, default=2000, metavar="PER_SECOND")

@@ -1,4 +1,4 @@
-"""Runs commands in turns and says what each took."""
+"""Run commands in turns and measure their time and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run took."""
+    """The cost of one run."""
 
     cpu: float  # seconds, user and system
     wall: float  # seconds
@@ -23,14 +23,14 @@ class Cost:
 
 
 def environment(engine: str = "re") -> dict[str, str]:
-    """This process's environment without what slows a start; `engine` is what searches the log."""
+    """Return this process's environment without variables that slow down startup; `engine` is the search engine."""
     kept = {name: value for name, value in os.environ.items()
             if name not in {"PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONWARNINGS"}}
     return {**kept, "VLLM_DOCTOR_ENGINE": engine}
 
 
 def run(command: Sequence[str], *, engine: str = "re", stream: Sequence[str] = ()) -> Cost:
-    """Run a command to its end, its output thrown away; `stream` is a command whose output it reads.
+    """Run a command to its end and discard its output; `stream` is a command whose output it reads.
 
     Raises RuntimeError when it fails; status 1 is no failure: rg found nothing, diagnose found something.
     """
@@ -50,7 +50,7 @@ def run(command: Sequence[str], *, engine: str = "re", stream: Sequence[str] = (
 
 
 def interleaved(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """What each measure answered in each round; a round runs all of them one after the other."""
+    """Return the results of each measurement per round; each round runs all measurements in turn."""
     taken: dict[str, list[T]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
@@ -59,10 +59,10 @@ def interleaved(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[st
 
 
 def middle(costs: Sequence[Cost]) -> Cost:
-    """The median of each number."""
+    """Return the median of each number."""
     return Cost(*(median(getattr(cost, name) for cost in costs) for name in ("cpu", "wall", "peak")))
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of the ratios of each round."""
+    """Return the median of the per-round ratios."""
     return median(mine / other for mine, other in zip(ours, theirs, strict=True))

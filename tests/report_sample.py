@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.memory import Memory, Part
-from vllm_doctor.reports.model import Evidence, Finding, Fix, Report, Source, Unexplained
+from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 
 COMMAND = "vllm serve /models/demo-8b --port 8000 \\\n  --tensor-parallel-size 2 --max-model-len 33712"
 
@@ -67,15 +67,24 @@ FAILED = Report(
            "kv_cache_available_gib": 4.12},
     facts_at={"vllm_version": ({"line": 3, "rank": None, "value": "0.8.5"},),
               "model_weights_gib": tuple({"line": line, "rank": 0, "value": 15.27} for line in (60, 61, 62, 63))},
-    derived={"kv_bytes_per_token": 131072}, memory=MEMORY, primary=CAUSE.id, unexplained=None,
+    derived={"kv_bytes_per_token": 131072}, memory=MEMORY, primary=CAUSE.id, failure=None,
     findings=(CAUSE, CASCADE, ADVICE, INFO), notes=("The log holds 2 starts of the server; this is number 2.",))
 
 HEALTHY = Report(
     source=Source("-", 90, 9000, 1, 1), status="serving", phase="api", facts={"vllm_version": "0.8.5"}, facts_at={},
-    derived={}, memory=None, primary=None, unexplained=None, findings=())
+    derived={}, memory=None, primary=None, failure=None, findings=())
 
 UNEXPLAINED = Report(
     source=Source("/var/log/vllm/server.log", 40, 4000, 1, 1), status="failed", phase="weights", facts={}, facts_at={},
     derived={}, memory=None, primary=None,
-    unexplained=Unexplained(31, "Traceback (most recent call last):\n  File \"worker.py\", line 9, in load\nKeyError: 'layers.31'"),
+    failure=Failure(
+        line=33, last_line=33, exception="KeyError", message="'layers.31'",
+        origin=Place("vllm", "vllm/model_executor/models/demo.py", "load_weights", 310), vllm_frame=None,
+        caller="demo/serve.py", own_frame=None, feature="model-loading", kind="bug",
+        settings=(Setting("--load-format", "dummy", "command"),), signature="KeyError-0b1c2d3e",
+        fixes=(Fix(id="without-model-loading", title="To test: start with the default load format",
+                   unset=("--load-format",), why="If the failure is gone, it is in this part."),
+               Fix(id="report-bug", title="Report it", action="report-bug", safety="manual", steps=("Search first.",))),
+        text='  File "/opt/venv/vllm/model_executor/models/demo.py", line 310, in load_weights\n'
+             "    param = params[name]\nKeyError: 'layers.31'"),
     findings=())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what is made from data: docs/rules/, docs/flags.md, docs/facts.md, the schemas, the README's report.
+"""Generate docs/rules/, docs/flags.md, docs/facts.md, the schemas and the README's report from the data.
 
 usage: build_docs.py [--check]     (--check writes nothing, prints what is not current and exits with status 1)
 """
@@ -26,7 +26,7 @@ WIDTH = 96
 
 
 def pages() -> dict[str, str]:
-    """Every generated file: its path in the repository and its text."""
+    """Return all generated files: path in the repository and content."""
     base = builtin()
     rules = sorted(base.rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     made = {f"docs/rules/{rule.id}.md": explain.rule_page(rule, base) for rule in rules}
@@ -79,7 +79,7 @@ def _readme() -> str:
 
 
 def main() -> int:
-    """Write the files, or check them."""
+    """Write the files, or check that they are current."""
     made = pages()
     stale = [name for name, text in made.items()
              if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding="utf-8") != text]

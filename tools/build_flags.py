@@ -1,4 +1,4 @@
-"""Make vllm_doctor/catalog/flags.jsonl: which flag, value and default exist in which vLLM release.
+"""Generate vllm_doctor/catalog/flags.jsonl: which flag, value and default exist in which vLLM release.
 
     python tools/build_flags.py SDISTS_DIR [-o vllm_doctor/catalog/flags.jsonl]
 
@@ -27,7 +27,7 @@ SCHEMA = 1
 
 
 def changes(values: dict[str, Any], releases: list[str]) -> list[list[Any]]:
-    """Change points [[release, value], ...] of what holds in the releases in `values`."""
+    """Return the change points [[release, value], ...] of the values per release."""
     points: list[list[Any]] = []
     for release in releases:
         if release in values and (not points or points[-1][1] != values[release]):
@@ -36,7 +36,7 @@ def changes(values: dict[str, Any], releases: list[str]) -> list[list[Any]]:
 
 
 def spans(present: set[str], releases: list[str]) -> list[list[str | None]]:
-    """Lives as [[first, last], ...]; last is null for a life that reaches the newest release."""
+    """Return lifetimes as [[first, last], ...]; `last` is null if the lifetime includes the newest release."""
     found: list[list[str | None]] = []
     before = False
     for release in releases:
@@ -52,7 +52,7 @@ def spans(present: set[str], releases: list[str]) -> list[list[str | None]]:
 
 
 def flag_entry(by_release: dict[str, Argument], releases: list[str]) -> dict[str, Any]:
-    """One flag's history in its compact form: what never holds is left out."""
+    """Return the history of a flag in compact form, without empty attributes."""
 
     def points(attribute: str) -> list[list[Any]]:
         values = {r: getattr(a, attribute) for r, a in by_release.items()}
@@ -79,7 +79,7 @@ def flag_entry(by_release: dict[str, Argument], releases: list[str]) -> dict[str
 def check_successor(
     name: str, replaced_by: dict[str, Any], entries: dict[str, Any], releases: list[str]
 ) -> None:
-    """Raise ValueError when a flag or its replacement is not in the table, or not from where it is said to be."""
+    """Raise ValueError if a flag or its replacement is not in the table, or not since the given release."""
     if name not in entries:
         raise ValueError(f"successor of a flag that never existed: {name}")
     if unknown := set(replaced_by) - {"since", "set", "values", "note"}:
@@ -94,7 +94,7 @@ def check_successor(
 
 
 def build(directory: Path, successors: dict[str, Any]) -> dict[str, Any]:
-    """The whole table. Raises ValueError for a release that cannot be read."""
+    """Return the entire table. Raises ValueError for a release that cannot be read."""
     roots = sorted(directory.glob("vllm-*"), key=lambda p: Version(p.name.removeprefix("vllm-")))
     flags: dict[str, dict[str, Argument]] = {}
     variables: dict[str, dict[str, Any]] = {}
@@ -124,14 +124,14 @@ def build(directory: Path, successors: dict[str, Any]) -> dict[str, Any]:
 
 
 def dump(table: dict[str, Any]) -> str:
-    """JSON Lines: the releases, then one flag or variable a line as [name, entry], so that it can be read by itself."""
+    """Return JSON Lines: the releases, then one flag or variable per line as [name, entry]."""
     rows: list[Any] = [{"schema": table["schema"], "releases": table["releases"]}]
     rows += [*table["flags"].items(), *table["env"].items()]
     return "".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in rows)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0; 1 when a release cannot be read."""
+    """Write the table and return the exit status: 0, or 1 if a release cannot be read."""
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Make the table of vLLM's flags by release.")
     parser.add_argument("sdists", type=Path, metavar="SDISTS_DIR")

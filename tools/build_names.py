@@ -1,4 +1,4 @@
-"""Make vllm_doctor/catalog/names.jsonl.xz: which name, parameter and requirement exists in which vLLM release.
+"""Generate vllm_doctor/catalog/names.jsonl.xz: names, parameters and requirements of each vLLM release.
 
     python tools/build_names.py SDISTS_DIR [-o vllm_doctor/catalog/names.jsonl.xz]
 
@@ -52,7 +52,7 @@ Presence = dict[str, set[int]]  # name -> indices of the releases that have it
 
 
 def life(present: set[int], newest: int) -> str:
-    """Spans of consecutive indices; the last one is open when it reaches the newest release."""
+    """Return the spans of consecutive indices as text; the last span is open if it includes the newest release."""
     spans: list[list[int]] = []
     for index in sorted(present):
         if spans and spans[-1][1] == index - 1:
@@ -65,7 +65,7 @@ def life(present: set[int], newest: int) -> str:
 
 
 class Table:
-    """Collects the releases one after the other, oldest first."""
+    """The table under construction; releases are added oldest first."""
 
     def __init__(self) -> None:
         self.releases: list[str] = []
@@ -153,7 +153,7 @@ class Table:
 
     @staticmethod
     def _kept(name: str, kind: str, part: Presence) -> Presence:
-        """What of a class is worth its place."""
+        """Return the parts of a class that are stored in the table."""
         if kind in "ma" and not name.startswith(DRIVEN):  # with __getattr__, a class can have any attribute
             return {one: at for one, at in part.items() if not one.startswith("_") or one == "__getattr__"}
         if kind == "i" and not name.startswith(DRIVEN):
@@ -162,7 +162,7 @@ class Table:
         return part
 
     def _changed(self, found: dict[str, Presence], owners: Presence, own: set[int]) -> dict[str, dict[str, str]]:
-        """The parameters that a callable does not have throughout its life, by callable."""
+        """Return, by callable, the parameters that it does not have throughout its lifetime."""
         rows: dict[str, dict[str, str]] = {}
         for name, taken in sorted(found.items()):
             changed = {one: present for one, present in taken.items() if present != owners.get(name, own)}
@@ -171,7 +171,7 @@ class Table:
         return rows
 
     def rows(self) -> list[Any]:
-        """Every row, the releases first."""
+        """Return all rows, the releases first."""
         newest = len(self.releases) - 1
         found: list[Any] = [{"schema": SCHEMA, "releases": self.releases}]
         for name in sorted(self.modules):
@@ -202,7 +202,7 @@ class Table:
         return found
 
     def _changes(self, values: dict[str, str]) -> list[list[str | None]]:
-        """Change points [[release, value], ...]; None from the release on that has none."""
+        """Return the change points [[release, value], ...]; the value is None from a release without one."""
         points: list[list[str | None]] = []
         for release in self.releases:
             value = values.get(release)
@@ -212,7 +212,7 @@ class Table:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0; 1 when a release cannot be read."""
+    """Write the table and return the exit status: 0, or 1 if a release cannot be read."""
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Make the table of vLLM's names by release.")
     parser.add_argument("sdists", type=Path, metavar="SDISTS_DIR")

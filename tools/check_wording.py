@@ -45,7 +45,7 @@ _UNIT = re.compile(r" ?(?:[KMGT]i?B|bytes)")
 
 
 class Clues:
-    """tools/wording_clues.yaml."""
+    """The content of tools/wording_clues.yaml."""
 
     def __init__(self, names: dict[str, FactName]) -> None:
         data = yaml.safe_load(Path(__file__).with_name("wording_clues.yaml").read_text(encoding="utf-8"))
@@ -60,12 +60,12 @@ class Clues:
         self.types = {name: definition.type for name, definition in names.items()}
 
     def exempt(self, template: Template) -> bool:
-        """Whether the template is known to show no fact."""
+        """Return whether the template is known not to show a fact."""
         skeleton = template.skeleton()
         return any(words.search(skeleton) for words in self.no_fact)
 
     def carriers(self, template: Template) -> dict[int, str]:
-        """Which placeholder (by its place in `parts`) is which fact; "" for one that only looks like memory."""
+        """Return which placeholder (index in `parts`) is which fact; "" for one that only resembles memory."""
         found: dict[int, str] = {}
         texts = [part if isinstance(part, str) else "{}" for part in template.parts]
         for at, part in enumerate(template.parts):
@@ -83,7 +83,7 @@ class Clues:
         return found
 
     def fill(self, template: Template, carriers: dict[int, str], choice: int) -> tuple[str, dict[int, str]]:
-        """The template with samples in its placeholders, and the text each placeholder got."""
+        """Return the template with samples in its placeholders, and the text of each placeholder."""
         texts: dict[int, str] = {}
         for at, part in enumerate(template.parts):
             if isinstance(part, Field):
@@ -92,7 +92,7 @@ class Clues:
         return re.sub(r"\$\{\w\}", "", line), texts  # the colours of the logo
 
     def _sample(self, part: Field, fact: str, number: int, choice: int) -> str:
-        """The text of one placeholder. `choice` picks among several that are possible."""
+        """Return a sample text for one placeholder; `choice` selects among several possible ones."""
         kind = part.spec[-1:]
         numeric = self.types.get(fact) in _NUMERIC
         texts: list[str] = next((texts for words, texts in self.of_expression if words.search(part.expression)), [])
@@ -120,7 +120,7 @@ class Clues:
 
 @dataclass
 class Verdict:
-    """What the patterns make of one template."""
+    """The result of matching the patterns against one template."""
 
     facts: dict[str, bool] = field(default_factory=dict)  # fact: found, with the right value
     unknown: bool = False  # it looks like memory, and no pattern takes the figure
@@ -128,7 +128,7 @@ class Verdict:
 
 
 class Rules:
-    """The patterns of rules/facts, and how they read a line."""
+    """The patterns of rules/facts, applied to lines."""
 
     def __init__(self, base: RuleBase) -> None:
         self.base = base
@@ -136,7 +136,7 @@ class Rules:
         self.regexes = [(pattern, re.compile(pattern.regex)) for pattern in base.facts]
 
     def values(self, line: str) -> tuple[dict[str, list[Any]], set[str]]:
-        """Every value of every fact in `line`, and the patterns that matched."""
+        """Return all values of each fact in `line`, and the patterns that matched."""
         found: dict[str, list[Any]] = defaultdict(list)
         matched = set()
         for pattern, regex in self.regexes:
@@ -148,13 +148,13 @@ class Rules:
         return found, matched
 
     def convert(self, name: str, raw: str) -> Any:
-        """A captured text as the engine would read it."""
+        """Return a captured text converted as the engine converts it."""
         store = FactStore({name: self.base.names[name]})
         store.add(name, raw, 1)
         return store.get(name)
 
     def judge(self, template: Template) -> Verdict:
-        """Fill the template in several ways; a fact counts as read when one of them gives it."""
+        """Fill the template in several ways; a fact is covered if one of them yields it."""
         carriers = self.clues.carriers(template)
         verdict = Verdict(dict.fromkeys(filter(None, carriers.values()), False))
         for choice in range(FILLINGS):
@@ -171,7 +171,7 @@ class Rules:
         return verdict
 
     def _right(self, fact: str, text: str, after: Parts, got: list[Any]) -> bool:
-        """Whether one of the values is what stood in the placeholder (with the unit, or the rest of it, behind it)."""
+        """Return whether a value is the text of the placeholder, possibly followed by its unit or remainder."""
         following = str(after[0]) if after else ""
         if self.clues.types[fact] not in _NUMERIC:
             return any(str(value) in text for value in got)
@@ -185,7 +185,7 @@ class Rules:
 
 
 def engine_of(path: str) -> str | None:
-    """The engine a file belongs to, where only one uses it."""
+    """Return the engine of a file that only one engine uses."""
     if path.startswith("v1/"):
         return "V1"
     if re.match(r"(?:worker|core|spec_decode)/|engine/(?:llm_engine|async_llm_engine|metrics|multiprocessing)", path):
@@ -198,7 +198,7 @@ def engine_of(path: str) -> str | None:
 
 @dataclass
 class Coverage:
-    """What was found in all releases."""
+    """The results for all releases."""
 
     releases: list[str] = field(default_factory=list)
     cells: dict[str, dict[str, list[int]]] = field(default_factory=lambda: defaultdict(dict))  # fact: release: [covered, all]
@@ -209,7 +209,7 @@ class Coverage:
 
 
 def survey(folder: Path, rules: Rules, since: Version, only: list[str]) -> Coverage:
-    """Read the releases one by one, oldest first."""
+    """Check the releases one by one, oldest first."""
     verdicts: dict[tuple[Parts, str], Verdict] = {}
     coverage = Coverage()
     engines = {pattern.id: pattern.set.get("engine") for pattern in rules.base.facts}
@@ -248,7 +248,7 @@ def _note(coverage: Coverage, release: str, template: Template, verdict: Verdict
 
 
 def lives(coverage: Coverage, rules: Rules) -> tuple[list[str], list[str]]:
-    """Patterns whose `vllm` is shorter than their wording's life (wrong), and longer (less exact than it could be)."""
+    """Return the patterns whose `vllm` is shorter than their wording's lifetime (wrong) or longer (imprecise)."""
     short, long = [], []
     for pattern in rules.base.facts:
         seen = coverage.lives.get(pattern.id, set())
@@ -263,7 +263,7 @@ def lives(coverage: Coverage, rules: Rules) -> tuple[list[str], list[str]]:
 
 
 def table(coverage: Coverage, rules: Rules, title: str = "Wordings of vLLM that rules/facts covers") -> str:
-    """A Markdown table: a row a fact, with the releases that print it and how many of its lines are read."""
+    """Return a Markdown table: per fact, the releases that print it and how many of its lines are covered."""
     first, last = coverage.releases[0], coverage.releases[-1]
     lines = [
         f"# {title}", "",
@@ -291,7 +291,7 @@ def table(coverage: Coverage, rules: Rules, title: str = "Wordings of vLLM that 
 
 
 def _span(releases: list[str], every: list[str]) -> str:
-    """`0.8.0-0.33.0`, with the gaps named by their number."""
+    """Return a span such as `0.8.0-0.33.0`, with the number of gaps."""
     if not releases:
         return "-"
     within = every[every.index(releases[0]) : every.index(releases[-1]) + 1]
@@ -301,7 +301,7 @@ def _span(releases: list[str], every: list[str]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0 when everything is covered."""
+    """Check the sources and return the exit status: 0 if everything is covered."""
     parser = argparse.ArgumentParser(description="Check rules/facts against the sources of vLLM.")
     parser.add_argument("sdists", type=Path, metavar="SDISTS_DIR")
     parser.add_argument("--since", type=Version, default=Version("0.2.0"), metavar="VERSION")

@@ -1,4 +1,4 @@
-"""Look up names, classes and type annotations in one vLLM release's syntax trees."""
+"""Look up names, classes and type annotations in the syntax trees of one vLLM release."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ DICT_HINTS = frozenset(("dict", "Dict", "Mapping", "MutableMapping"))
 
 
 class ClassReader:
-    """Names, classes and annotations of one release; a subclass says what an expression is worth."""
+    """The names, classes and annotations of one release; a subclass evaluates expressions."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self._depth = 0
 
     def evaluate(self, node: ast.expr, module: Module, scope: dict[str, Any]) -> Any:
-        """The value of an expression, `Unknown` when only running it would tell."""
+        """Return the value of an expression; `Unknown` if it is only known at run time."""
         raise NotImplementedError
 
     # -- names ---------------------------------------------------------------------------------------------------
 
     def lookup(self, module: Module, name: str, seen: frozenset[tuple[str, str]] = frozenset()) -> Any:
-        """The value of a module's top-level name."""
+        """Return the value of a module's top-level name."""
         definition = module.names.get(name)
         key = (module.name, name)
         if definition is None or key in seen:
@@ -74,7 +74,7 @@ class ClassReader:
                     self._depth -= 1
 
     def definition(self, module: Module, name: str) -> tuple[Module, Any]:
-        """Where a name is defined and by what syntax tree, through imports."""
+        """Return the module and syntax tree that define a name, following imports."""
         for _ in range(MAX_DEPTH):
             found = module.names.get(name)
             if not isinstance(found, tuple):
@@ -88,7 +88,7 @@ class ClassReader:
     # -- classes ---------------------------------------------------------------------------------------------------
 
     def bases(self, cls: Class) -> list[Class]:
-        """The class and its bases that are vLLM's, nearest first."""
+        """Return the class and its bases in vLLM, nearest first."""
         found = [cls]
         for base in cls.node.bases:
             value = self.evaluate(base, cls.module, {})
@@ -97,21 +97,21 @@ class ClassReader:
         return found
 
     def is_enum(self, cls: Class) -> bool:
-        """Whether the class derives from an enumeration."""
+        """Return whether the class derives from an enumeration."""
         names = {ast.unparse(base) for c in self.bases(cls) for base in c.node.bases}
         return any(name.rsplit(".", 1)[-1] in ("Enum", "StrEnum", "IntEnum") for name in names)
 
     def is_dataclass(self, cls: Class) -> bool:
-        """Whether the class carries a dataclass decorator, vLLM's `@config` included."""
+        """Return whether the class has a dataclass decorator, including vLLM's `@config`."""
         decorators = (ast.unparse(d).split("(")[0].rsplit(".", 1)[-1] for d in cls.node.decorator_list)
         return any(d in ("dataclass", "config") for d in decorators)
 
     def derives_from(self, cls: Class, name: str) -> bool:
-        """Whether a base of the class is written with this name."""
+        """Return whether a base of the class has this name."""
         return any(ast.unparse(b).split("[")[0] == name for c in self.bases(cls) for b in c.node.bases)
 
     def members(self, cls: Class) -> list[Member]:
-        """The members of an enumeration, in order."""
+        """Return the members of an enumeration, in order."""
         found = []
         for statement in cls.node.body:
             match statement:
@@ -121,7 +121,7 @@ class ClassReader:
         return found
 
     def fields(self, cls: Class) -> dict[str, tuple[Class, ast.AnnAssign]]:
-        """The dataclass fields by name, base classes first."""
+        """Return the dataclass fields by name, base classes first."""
         found: dict[str, tuple[Class, ast.AnnAssign]] = {}
         for owner in reversed(self.bases(cls)):
             for statement in owner.node.body:
@@ -132,7 +132,7 @@ class ClassReader:
         return found
 
     def attribute(self, cls: Class, name: str) -> Any:
-        """A class attribute: a field's default, an enumeration's member or a method."""
+        """Return a class attribute: a field's default, an enumeration's member or a method."""
         if name == "__doc__":
             return ""
         if name in ("__name__", "__qualname__"):
@@ -151,13 +151,13 @@ class ClassReader:
         return Unknown(f"{cls.name}.{name}")
 
     def field_default(self, owner: Class, statement: ast.AnnAssign) -> Any:
-        """The default value of a dataclass field, `field()` and pydantic's `Field()` resolved."""
+        """Return the default value of a dataclass field, with `field()` and pydantic's `Field()` resolved."""
         if statement.value is None:
             return Unknown("no default")
         return self.evaluate(statement.value, owner.module, self._class_scope(owner))
 
     def field_docstring(self, owner: Class, statement: ast.AnnAssign) -> str:
-        """The string under a field, by which vLLM documents it."""
+        """Return the string literal after a field, which documents it in vLLM."""
         after = owner.node.body[owner.node.body.index(statement) + 1 :]
         match after[:1]:
             case [ast.Expr(value=ast.Constant(value=str() as text))]:
@@ -175,7 +175,7 @@ class ClassReader:
     # -- type annotations --------------------------------------------------------------------------------------------
 
     def hints(self, node: ast.expr, module: Module, depth: int = 0) -> list[Hint]:
-        """The members of an annotation's union, aliases and Optional/Annotated resolved."""
+        """Return the members of an annotation's union, with aliases and Optional/Annotated resolved."""
         if depth > MAX_DEPTH:
             return [Hint("other")]
         again = depth + 1

@@ -1,4 +1,4 @@
-"""What vLLM's expressions are worth, read from their syntax trees without running them."""
+"""Evaluate vLLM's expressions from their syntax trees without running them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vllm_source import Class, Function, Hint, Instance, Member, Module, Type, U
 
 
 class ExpressionReader(ClassReader):
-    """Evaluates expressions; a subclass says what a call gives and how a target is bound."""
+    """An evaluator of expressions; a subclass evaluates calls and binds targets."""
 
     def _call(self, node: ast.Call, module: Module, scope: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -20,11 +20,11 @@ class ExpressionReader(ClassReader):
         raise NotImplementedError
 
     def environment_default(self, name: str) -> Any:
-        """What `envs.NAME` is when the variable is not set."""
+        """Return the value of `envs.NAME` if the variable is not set."""
         raise NotImplementedError
 
     def evaluate(self, node: ast.expr, module: Module, scope: dict[str, Any]) -> Any:
-        """The value of an expression, `Unknown` when only running it would tell."""
+        """Return the value of an expression; `Unknown` if it is only known at run time."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             return Unknown(ast.unparse(node))
@@ -224,7 +224,7 @@ class ExpressionReader(ClassReader):
         return Unknown("")
 
     def iterate(self, value: Any) -> list[Any] | None:
-        """What iterating a value gives; None when unknown."""
+        """Return the items of a value; None if unknown."""
         if isinstance(value, Class) and self.is_enum(value):
             return list(self.members(value))
         if isinstance(value, list | tuple | dict | str | set):
@@ -232,7 +232,7 @@ class ExpressionReader(ClassReader):
         return None
 
     def truth(self, value: Any) -> bool | None:
-        """Whether a value is true; None when unknown."""
+        """Return the truth value of a value; None if unknown."""
         if isinstance(value, Unknown | Type | Instance):
             return None
         return bool(value)

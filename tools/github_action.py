@@ -1,4 +1,4 @@
-"""The step of action.yml that diagnoses: reads the log once, writes every format, the job's summary and its outputs.
+"""Run the diagnosis step of action.yml: read the log once, write all formats, the job summary and the outputs.
 
 Run by the environment action.yml made, with the inputs in INPUT_… variables; what a log says never reaches a shell.
 Exits with 0 when there is a report, whatever it says (action.yml fails the job later, after the upload), else with 2.
@@ -24,7 +24,7 @@ FILES = {"json": "report.json", "html": "report.html", "sarif": "report.sarif", 
 
 
 def main() -> int:
-    """Diagnose what INPUT_LOG says."""
+    """Diagnose the log of INPUT_LOG and return the exit status."""
     folder = Path(tempfile.mkdtemp(prefix="vllm-doctor-", dir=os.environ.get("RUNNER_TEMP")))
     try:
         logs = find_logs(os.environ.get("INPUT_LOG", ""), folder)
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def find_logs(text: str, folder: Path) -> list[str]:
-    """The files that INPUT_LOG names, a path or a glob a line; or its text put into a file. Raises ValueError.
+    """Return the files that INPUT_LOG names (one path or glob per line), or a file with its text. Raises ValueError.
 
     Several lines of which the first names no file are the log itself: no other line of it is looked up as a glob.
     """
@@ -74,7 +74,7 @@ def find_logs(text: str, folder: Path) -> list[str]:
 
 
 def files(line: str) -> list[str]:
-    """The files that a path or a glob names."""
+    """Return the files that match a path or a glob."""
     if os.path.isfile(line):
         return [line]
     try:
@@ -84,7 +84,7 @@ def files(line: str) -> list[str]:
 
 
 def first_cause(document: dict[str, Any]) -> tuple[str, str]:
-    """(the cause's id, the command its first fix offers) of the first report that knows one; "" for what is unknown."""
+    """Return the id and the first fix's command of the first known cause; "" for unknown ones."""
     for report in document.get("reports", [document]):
         for finding in report["findings"]:
             if finding["id"] == report["primary"]:
@@ -93,18 +93,18 @@ def first_cause(document: dict[str, Any]) -> tuple[str, str]:
 
 
 def output(name: str, value: str) -> str:
-    """An output as the runner reads it; the end mark is random, so that no value can close it."""
+    """Return an output in the runner's format; the random delimiter cannot occur in the value."""
     mark = f"end-{uuid.uuid4()}"
     return f"{name}<<{mark}\n{value}\n{mark}\n"
 
 
 def problem(text: str) -> None:
-    """Say what is wrong with the inputs, as an annotation."""
+    """Print an annotation about invalid inputs."""
     print(f"::error title=vllm-doctor::{workflow_data(text)}", flush=True)
 
 
 def append(variable: str, text: str) -> None:
-    """Add to the file that a variable of the runner names, where there is one."""
+    """Append to the file that a runner variable names, if it is set."""
     if path := os.environ.get(variable):
         with open(path, "a", encoding="utf-8") as file:
             file.write(text)

@@ -1,4 +1,4 @@
-"""The message templates of vLLM's sources: literal text and placeholders, read by `ast`; nothing is imported or run.
+"""Extract the message templates of vLLM's sources, literal text and placeholders, with `ast`. Nothing is imported.
 
 A template is the text of a logger call, of an exception, or of a string that is put together first (f-strings, `%`,
 `str.format`, `+`, parts collected in a list and joined, a name that holds the text).
@@ -30,7 +30,7 @@ PRINTF = re.compile(r"%(?:\((\w+)\))?([-#0 +]*\d*(?:\.\d+)?)[hlL]?([diouxXeEfFgG
 
 @dataclass(frozen=True)
 class Field:
-    """A placeholder: the expression that fills it, and how it is formatted (`%.2f`, `.2f`, `!r`)."""
+    """A placeholder: the expression that fills it, and its format (`%.2f`, `.2f`, `!r`)."""
 
     expression: str
     spec: str = ""
@@ -41,19 +41,19 @@ Parts = tuple["str | Field", ...]
 
 @dataclass(frozen=True)
 class Template:
-    """One message of vLLM: literal text and placeholders, and whether it is logged, raised or only put together."""
+    """One message of vLLM: literal text and placeholders, and whether it is logged, raised or only assembled."""
 
     parts: Parts
     kind: str
     path: str = ""
 
     def skeleton(self) -> str:
-        """The literal text, `{}` for a placeholder."""
+        """Return the literal text with `{}` for each placeholder."""
         return "".join(part if isinstance(part, str) else "{}" for part in self.parts)
 
 
 class Reader(ast.NodeVisitor):
-    """Collects the templates of one file."""
+    """A visitor that collects the templates of one file."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Parts, str]] = []
@@ -62,7 +62,7 @@ class Reader(ast.NodeVisitor):
         self._lists: list[dict[str, list[Parts]]] = [{}]
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """A function has its own strings under its own names."""
+        """Visit a function, which has its own scope of named strings."""
         self._names.append({})
         self._lists.append({})
         joined = {
@@ -79,18 +79,18 @@ class Reader(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_Module(self, node: ast.Module) -> None:
-        """Constants of the module serve all its functions."""
+        """Visit the module; its string constants are visible in all functions."""
         for statement in node.body:
             self._remember(statement)
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """A string that stands alone is documentation, or left over."""
+        """Skip a string literal on its own, such as a docstring."""
         if not isinstance(node.value, (ast.Constant, ast.JoinedStr)):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """A call of a logger, or of something that may be one."""
+        """Collect the message of a call that is, or may be, a logger call."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if node.args:
             logs = bool(LOG.match(name)) or name in {"log_fn", "print"}
@@ -101,7 +101,7 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """An exception's text. Several arguments are printed as a tuple."""
+        """Collect an exception's message. Several arguments are printed as a tuple."""
         if isinstance(node.exc, ast.Call):
             texts = [self.parts(argument) for argument in node.exc.args]
             if len(texts) > 1 and all(text is not None for text in texts):
@@ -115,7 +115,7 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def generic_visit(self, node: ast.AST) -> None:
-        """Any other string with more than a word in it."""
+        """Collect any other string of more than one word."""
         if id(node) not in self._read and isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Call)):
             parts = self.parts(node)
             if parts is not None:
@@ -123,7 +123,7 @@ class Reader(ast.NodeVisitor):
         super().generic_visit(node)
 
     def parts(self, node: ast.expr) -> Parts | None:
-        """The literal text and placeholders of a string expression; None for anything else."""
+        """Return the literal text and placeholders of a string expression; None for other expressions."""
         match node:
             case ast.Constant(value=str(text)):
                 return (text,)
@@ -162,7 +162,7 @@ class Reader(ast.NodeVisitor):
         return self.parts(value) or ()
 
     def _remember(self, node: ast.AST, joined: Iterable[str] = ()) -> None:
-        """A string, or a list of strings that are `joined`, kept under a name: the longest of several."""
+        """Store a string, or a list of strings that are `joined`, under its name; the longest one is kept."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 if isinstance(value, (ast.Constant, ast.JoinedStr, ast.BinOp)):
@@ -176,7 +176,7 @@ class Reader(ast.NodeVisitor):
                 self._lists[-1][name] += self._items(items)
 
     def _items(self, items: list[ast.expr]) -> list[Parts]:
-        """The texts of a list, which are then no messages of their own."""
+        """Return the parts of a list's strings, which are then not templates of their own."""
         self._read.update(id(inner) for item in items for inner in ast.walk(item))
         return [parts for item in items if (parts := self.parts(item)) is not None]
 
@@ -211,7 +211,7 @@ def _merge(parts: Parts) -> Parts:
 
 
 def _printf(parts: Parts, values: list[ast.expr]) -> Parts:
-    """`%s` and its like as placeholders, filled from `values` in turn."""
+    """Return the parts of a printf-style string, with placeholders such as `%s` filled from `values` in order."""
     rest = iter(values)
     found: list[str | Field] = []
     for part in parts:
@@ -233,7 +233,7 @@ def _printf(parts: Parts, values: list[ast.expr]) -> Parts:
 
 
 def _brace(parts: Parts, call: ast.Call) -> Parts:
-    """`{}` of str.format as placeholders."""
+    """Return the parts of a str.format string, with `{}` placeholders."""
     found: list[str | Field] = []
     count = itertools.count()
     for part in parts:
@@ -268,7 +268,7 @@ def _read(digest: str, text: bytes) -> tuple[tuple[Parts, str], ...]:  # noqa: A
 
 
 def templates(release: Path) -> set[Template]:
-    """All message templates of one release."""
+    """Return all message templates of one release."""
     found = set()
     for path in sorted((release / "vllm").rglob("*.py")):
         name = path.relative_to(release / "vllm").as_posix()

@@ -1,4 +1,4 @@
-"""The flags and environment variables of one vLLM release, read from its sources."""
+"""Extract the flags and environment variables of one vLLM release from its sources."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DEPRECATED = re.compile(r"\W*(?:--[\w-]+ is |this (?:argument|flag|option) is )?
 
 
 def _strings(*nodes: ast.AST | None) -> Iterator[str]:
-    """Every string constant in the syntax trees."""
+    """Yield every string constant in the syntax trees."""
     for node in nodes:
         for found in ast.walk(node) if node else ():
             if isinstance(found, ast.Constant) and isinstance(found.value, str):
@@ -46,7 +46,7 @@ def _strings(*nodes: ast.AST | None) -> Iterator[str]:
 
 
 def _reads(constant: str, text: str) -> bool:
-    """Whether the text reads the environment variable that a constant names."""
+    """Return whether the text reads the environment variable that a constant names."""
     return re.search(rf"os\.(?:environ\.get\(|getenv\(|environ\[)\s*{constant}\b", text) is not None
 
 
@@ -67,7 +67,7 @@ class Argument:
 
     @property
     def name(self) -> str:
-        """The first long form."""
+        """Return the first long form."""
         return next(n for n in self.names if n.startswith("--"))
 
 
@@ -98,7 +98,7 @@ class Release:
         self.inverses = self._has_inverses()
 
     def to_json(self, value: Any) -> Any:
-        """A symbolic value as JSON; {"?": text} for what is not known."""
+        """Return a symbolic value as JSON; {"?": text} for an unknown one."""
         match value:
             case Unknown(text=text):
                 return {"?": text}
@@ -120,7 +120,7 @@ class Release:
     # -- dataclass fields as argparse keywords (vllm/engine/arg_utils.py, get_kwargs and _compute_kwargs) -------------
 
     def _is_set(self, *_name: Any) -> bool:
-        """No environment variable is."""
+        """Return False: no environment variable is set."""
         return False
 
     def _field(self, *arguments: Any, **keywords: Any) -> Any:
@@ -134,11 +134,11 @@ class Release:
         return arguments[0] if arguments and arguments[0] is not ... else Unknown("no default")
 
     def _wrapped_type(self, inner: Any) -> Any:
-        """optional_type(T) and parse_type(T) read what T reads."""
+        """Return the type T of optional_type(T) and parse_type(T)."""
         return self.json if inner == Type("json.loads") else inner
 
     def _has_inverses(self) -> bool:
-        """Whether --enable-x can be negated as --disable-x (and the reverse) as well."""
+        """Return whether --enable-x can also be negated as --disable-x, and vice versa."""
         module = self.source.module("vllm.utils.argparse_utils")
         return module is not None and "EnableDisableAction" in module.names
 
@@ -146,7 +146,7 @@ class Release:
         return self.evaluator.attribute(cls, name) if isinstance(cls, Class) else Unknown(str(name))
 
     def _human_int_fields(self) -> dict[str, str]:
-        """Field name -> kind, for the token counts that this release reads as 8k or auto."""
+        """Return field name -> kind for the token counts that this release parses as 8k or auto."""
         found: dict[str, str] = {}
         for name in ("get_kwargs", "_compute_kwargs"):
             function = self.engine.names.get(name)
@@ -175,7 +175,7 @@ class Release:
         return found
 
     def kwargs_of(self, cls: Any) -> Any:
-        """Argparse keywords by field name for a config dataclass."""
+        """Return the argparse keywords by field name for a config dataclass."""
         if not isinstance(cls, Class):
             return Unknown("get_kwargs")
         return {
@@ -217,7 +217,7 @@ class Release:
         return keywords
 
     def _members(self, enum: Class) -> list[Any]:
-        """What one types for an enumeration's members: their values, or names where the values are import paths."""
+        """Return an enumeration's choices as typed: its values, or its names if the values are import paths."""
         members = self.evaluator.members(enum)
         plain = all(
             isinstance(m.value, int) or (isinstance(m.value, str) and "." not in m.value) for m in members
@@ -231,7 +231,7 @@ class Release:
         )
 
     def _dict_hint(self, hint: Hint) -> Hint:
-        """Subclasses of dict (not TypedDict) count as dict."""
+        """Return the hint of a dict; subclasses of dict (but not TypedDict) count as dict."""
         if hint.kind == "class" and self.evaluator.derives_from(hint.arguments[0], "dict"):
             return Hint("dict")
         return hint
@@ -249,7 +249,7 @@ class Release:
     # -- the server's parser -----------------------------------------------------------------------------------------------
 
     def parser(self) -> Parser:
-        """The parser of `vllm serve`, or of the api_server module before there was `vllm serve`."""
+        """Return the parser of `vllm serve`, or of the api_server module in releases without it."""
         evaluator, source = self.evaluator, self.source
         serve = source.module("vllm.entrypoints.cli.serve")
         if serve and "ServeSubcommand" in serve.names:
@@ -279,7 +279,7 @@ class Release:
         return next(v for v in scope.values() if isinstance(v, Parser))
 
     def arguments(self) -> list[Argument]:
-        """Every flag of the server, positional arguments left out."""
+        """Return all flags of the server, without positional arguments."""
         engine_args = self.evaluator.lookup(self.engine, "EngineArgs")
         asynchronous = self.evaluator.lookup(self.engine, "AsyncEngineArgs")
         keywords = set(self.evaluator.fields(engine_args))
@@ -374,7 +374,7 @@ class Release:
         return tuple(v for v in dict.fromkeys(values) if v not in (None, "None")), open_choices
 
     def _with_short_forms(self, found: list[Argument]) -> list[Argument]:
-        """`-O3` is rewritten to --optimization-level by the argument parser itself, not declared as an option."""
+        """Add short forms such as `-O3`, which the parser rewrites to --optimization-level without declaring them."""
         parser = self.source.module("vllm.utils.argparse_utils") or self.source.module("vllm.utils")
         rewritten = parser is not None and '"--optimization-level"' in parser.path.read_text(encoding="utf-8")
         return [
@@ -387,15 +387,15 @@ class Release:
     # -- names that are registered, not declared ---------------------------------------------------------------------------
 
     def tool_parsers(self) -> list[str]:
-        """Names for --tool-call-parser."""
+        """Return the names for --tool-call-parser."""
         return self._registered("vllm/tool_parsers", "vllm/entrypoints/openai/tool_parsers")
 
     def reasoning_parsers(self) -> list[str]:
-        """Names for --reasoning-parser."""
+        """Return the names for --reasoning-parser."""
         return self._registered("vllm/reasoning", "vllm/entrypoints/openai/reasoning_parsers")
 
     def load_formats(self) -> list[str]:
-        """Names for --load-format, in the releases that do not declare them."""
+        """Return the names for --load-format, for the releases that do not declare them."""
         module = self.source.module("vllm.model_executor.model_loader")
         formats = self.evaluator.lookup(module, "LoadFormats") if module else None
         return sorted(formats.arguments) if isinstance(formats, Hint) else []
@@ -418,7 +418,7 @@ class Release:
     # -- environment variables -------------------------------------------------------------------------------------------
 
     def environment(self) -> dict[str, Any]:
-        """Name -> default of every variable of envs.py and every VLLM_ variable that is read elsewhere."""
+        """Return name -> default of all variables in envs.py and all VLLM_ variables that are read elsewhere."""
         found: dict[str, Any] = {}
         for path in self.source.files("vllm"):
             text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The names one vLLM release offers, read from its sources with `ast`: modules, their names, classes, parameters.
+"""Extract the names of one vLLM release from its sources with `ast`: modules, names, classes, parameters.
 
 Nothing is imported. `build_names.py` puts the releases together.
 """
@@ -29,7 +29,7 @@ FIELD_BASES = {"BaseModel", "Struct", "NamedTuple", "TypedDict", "OpenAIBaseMode
 
 @dataclass
 class ClassNames:
-    """A class: its bases as the module writes them, what it has, what its instances get, what its methods take."""
+    """The names of a class: bases as written, members, instance attributes, parameters of methods."""
 
     bases: tuple[str, ...] = ()
     members: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class ClassNames:
 
 @dataclass
 class ModuleNames:
-    """What importing one module binds. `imported` maps a name to where it comes from; a star import is in `stars`."""
+    """The names that importing one module binds. `imported` maps a name to its origin; `stars` has star imports."""
 
     defined: set[str] = field(default_factory=set)
     imported: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class ModuleNames:
 
 
 def parameters(arguments: ast.arguments, *, bound: bool) -> tuple[str, ...]:
-    """The parameters of a function: `name`, `name=` with a default, `*` and `**` for what takes any number.
+    """Return the parameters of a function: `name`, `name=` with a default, `*` and `**` for variadic ones.
 
     With `bound`, the first one (`self`, `cls`) is left out.
     """
@@ -69,7 +69,7 @@ def parameters(arguments: ast.arguments, *, bound: bool) -> tuple[str, ...]:
 
 
 def dotted(node: ast.expr) -> str | None:
-    """`a.b.c` of a name or an attribute, through subscripts (`Generic[T]`) and calls; None for anything else."""
+    """Return `a.b.c` for a name or an attribute, through subscripts (`Generic[T]`) and calls; None otherwise."""
     match node:
         case ast.Name(id=name):
             return name
@@ -82,7 +82,7 @@ def dotted(node: ast.expr) -> str | None:
 
 
 def targets(node: ast.expr) -> Iterator[ast.expr]:
-    """The single targets of an assignment."""
+    """Yield the single targets of an assignment."""
     if isinstance(node, ast.Tuple | ast.List):
         for element in node.elts:
             yield from targets(element)
@@ -93,12 +93,12 @@ def targets(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def is_type_checking(test: ast.expr) -> bool:
-    """Whether an `if` is for type checkers only."""
+    """Return whether an `if` is only for type checkers."""
     return (dotted(test) or "").rpartition(".")[2] == "TYPE_CHECKING"
 
 
 class ModuleReader:
-    """Reads one module into ModuleNames."""
+    """A visitor that reads one module into ModuleNames."""
 
     def __init__(self, name: str, path: Path, text: str) -> None:
         self.name = name
@@ -215,7 +215,7 @@ class ModuleReader:
         return base
 
     def _lazy(self, tree: ast.Module) -> None:
-        """Names that a module's own `__getattr__` answers to: the keys of its tables and what it compares with."""
+        """Return the names that a module's `__getattr__` handles: keys of its tables and strings it compares with."""
         for node in self._top_level(tree.body):
             match node:
                 case ast.Assign(value=ast.Dict(keys=keys)) | ast.AnnAssign(value=ast.Dict(keys=keys)):
@@ -231,7 +231,7 @@ class ModuleReader:
 
 
 def bound_names(body: list[ast.stmt]) -> set[str]:
-    """The names that statements bind, one level deep into `if` and `try`."""
+    """Return the names that statements bind, including one level of `if` and `try`."""
     found: set[str] = set()
     for statement in body:
         match statement:
@@ -249,14 +249,14 @@ def bound_names(body: list[ast.stmt]) -> set[str]:
 
 
 def strings(node: ast.expr | None) -> Iterator[str]:
-    """The identifiers among the string constants of an expression."""
+    """Yield the string constants of an expression that are identifiers."""
     for inner in ast.walk(node) if node is not None else ():
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner.value.isidentifier():
             yield inner.value
 
 
 def read_class(node: ast.ClassDef) -> ClassNames:
-    """Read a class body."""
+    """Read a class body into ClassNames."""
     found = ClassNames(bases=tuple(base for base in map(dotted, node.bases) if base))
     decorators = {(dotted(decorator) or "").rpartition(".")[2] for decorator in node.decorator_list}
     takes_fields = bool(decorators & {"dataclass", "config", "pydantic_dataclass", "define"}) or any(
@@ -296,7 +296,7 @@ def _class_body(body: list[ast.stmt], found: ClassNames, fields: list[str]) -> N
 
 
 def _is_no_init(value: ast.expr | None) -> bool:
-    """Whether a dataclass field says init=False."""
+    """Return whether a dataclass field has init=False."""
     return isinstance(value, ast.Call) and any(
         keyword.arg == "init" and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
         for keyword in value.keywords
@@ -304,7 +304,7 @@ def _is_no_init(value: ast.expr | None) -> bool:
 
 
 def instance_attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The attributes that a method sets on its first parameter; `name?` for one that it sets in one branch only."""
+    """Return the attributes that a method sets on `self`; `name?` for one that only one branch sets."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if not arguments:
         return set()
@@ -313,7 +313,7 @@ def instance_attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
 
 
 def _attributes_set(body: list[ast.stmt], owner: str) -> tuple[set[str], set[str]]:
-    """The attributes that statements set always, and in some branch."""
+    """Return the attributes that statements always set, and those that only some branch sets."""
     always: set[str] = set()
     sometimes: set[str] = set()
     for statement in body:
@@ -357,7 +357,7 @@ def _attributes_of(statement: ast.stmt, owner: str) -> Iterator[str]:
 
 
 class ReleaseNames:
-    """The names of one release. `cache` shares what was read of equal files between releases."""
+    """The names of one release. `cache` shares the results for identical files between releases."""
 
     def __init__(self, root: Path, cache: dict[tuple[str, bytes], ModuleNames]) -> None:
         self.root = root
@@ -382,7 +382,7 @@ class ReleaseNames:
                 self.modules.setdefault(name, ModuleNames())
 
     def source(self, name: str) -> str:
-        """Return the module or the definition that a dotted name stands for, followed through re-exports."""
+        """Return the module or definition of a dotted name, followed through re-exports."""
         for _ in range(8):
             if name in self.modules:
                 return name
@@ -396,7 +396,7 @@ class ReleaseNames:
         return name
 
     def bindings(self, name: str, seen: frozenset[str] = frozenset()) -> set[str]:
-        """Every name that importing the module binds and that is vLLM's, star imports and submodules excluded."""
+        """Return vLLM's names that importing the module binds, without star imports and submodules."""
         module = self.modules[name]
         found = set(module.defined)
         found |= {local for local, origin in module.imported.items() if origin.split(".")[0] == PROJECT}
@@ -409,12 +409,12 @@ class ReleaseNames:
 
     @property
     def has_metadata(self) -> bool:
-        """Whether the release is from a source distribution; a wheel has no setup.py."""
+        """Return whether the release is a source distribution; a wheel has no setup.py."""
         return (self.root / "setup.py").is_file()
 
     @cached_property
     def extensions(self) -> set[str]:
-        """The compiled modules that setup.py builds."""
+        """Return the compiled modules that setup.py builds."""
         found: set[str] = set()
         for node in ast.walk(ast.parse((self.root / "setup.py").read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and (dotted(node.func) or "").endswith("Extension"):
@@ -429,7 +429,7 @@ class ReleaseNames:
 
     @cached_property
     def requirements(self) -> dict[str, str]:
-        """Package -> what the release asks for: a specifier ("" for any), or `[extra]` for an optional one."""
+        """Return package -> requirement of the release: a specifier ("" for any), or `[extra]` if optional."""
         lines: list[str] = []
         for file in REQUIREMENT_FILES:
             path = self.root / file
@@ -454,7 +454,7 @@ class ReleaseNames:
 
     @cached_property
     def tested(self) -> dict[str, str]:
-        """Package -> the version that the release's own test environment had, from its lock file."""
+        """Return package -> version in the lock file of the release's test environment."""
         for file in LOCK_FILES:
             path = self.root / file
             if path.is_file():
@@ -470,7 +470,7 @@ class ReleaseNames:
 
 
 def parse_requirement(line: str) -> Requirement | None:
-    """A line of a requirements file; None for comments, options and addresses."""
+    """Return the package and specifier of a requirements line; None for comments, options and URLs."""
     text = line.partition(" #")[0].partition("\t#")[0].strip().rstrip("\\").strip()
     if not text or text.startswith(("#", "-")):
         return None
@@ -482,13 +482,13 @@ def parse_requirement(line: str) -> Requirement | None:
 
 
 def extra_of(requirement: Requirement) -> str:
-    """The extra that a requirement of the metadata belongs to; "" for none."""
+    """Return the extra of a requirement in the metadata; "" for none."""
     marker = str(requirement.marker or "")
     return marker.partition('extra == "')[2].partition('"')[0]
 
 
 def applies(requirement: Requirement) -> bool:
-    """Whether a requirement is for the common machine: Linux, x86_64, Python 3.12."""
+    """Return whether a requirement applies to the usual platform: Linux, x86_64, Python 3.12."""
     if requirement.marker is None:
         return True
     environment = {

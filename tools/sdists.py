@@ -44,11 +44,11 @@ METADATA = ("setup.py", "pyproject.toml", "PKG-INFO")
 
 
 class IndexProblem(Exception):  # noqa: N818 - told as a problem, not as a failure of this program
-    """The index, or a file of it, could not be read or is not what the index says it is."""
+    """An error of the package index, or of a file in it."""
 
 
 def default_directory() -> Path:
-    """$VLLM_DOCTOR_SDISTS, else a directory in the user's cache."""
+    """Return $VLLM_DOCTOR_SDISTS, or a directory in the user's cache."""
     if configured := os.environ.get("VLLM_DOCTOR_SDISTS"):
         return Path(configured)
     cache = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
@@ -56,7 +56,7 @@ def default_directory() -> Path:
 
 
 class PipIndex:
-    """The index pip is configured for, read with pip's own session (proxies, certificates, credentials)."""
+    """The package index that pip is configured for, read with pip's session (proxies, certificates, credentials)."""
 
     def __init__(self) -> None:
         from pip._internal.commands import create_command  # noqa: PLC0415 - pip is not always there
@@ -70,11 +70,11 @@ class PipIndex:
         self._collector: Any = LinkCollector.create(self.session, options=options)
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         self._context.__exit__(None, None, None)
 
     def links(self, project: str) -> list[Any]:
-        """Every file link of a project, in the index's order. Raises IndexProblem when no index lists it."""
+        """Return all file links of a project in the index's order. Raises IndexProblem if no index lists it."""
         from pip._internal.index.collector import parse_links  # noqa: PLC0415
         from pip._internal.models.link import Link  # noqa: PLC0415
 
@@ -90,13 +90,13 @@ class PipIndex:
         return found
 
     def size(self, link: Any) -> int | None:
-        """Bytes of a file, None when the index does not say."""
+        """Return the bytes of a file, None if the index does not say."""
         response = self.session.head(link.url_without_fragment, allow_redirects=True)
         length = response.headers.get("Content-Length")
         return int(length) if response.ok and length else None
 
     def download(self, link: Any, into: IO[bytes]) -> None:
-        """Write a file to `into`. Raises IndexProblem when it cannot be had or its sha256 is another one."""
+        """Write a file to `into`. Raises IndexProblem if it is not available or its SHA-256 differs."""
         expected = (getattr(link, "_hashes", None) or {}).get("sha256") or (
             link.hash if link.hash_name == "sha256" else None
         )
@@ -117,7 +117,7 @@ class PipIndex:
 
 
 def version_of(filename: str) -> tuple[Version, str] | None:
-    """Version and kind ("sdist" or "wheel") of a distribution's file name; None for anything else."""
+    """Return the version and kind ("sdist" or "wheel") of a distribution's file name; None for other names."""
     try:
         if filename.endswith(".whl"):
             return parse_wheel_filename(filename)[1], "wheel"
@@ -127,7 +127,7 @@ def version_of(filename: str) -> tuple[Version, str] | None:
 
 
 def releases(links: list[Any], since: Version) -> dict[Version, dict[str, list[Any]]]:
-    """Final releases from `since` on, oldest first, each with its links by kind."""
+    """Return the final releases since `since`, oldest first, each with its links by kind."""
     found: dict[Version, dict[str, list[Any]]] = {}
     for link in links:
         parsed = version_of(link.filename)
@@ -138,7 +138,7 @@ def releases(links: list[Any], since: Version) -> dict[Version, dict[str, list[A
 
 
 def wanted(path: PurePosixPath) -> bool:
-    """Whether a path inside the distribution is one the tools read."""
+    """Return whether the tools need a path of the distribution."""
     if path.is_absolute() or ".." in path.parts:
         return False
     if path.parts[0] == PROJECT:
@@ -147,7 +147,7 @@ def wanted(path: PurePosixPath) -> bool:
 
 
 def members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The wanted files of an sdist or a wheel: path inside the distribution, content."""
+    """Yield path and content of the needed files of an sdist or a wheel."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             for entry in wheel.infolist():
@@ -169,7 +169,7 @@ def members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
 
 
 def unpack(archive: Path, target: Path) -> int:
-    """Write the wanted files under `target`, which appears only when it is complete. Returns their number."""
+    """Write the needed files under `target`, which only appears when complete. Return their number."""
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     count = 0
@@ -185,7 +185,7 @@ def unpack(archive: Path, target: Path) -> int:
 
 
 def choose(index: PipIndex, links: dict[str, list[Any]]) -> tuple[Any, str]:
-    """The file to read a release from: its sdist, else a small wheel. Raises IndexProblem when there is none."""
+    """Return the file to read a release from: its sdist, else a small wheel. Raises IndexProblem if there is none."""
     if links["sdist"]:
         return links["sdist"][0], "sdist"
     for link in links["wheel"]:
@@ -196,7 +196,7 @@ def choose(index: PipIndex, links: dict[str, list[Any]]) -> tuple[Any, str]:
 
 
 def fetch(index: PipIndex, version: Version, links: dict[str, list[Any]], directory: Path) -> str:
-    """Bring one release into `directory`; says what was done."""
+    """Fetch one release into `directory` and return what was done."""
     target = directory / f"{PROJECT}-{version}"
     if target.is_dir():
         return "there already"
@@ -211,7 +211,7 @@ def fetch(index: PipIndex, version: Version, links: dict[str, list[Any]], direct
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0 when every release is there or has no source, 1 when one failed."""
+    """Fetch the releases and return the exit status: 0 if all are there or have no source, 1 if one failed."""
     parser = argparse.ArgumentParser(description="Unpack the Python files of every final vLLM release.")
     parser.add_argument("directory", nargs="?", type=Path, default=None, metavar="DIR")
     parser.add_argument("--since", type=Version, default=Version(FIRST_RELEASE), metavar="VERSION")

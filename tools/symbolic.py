@@ -63,7 +63,7 @@ PARSERS = frozenset(("FlexibleArgumentParser", "ArgumentParser"))
 
 
 class Return(Exception):  # noqa: N818 - not an error
-    """A `return` statement was reached."""
+    """The signal that a `return` statement was reached."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Return(Exception):  # noqa: N818 - not an error
 
 
 class Evaluator(ExpressionReader):
-    """Evaluates expressions and function bodies of one release."""
+    """An evaluator of expressions and function bodies of one release."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -103,7 +103,7 @@ class Evaluator(ExpressionReader):
         return self.call(self.evaluate(node.func, module, scope), arguments, keywords)
 
     def method(self, target: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-        """A method call on a parser or on a plain value; NotImplemented for anything else."""
+        """Return the result of a method call on a parser or a plain value; NotImplemented for anything else."""
         if isinstance(target, Parser):
             if name == "add_argument":
                 target.arguments.append((arguments, keywords))
@@ -124,7 +124,7 @@ class Evaluator(ExpressionReader):
         return NotImplemented
 
     def call(self, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-        """The result of calling a value."""
+        """Return the result of calling a value."""
         match function:
             case Function(name=name) | Class(name=name) | Type(name=name) if (
                 name.rsplit(".", 1)[-1] in self.natives
@@ -141,7 +141,7 @@ class Evaluator(ExpressionReader):
         return Unknown("call")
 
     def builtin(self, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-        """A call of a built-in or standard-library function."""
+        """Return the result of a call of a built-in or standard-library function."""
         short = name.rsplit(".", 1)[-1]
         if short in PARSERS:
             return Parser()
@@ -177,7 +177,7 @@ class Evaluator(ExpressionReader):
         return Unknown(name)
 
     def run(self, function: Function, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-        """The result of a vLLM function's body."""
+        """Return the result of a vLLM function's body."""
         if self._depth > MAX_DEPTH:
             return Unknown(function.name)
         scope = dict(function.scope)
@@ -289,7 +289,7 @@ class Evaluator(ExpressionReader):
                     base[key] = value
 
     def environment_default(self, name: str) -> Any:
-        """What `envs.NAME` is when the variable is not set."""
+        """Return the value of `envs.NAME` if the variable is not set."""
         module = self.source.module("vllm.envs")
         table = module.names.get("environment_variables") if module else None
         if module is None or not isinstance(table, ast.Dict):

@@ -1,4 +1,4 @@
-"""The Python files of one vLLM release as syntax trees, and the values that evaluating them gives.
+"""Parse the Python files of one vLLM release into syntax trees, and define the values of evaluating them.
 
 Nothing here imports or runs vLLM; symbolic.py evaluates, release_flags.py knows what to look for.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A value that only running vLLM would give."""
+    """A value that is only known when vLLM runs."""
 
     text: str
 
@@ -45,7 +45,7 @@ class Class:
 
     @property
     def name(self) -> str:
-        """Its name in the source."""
+        """Return the name in the source."""
         return self.node.name
 
 
@@ -61,13 +61,13 @@ class Function:
 
     @property
     def name(self) -> str:
-        """Its name in the source; `<lambda>` for a lambda."""
+        """Return the name in the source; `<lambda>` for a lambda."""
         return getattr(self.node, "name", "<lambda>")
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An object made from a class of vLLM, whose state is not followed."""
+    """An object of a vLLM class, whose state is not tracked."""
 
     cls: Class
 
@@ -89,7 +89,7 @@ class Hint:
 
 
 class Module:
-    """The names a module defines at its top level, each with the syntax tree of its definition."""
+    """The top-level names of a module, each with the syntax tree of its definition."""
 
     def __init__(self, source: Source, name: str, path: Path) -> None:
         self.source = source
@@ -119,7 +119,7 @@ class Module:
                     self._collect(statement.body)
 
     def imports(self, statement: ast.Import | ast.ImportFrom) -> dict[str, tuple[str, str | None]]:
-        """Name -> (module, name in it) for an import statement."""
+        """Return name -> (module, name in it) for an import statement."""
         if isinstance(statement, ast.Import):
             return {
                 (a.asname or a.name.split(".")[0]): ((a.name if a.asname else a.name.split(".")[0]), None)
@@ -143,7 +143,7 @@ class Source:
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str) -> Module | None:
-        """A module by its dotted name; None when the release has no such file."""
+        """Return a module by its dotted name; None if the release has no such file."""
         if name not in self._modules:
             base = self.root.joinpath(*name.split("."))
             found = next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()), None)
@@ -151,7 +151,7 @@ class Source:
         return self._modules[name]
 
     def files(self, *folders: str) -> Iterator[Path]:
-        """Python files under the first of the folders that exists."""
+        """Return the Python files under the first of the folders that exists."""
         for folder in folders:
             if (self.root / folder).is_dir():
                 yield from sorted((self.root / folder).rglob("*.py"))

@@ -1,4 +1,4 @@
-"""`python -m vllm_doctor`."""
+"""Run the command line as `python -m vllm_doctor`."""
 
 from vllm_doctor.cli import main
 

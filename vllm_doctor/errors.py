@@ -1,4 +1,4 @@
-"""What can go wrong on the user's side, each with one clear line."""
+"""Errors that the user can correct, each reported in one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class DoctorError(Exception):
-    """A problem to tell in one line; the command ends with status 2."""
+    """A problem to report in one line; the command exits with status 2."""
 
 
 class InputError(DoctorError):
@@ -15,10 +15,10 @@ class InputError(DoctorError):
 
 
 class RuleError(DoctorError):
-    """A rule file that cannot be used; the text names file, line and column."""
+    """An invalid rule file; the message names file, line and column."""
 
 
 def did_you_mean(word: str, known: list[Any]) -> str:
-    """`; did you mean `x`?` when a known word is close, else nothing."""
+    """Return `; did you mean `x`?` if a known word is similar, else an empty string."""
     close = difflib.get_close_matches(word, [str(name) for name in known if name], n=1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""

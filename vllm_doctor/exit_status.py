@@ -1,4 +1,4 @@
-"""Exit statuses of the commands, as the contract fixes them."""
+"""Exit statuses of the commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """0 nothing found at or above the threshold, 1 something found, 2 wrong use or unreadable input."""
+    """0: nothing found at or above the threshold; 1: something found; 2: wrong usage or unreadable input."""
 
     OK = 0
     FOUND = 1

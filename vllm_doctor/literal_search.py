@@ -1,7 +1,7 @@
-"""A quick search for any of many literals.
+"""A fast search for any of many literals.
 
-Python's `re` skips quickly over characters that can begin no match, and slows down at those that can. So of each
-literal a short piece is searched, its window, that begins with a character rare in such logs.
+Python's `re` is fast at characters that cannot begin a match and slow at those that can. So instead of each literal, a
+short piece of it is searched that begins with a character rare in server logs.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-_LEAST = 4  # characters of a window, where the literal has as many
-_MOST = 24  # more make nothing rarer
+_MIN_PIECE = 4  # characters of a piece, if the literal has as many
+_MAX_PIECE = 24  # longer pieces are not rarer
 PATIENCE = 1500
-"""Texts that are searched word by word: an expression costs as much to make, and most logs are short."""
-# The characters of a serving log, the commonest first; what is missing here is rare.
+"""Number of texts that are searched word by word before an expression is compiled, which costs as much."""
+# The characters of a serving log, the most frequent first; characters missing here are rare.
 _COMMON = " 0123456789:-.,et\nosraniplcd/TOhmgu_v[]IFNqPAf()Sk=xwCEbLM\"'yRUzGVjDWKBHX"
-_ANY = 1500  # what each first character costs, be it ever so rare
+_BASE_COST = 1500  # of each additional first character, however rare
 _COST = {character: (len(_COMMON) - rank) ** 2 for rank, character in enumerate(_COMMON)}
 
 
-def windows(literals: Iterable[str]) -> dict[str, str]:
-    """A window of each literal."""
-    options = {literal: set(literal[:max(len(literal) - _LEAST, 0) + 1]) for literal in literals}
-    waiting: dict[str, list[str]] = {}  # the literals by what their windows may begin with
+def rare_pieces(literals: Iterable[str]) -> dict[str, str]:
+    """Return a piece of each literal, chosen so that all pieces begin with few and rare characters."""
+    options = {literal: set(literal[:max(len(literal) - _MIN_PIECE, 0) + 1]) for literal in literals}
+    waiting: dict[str, list[str]] = {}  # the literals by the first characters that their pieces can have
     for literal, starts in options.items():
         for character in starts:
             waiting.setdefault(character, []).append(literal)
-    counts = {character: len(those) for character, those in waiting.items()}
+    counts = {character: len(literals_with_it) for character, literals_with_it in waiting.items()}
     first: set[str] = set()
     covered: set[str] = set()
     while len(covered) < len(options):
-        best = max(counts, key=lambda character: (counts[character] / (_ANY + _COST.get(character, 0)), character))
+        best = max(counts, key=lambda char: (counts[char] / (_BASE_COST + _COST.get(char, 0)), char))
         first.add(best)
         for literal in waiting[best]:
             if literal not in covered:
@@ -42,30 +42,30 @@ def windows(literals: Iterable[str]) -> dict[str, str]:
     chosen = {}
     for literal, starts in options.items():
         at = literal.index(min(starts & first, key=lambda character: (_COST.get(character, 0), character)))
-        chosen[literal] = literal[at:at + _MOST]
+        chosen[literal] = literal[at:at + _MAX_PIECE]
     return chosen
 
 
-class Finder:
-    """Finds which of many literals may stand in a text, all at once."""
+class LiteralFinder:
+    """Search for many literals in one pass."""
 
     def __init__(self, literals: Iterable[str]) -> None:
-        chosen = windows(literals)
+        chosen = rare_pieces(literals)
         trie = Trie(chosen.values())
         self._by_word: dict[str, list[str]] = {word: [] for word in trie.words}
-        for literal, window in chosen.items():
-            starts = (window[:size] for size in range(1, len(window) + 1))
+        for literal, piece in chosen.items():
+            starts = (piece[:size] for size in range(1, len(piece) + 1))
             self._by_word[next(start for start in starts if start in self._by_word)].append(literal)
         self._scan = re.compile(trie.every())
 
     def candidates(self, text: str) -> Iterator[str]:
-        """The literals of which a window stands in the text, those of each place where one does."""
+        """Yield the literals whose piece occurs in the text, for each occurrence."""
         for found in self._scan.finditer(text):
             yield from self._by_word[found[0] + found[found.lastindex or 0]]
 
 
 class _Words:
-    """Finds any of some words: in the first texts one by one, for most logs are short, then by an expression."""
+    """Test of texts for any of several words: first word by word, after PATIENCE texts by an expression."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self._words = words
@@ -73,13 +73,13 @@ class _Words:
         self._expression: re.Pattern[str] | None = None
 
     def search(self, text: str) -> bool:
-        """Whether the text may hold one of the words: certain where it is False."""
+        """Return whether the text may contain one of the words; False is certain."""
         if self._expression is not None:
             return self._expression.search(text) is not None
         self._patience -= 1
         if not self._patience:
-            self._expression = re.compile(Trie(windows(self._words).values()).any())
-        for word in self._words:  # noqa: SIM110 - a generator would cost more than the search
+            self._expression = re.compile(Trie(rare_pieces(self._words).values()).any())
+        for word in self._words:  # noqa: SIM110 - a generator would take longer than the search
             if word in text:
                 return True
         return False
@@ -87,12 +87,12 @@ class _Words:
 
 @lru_cache(maxsize=16)
 def any_of(words: tuple[str, ...]) -> _Words:
-    """What finds texts that hold one of the words; it may find others too, but few."""
+    """Return what finds texts that hold one of the words; it may find others too, but few."""
     return _Words(words)
 
 
-def shortest(words: Iterable[str]) -> list[str]:
-    """Words without those that begin with another one: where such a one stands the other does."""
+def without_extensions(words: Iterable[str]) -> list[str]:
+    """Return the words without those that start with another of the words, which matches wherever they do."""
     kept: list[str] = []
     for word in sorted(words):
         if not kept or not word.startswith(kept[-1]):
@@ -101,10 +101,10 @@ def shortest(words: Iterable[str]) -> list[str]:
 
 
 class Trie:
-    """Words as one expression. A word that begins with another one is left out: where it stands the other one does."""
+    """A prefix tree of words, written as one expression. Words that start with another of the words are left out."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self.words = shortest(words)
+        self.words = without_extensions(words)
         self._root: dict[str, Any] = {}
         for word in self.words:
             node = self._root
@@ -113,11 +113,14 @@ class Trie:
             node[""] = {}
 
     def any(self) -> str:
-        """Matches one of the words."""
+        """Return an expression that matches one of the words."""
         return "|".join(_run(character, node) for character, node in self._root.items()) or "(?!)"
 
     def every(self) -> str:
-        """Matches the first character of each word, also of words that overlap; the last group is what follows it."""
+        """Return an expression that finds overlapping words too.
+
+        It matches the first character of a word; its last group is the rest of the word.
+        """
         return "|".join(f"{re.escape(character)}(?=({_branches(node)}))"
                         for character, node in self._root.items()) or "(?!)"
 
@@ -130,5 +133,5 @@ def _branches(node: dict[str, Any]) -> str:
 
 
 def _run(character: str, node: dict[str, Any]) -> str:
-    """One character and all that may follow it."""
+    """Return the expression for a character and everything that may follow it."""
     return re.escape(character) + _branches(node)

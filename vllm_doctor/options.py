@@ -1,4 +1,4 @@
-"""What the user can say beside the log."""
+"""The options of a diagnosis."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Options(NamedTuple):
-    """Everything has a default.
+    """What the user may give besides the log; everything has a default.
 
-    `run` is a start's number, or None for the last one that says something. `gpu_memory_gib` is the card's size where
-    the log does not show it. `command` is what was run, `config` the text of a `--config` YAML file. Without
-    `shortcuts` every line is read in full: slower, with the same report.
+    `run` is the number of a server start, or None for the last one with any output. `gpu_memory_gib` is the GPU's total
+    if the log does not show it. `command` is the command line, `config` the text of a `--config` YAML file. Without
+    `shortcuts`, every line is parsed in full: slower, with the same report.
     """
 
     rules: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where a text goes: a file, or one clear line on why it cannot."""
+"""Write texts to files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vllm_doctor.errors import InputError
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file as UTF-8. Raises InputError."""
+    """Write a file as UTF-8. Raises InputError if that fails."""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)

@@ -1,4 +1,4 @@
-"""The phases of a vLLM start, in their order."""
+"""The phases of a vLLM server start, in order."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ ORDER: dict[str, int] = {name: index for index, name in enumerate(PHASES)}
 
 
 def reached(phase: str, other: str) -> bool:
-    """Whether a start that is in `phase` has come as far as `other`. Raises KeyError for an unknown phase."""
+    """Return whether a server in `phase` has reached phase `other`. Raises KeyError for an unknown phase."""
     return ORDER[phase] >= ORDER[other]

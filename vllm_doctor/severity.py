@@ -1,4 +1,4 @@
-"""The severities of findings, the gravest first."""
+"""The severities of findings, the most severe first."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from collections.abc import Mapping
 SEVERITIES = ("error", "warning", "info")
 RANK: Mapping[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 FAIL_ON = (*SEVERITIES, "never")
-"""What `--fail-on` takes."""
+"""The choices of `--fail-on`."""

@@ -146,7 +146,7 @@ def test_a_bare_traceback_is_a_failure_that_is_shown() -> None:
     report = diagnose(log.encode())
     assert report.status == "failed"
     assert report.unexplained is not None
-    assert report.unexplained.line == 1
+    assert report.unexplained.line == 4
     assert report.unexplained.text.endswith("KeyError: 'nobody knows'")
 
 
@@ -283,7 +283,7 @@ def test_a_warning_does_not_explain_a_failure() -> None:
     assert (report.status, report.primary) == ("failed", None)
     assert report.unexplained is not None
     assert "low-kv-capacity" in {finding.id for finding in report.findings}
-    assert to_text.render(report).startswith("The server failed")
+    assert to_text.render(report).startswith("✗ RuntimeError: nobody knows\n")
 
 
 def test_a_warning_of_many_requests_tells_the_largest() -> None:

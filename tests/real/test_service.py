@@ -56,7 +56,7 @@ def test_a_load_that_fits_and_ctrl_c_are_not_worth_a_word(serve: Any) -> None:
     server.interrupt()
     assert server.wait_for_end()
     report = server.report()
-    assert (report["status"], loud(report), report["unexplained"]) == ("stopped", [], None)
+    assert (report["status"], loud(report), report["failure"]) == ("stopped", [], None)
     assert server.status == 0
 
 

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from vllm_doctor.redact import MASK, redact, redact_lines, redact_value, secrets_in
-from vllm_doctor.redact.patterns import compiled
-from vllm_doctor.redact.scan import _CODE
+from vllm_doctor.redact.named_values import SOURCE_CODE as _CODE
+from vllm_doctor.redact.spans import compiled
 
 ALNUM = string.ascii_letters + string.digits
 HEX40 = "9f2c1ab43de0a1b2c3d4e5f60718293a4b5c6d7e"
@@ -192,7 +192,7 @@ def test_authorization_headers(place, secret, scheme):
     st.sampled_from(["{}", "'{}'", "DATABASE_URL={}", "see {} and http://other:8000/x@y", '{{"url": "{}"}}']),
 )
 def test_passwords_in_urls(scheme, user, secret, place):
-    assume(any(c.isalpha() for c in secret.split("/")[0]) and secret[-1] != "@" and user not in secret)
+    assume(any(c.isalpha() for c in secret.split("/")[0]) and secret[-1] != "@" and user not in secret and secret not in user)
     assume("@" not in secret.split("/")[0] or "/" not in secret)  # then nobody can tell where the host begins
     text = place.format(f"{scheme}://{user}:{secret}@host:5432/path")
     masked = redact(text)

@@ -41,14 +41,14 @@ from vllm_doctor.rulebase.yaml_files import builtin_folder
 ])
 def test_needles(regex: str, groups: list[list[str]], enough: list[str]) -> None:
     found = required_literals(regex)
-    assert (list(found.groups), list(found.enough)) == (groups, enough)
+    assert (list(found.required), list(found.sufficient)) == (groups, enough)
 
 
 def test_what_they_tell() -> None:
     found = Literals([["one", "other"], ["end"]], ["word"])
-    assert [found.tell(text) for text in ("one end", "the other end", "one", "end", "", "a word")] == [
+    assert [found.matches(text) for text in ("one end", "the other end", "one", "end", "", "a word")] == [
         None, None, False, False, False, True]
-    assert (Literals().tell(""), Literals([[]], ["word"]).tell("")) == (None, False)
+    assert (Literals().matches(""), Literals([[]], ["word"]).matches("")) == (None, False)
 
 
 _parts = st.sampled_from(["abc", "b", r"\d", "(?:abc|bcd)", "(?:cab)?", "[ab]", "[^a]", "(?P<x>ca|cb)", "(?=.*abc)", "(?!abc)", "(?:ab)+", "(?i:abc)", "a*", "^",
@@ -62,7 +62,7 @@ def test_they_tell_the_truth(regex: str, text: str) -> None:
         match = re.search(regex, text)
     except re.error:  # a name given twice
         return
-    assert required_literals(regex).tell(text) in {None, match is not None}
+    assert required_literals(regex).matches(text) in {None, match is not None}
 
 
 def _samples() -> list[str]:
@@ -79,14 +79,14 @@ def test_those_of_the_built_in_patterns_tell_the_truth() -> None:
     base = builtin()
     patterns = [*(marker.pattern for marker in base.markers), *base.facts, *(wording.pattern for wording in base.wordings)]
     known = [(regex, found) for pattern in patterns for regex, found in (
-        (pattern.regex, pattern.needles), (pattern.frames, pattern.frames_needles), (pattern.not_frames, pattern.not_frames_needles)) if regex]
-    words = {word for _, found in known for words in (*found.groups, found.enough) for word in words}
+        (pattern.regex, pattern.required_literals), (pattern.frames, pattern.frames_literals), (pattern.not_frames, pattern.not_frames_literals)) if regex]
+    words = {word for _, found in known for words in (*found.required, found.sufficient) for word in words}
     samples = list(dict.fromkeys((*_samples(), *(f"vllm/v1/a.py:f\n{word}\nb.py:g" for word in words))))
     told = set()
     for regex, found in {repr(each): each for each in known}.values():
         search = re.compile(regex).search
         for sample in samples:
-            says = found.tell(sample)
+            says = found.matches(sample)
             told.add(says)
             assert says in {None, search(sample) is not None}
     assert told == {True, False, None}

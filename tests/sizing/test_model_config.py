@@ -140,7 +140,7 @@ def test_weights_that_are_not_there(tmp_path: Path) -> None:
     found = read_checkpoint(tmp_path)
     assert found is not None
     assert (found.total, found.tensors) == (4976698672, ())
-    assert "LFS" in found.told
+    assert "LFS" in found.source
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00" * 8, b"\xff" * 16, struct.pack("<Q", 4) + b"[[[]", struct.pack("<Q", 2) + b"[]",
@@ -193,6 +193,6 @@ def test_any_config_is_read_or_refused(base: str, changed: dict[str, Any]) -> No
 
 def test_fields_of_other_names() -> None:
     gpt2 = read_fields({"model_type": "gpt2", "n_layer": 24, "n_embd": 1024, "n_head": 16})
-    assert (gpt2.layers, gpt2.need("hidden_size"), gpt2.need("num_attention_heads")) == (24, 1024, 16)
+    assert (gpt2.layers, gpt2.require("hidden_size"), gpt2.require("num_attention_heads")) == (24, 1024, 16)
     assert read_fields({"model_type": "gemma2"}).number("head_dim") == 256
     assert read_fields({"model_type": "gemma2", "head_dim": None}).number("head_dim") is None

@@ -19,7 +19,7 @@ from vllm_doctor.sizing.changes import changes
 from vllm_doctor.sizing.launch import Launch, human_int
 from vllm_doctor.sizing.memory_estimate import weights
 from vllm_doctor.sizing.model_config import model_of, read_model
-from vllm_doctor.sizing.plan import Subject, plan
+from vllm_doctor.sizing.plan import LaunchTarget, plan
 from vllm_doctor.sizing.size_report import as_text, document
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,7 +202,7 @@ def test_estimates_hold_what_real_threads_measured(tmp_path: Path) -> None:
                 (CONFIGS["qwen3-8b"], 79.19, (0, 28, 0), 3.36 - 1.02)]
     for config, total, version, gib in measured:
         model = read_model(folder(tmp_path, config))
-        made = plan(Subject(total, model), Launch(version, max_model_len=4096))
+        made = plan(LaunchTarget(total, model), Launch(version, max_model_len=4096))
         beside = [part.gib for part in made.parts if part.name in {"activations", "non_torch"}]
         assert sum(part.low for part in beside) <= gib <= sum(part.high for part in beside)
 
@@ -226,8 +226,8 @@ def test_gpus(text: str, gib: float | None) -> None:
 
 def test_crowded_by_graphs_outside_the_budget(tmp_path: Path) -> None:
     model = read_model(llama(tmp_path))
-    made = plan(Subject(23.52, model), Launch((0, 10, 0), max_model_len=2048, gpu_memory_utilization=0.99))
-    assert (made.verdict, made.cautious, made.crowded) == ("likely", True, True)
+    made = plan(LaunchTarget(23.52, model), Launch((0, 10, 0), max_model_len=2048, gpu_memory_utilization=0.99))
+    assert (made.verdict, made.fits_at_cautious_end, made.lacks_room_outside_budget) == ("likely", True, True)
     first = changes(made, length_given=True)[0]
     assert list(first.flags) == ["--gpu-memory-utilization"]
     assert float(first.flags["--gpu-memory-utilization"]) < 0.99
@@ -304,7 +304,7 @@ def test_every_change_that_is_offered_makes_it_fit(  # noqa: PLR0917
     launch = Launch((0, minor, 0), tensor_parallel_size=ranks, max_model_len=length, gpu_memory_utilization=share,
                     enforce_eager=eager, kv_cache_dtype=dtype)
     try:
-        made = plan(Subject(total, model_of(CONFIGS[name])), launch)
+        made = plan(LaunchTarget(total, model_of(CONFIGS[name])), launch)
     except InputError:
         return
     assert made.kv_gib.low <= made.kv_gib.expected <= made.kv_gib.high
@@ -312,7 +312,7 @@ def test_every_change_that_is_offered_makes_it_fit(  # noqa: PLR0917
     found = changes(made, length_given=length is not None)
     assert not (found and made.verdict == "fits")
     for change in found:
-        assert change.plan.cautious
+        assert change.plan.fits_at_cautious_end
         assert 0 < change.plan.launch.utilization <= max(0.97, made.launch.utilization)
         assert change.flags
     assert as_text(made, found).endswith("\n")

@@ -12,6 +12,7 @@ from vllm_doctor.templating.flag_filters import (
     flag_meant,
     later_flags,
     later_release,
+    names_setting,
     remedies,
     replacement_flag,
     replacement_value,
@@ -101,3 +102,16 @@ def test_any_text_is_survived(text: str) -> None:
 ])
 def test_the_setting_that_a_message_speaks_of(message: str, given: str, flag: str | None) -> None:
     assert flag_meant(message, given) == flag
+
+
+@pytest.mark.parametrize(("message", "given", "named"), [
+    ("Jamba currently does not support prefix caching", "model enable_prefix_caching", True),
+    ("FP8 KV cache is unsupported in CPU_ATTN", "kv_cache_dtype", True),
+    ("current platform cpu does not support ray.", "distributed_executor_backend", True),
+    ("Jamba currently does not support prefix caching", "enable_lora", False),
+    ("All kv cache tensors must have the same size", "", False),
+    ("Block_size(16) must be divisible by cp_kv_cache_interleave_size (24)", "", True),
+    ("the max_model_len must be positive", "max_model_len", False),
+])  # fmt: skip
+def test_a_message_names_a_setting(message: str, given: str, named: bool) -> None:
+    assert names_setting(message, given) is named

@@ -1,1 +1,1 @@
-"""Tools for rule authors: tests, scaffolds, explanations."""
+"""Tools for rule authors: rule tests, scaffolds, recorded expectations, explain pages."""

@@ -1,4 +1,4 @@
-"""Pages on a rule, a flag or a fact, made from the data itself. `docs/` is made of the same pages."""
+"""Generate pages about a rule, a flag or a fact. `docs/` consists of the same pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vllm_doctor.rulebase.model import Rule, RuleBase, read_rule
 
 
 def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
-    """The page on `name` in Markdown. Raises InputError with the nearest names when nothing is called so."""
+    """Return the page about `name` in Markdown. Raises InputError with similar names if there is none."""
     base = load(folders)
     if name in base.rules:
         return rule_page(base.rules[name], base)
@@ -30,10 +30,10 @@ def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
 
 
 def rule_page(rule: Rule, base: RuleBase) -> str:
-    """What a failure is, how it looks, why, what to change, its look-alikes, its releases."""
-    parts = [f"# {rule.id}", plain(rule.title),
+    """Return the page of a rule: meaning, example, releases, conditions, fixes, similar rules, references."""
+    parts = [f"# {rule.id}", with_names(rule.title),
              f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## What it means",
-             plain(rule.explain.strip())]
+             with_names(rule.explain.strip())]
     example = next((test["log"] for test in read_rule(Path(rule.path)).tests if test["fires"]), None)
     if example:
         parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
@@ -44,10 +44,11 @@ def rule_page(rule: Rule, base: RuleBase) -> str:
         parts += ["## It is this only when", "\n".join(conditions)]
     if rule.fixes:
         parts += ["## What to change", "\n".join(_fix_line(fix, base) for fix in rule.fixes)]
-    alike = [other for other in rule.refines if other in base.rules]
-    alike += [other.id for other in base.rules.values() if rule.id in other.refines]
-    if alike:
-        parts += ["## Look-alikes", "\n".join(f"- `{other}`: {plain(base.rules[other].title)}" for other in alike)]
+    similar_rules = [other for other in rule.refines if other in base.rules]
+    similar_rules += [other.id for other in base.rules.values() if rule.id in other.refines]
+    if similar_rules:
+        lines = [f"- `{other}`: {with_names(base.rules[other].title)}" for other in similar_rules]
+        parts += ["## Look-alikes", "\n".join(lines)]
     if rule.references:
         parts += ["## References", "\n".join(f"- {link}" for link in rule.references)]
     return "\n\n".join(parts) + "\n"
@@ -57,9 +58,9 @@ def _fix_line(fix: Any, base: RuleBase) -> str:
     settings = [f"`{name}`" + (f" = `{value}`" if value is not True else "") for name, value in
                 (*fix.set.items(), *fix.env.items())]
     settings += [f"without `{name}`" for name in fix.unset]
-    line = f"1. {plain(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
+    line = f"1. {with_names(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
     line += f" (vLLM {fix.vllm})" if fix.vllm else ""
-    line += f". Cost: {plain(fix.cost)}" if fix.cost else ""
+    line += f". Cost: {with_names(fix.cost)}" if fix.cost else ""
     if fix.action in base.actions:
         steps = "\n".join(f"   - {step}" for step in base.actions[fix.action].steps)
         line += f"\n{steps}" if steps else ""
@@ -67,7 +68,7 @@ def _fix_line(fix: Any, base: RuleBase) -> str:
 
 
 def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
-    """What a flag is in a release: since, until, default, choices, its other spellings, the rules that use it."""
+    """Return the page of a flag in a release: lifetime, default, choices, other spellings, rules that change it."""
     release = flags.resolve(version) if version else flags.releases()[-1]
     since = f"{flag.first} or earlier" if flag.first == flags.releases()[0] else flag.first
     until = f", gone after {flag.last}" if flag.last != flags.releases()[-1] else ""
@@ -79,7 +80,7 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
         if choices:
             parts.append(f"Choices in {release}: {', '.join(f'`{choice}`' for choice in choices)}.")
     else:
-        parts.append(f"vLLM {release} has not got it." + _instead(flag))
+        parts.append(f"vLLM {release} has not got it." + _replacement_advice(flag))
     spellings = [f"`{alias}`" for alias in flag.aliases]
     if flag.yaml_key:
         spellings.append(f"YAML `{flag.yaml_key}`")
@@ -94,18 +95,18 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _instead(flag: flags.Flag) -> str:
-    """What to write where the flag is gone."""
+def _replacement_advice(flag: flags.Flag) -> str:
+    """Return what to write instead of a removed flag."""
     advice = flag.replaced_by
     if advice is None:
         return ""
-    wanted = " ".join(f"{name} {value}".strip() for name, value in advice.set.items())
-    return (f" Write `{wanted}` instead." if wanted else " Leave it out." if advice.drop else "") + (
+    replacement = " ".join(f"{name} {value}".strip() for name, value in advice.set.items())
+    return (f" Write `{replacement}` instead." if replacement else " Leave it out." if advice.drop else "") + (
         f" {advice.note}" if advice.note else "")
 
 
 def fact_page(name: str, base: RuleBase) -> str:
-    """What a fact means, how several values are merged, which wordings print it."""
+    """Return the page of a fact: meaning, how values are merged, and the patterns it is read from."""
     fact = base.names[name]
     merged = {"max": "the largest", "min": "the smallest", "first": "the first", "last": "the last"}[fact.merge]
     parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values {merged} counts."]
@@ -123,7 +124,7 @@ def fact_page(name: str, base: RuleBase) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def plain(text: str) -> str:
-    """A rule's words with their placeholders shown as names: `{{ max_model_len | number }}` is `<max_model_len>`."""
-    text = re.sub(r"\{\{\s*(\w+)[^}]*\}\}", r"<\1>", text)
+def with_names(text: str) -> str:
+    """Return a rule's text with names for expressions: `<max_model_len>` for `{{ max_model_len | number }}`."""
+    text = re.sub(r"\{\{\s{0,8}(\w{1,60})[^{}]{0,200}\}\}", r"<\1>", text)
     return re.sub(r"\{%[^%]*%\}", "", text)

@@ -1,4 +1,4 @@
-"""Writes down what comes out of a whole log today, for a person to review: the `NAME.yaml` beside `NAME.log`."""
+"""Record the current diagnosis of a log as its expectation, `NAME.yaml` next to `NAME.log`, for review."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vllm_doctor.outputs import write_text
 from vllm_doctor.reports.model import Fix, Report
 
 _NOTE = "Written by `rules bless`; review each line: it says what came out, not what is right."
-_TELLING = ("vllm_version", "engine", "device", "model", "port")
+_GENERAL_FACTS = ("vllm_version", "engine", "device", "model", "port")
 
 
-def bless(log: Path) -> Path:
-    """Write the expectation of one log. Raises InputError; an expectation that exists is a person's and stays."""
+def record_expectations(log: Path) -> Path:
+    """Write the expectation of one log and return its path. Raises InputError if it exists, since it was reviewed."""
     target = log.with_suffix(".yaml")
     if target.exists():
         raise InputError(f"{target}: exists already; remove it to have it written anew")
@@ -27,21 +27,21 @@ def bless(log: Path) -> Path:
 
 
 def expectation(report: Report) -> dict[str, Any]:
-    """The cause, the facts that the cause's fixes were computed from and the telling ones, the first fix."""
+    """Return the expected cause, its first fix, the general facts and those that the fixes were computed from."""
     cause = report.cause
-    shown = set(_TELLING)
+    shown = set(_GENERAL_FACTS)
     if cause is not None:
         shown |= {name for fix in cause.fixes for name in fix.proof}
-    wanted: dict[str, Any] = {
+    expected: dict[str, Any] = {
         "primary": report.primary,
         "facts": {name: value for name, value in report.facts.items() if name in shown},
     }
     if cause is not None and cause.fixes:
-        wanted["fix_any_of"] = [_offer(cause.fixes[0])]
-    return wanted
+        expected["fix_any_of"] = [_expected_fix(cause.fixes[0])]
+    return expected
 
 
-def _offer(fix: Fix) -> dict[str, Any]:
+def _expected_fix(fix: Fix) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"flag": name, "value": value} for name, value in fix.flags.items()]
     parts += [{"flag": name, "remove": True} for name in fix.unset]
     parts += [{"env": name, "value": value} for name, value in fix.env.items()]

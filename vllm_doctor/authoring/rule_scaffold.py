@@ -1,4 +1,4 @@
-"""Starts a rule from a log: the wording, its numbers and its first test are taken from the line that says it."""
+"""Create the scaffold of a rule from a log: the pattern and the first test are taken from one of its lines."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ references: []
 """
 
 
-def draft(rule_id: str, log: str | None, line: int | None, phase: str) -> str:
-    """The text of a new rule file. Raises InputError when the line is not in the log."""
+def scaffold(rule_id: str, log: str | None, line: int | None, phase: str) -> str:
+    """Return the text of a new rule file. Raises InputError if the log does not have the line."""
     if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
         raise InputError(f"`{rule_id}` is no id: small letters and digits, joined by -")
     if phase and phase not in PHASES:
@@ -67,10 +67,10 @@ def draft(rule_id: str, log: str | None, line: int | None, phase: str) -> str:
 
 
 def _message(log: str, line: int | None) -> tuple[str, str]:
-    """The line as it stands (secrets masked) and its message; without a number, the log's last error."""
+    """Return the line (secrets masked) and its message; without a line number, the log's first error."""
     reader, events = LineReader(), EventReader()
     best: Event | None = None
-    lines = [made for chunk in chunks(log, 1 << 18) for made in reader.feed(chunk)] + reader.finish()
+    lines = [item for chunk in chunks(log, 1 << 18) for item in reader.feed(chunk)] + reader.finish()
     for item in lines:
         event = events.read(item)
         if event is None:
@@ -86,15 +86,15 @@ def _message(log: str, line: int | None) -> tuple[str, str]:
 
 
 def _pattern(message: str) -> str:
-    """The message as an expression: numbers and names become classes, the rest is literal."""
-    made, at = "", 0
+    """Return an expression for the message: numbers and quoted names become character classes."""
+    expression, at = "", 0
     for match in sorted([*_NUMBER.finditer(message), *_QUOTED.finditer(message)], key=lambda m: m.start()):
         if match.start() < at:
             continue
-        made += re.escape(message[at:match.start()])
-        made += r"[\d.,]+" if _NUMBER.fullmatch(match[0]) else r"\S+"
+        expression += re.escape(message[at:match.start()])
+        expression += r"[\d.,]+" if _NUMBER.fullmatch(match[0]) else r"\S+"
         at = match.end()
-    return (made + re.escape(message[at:])).replace(r"\ ", " ")
+    return (expression + re.escape(message[at:])).replace(r"\ ", " ")
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs the tests that stand in a rule file. Used by pytest and by `vllm-doctor rules test`."""
+"""Run the tests in rule files. Used by pytest and `vllm-doctor rules test`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Failure:
 
 
 def run_tests(rule: Rule, folders: tuple[str, ...] = ()) -> list[Failure]:
-    """What the rule's tests find wrong; empty when all pass. `folders` are rule folders beside the built-in ones."""
+    """Return the failures of the rule's tests. `folders` are rule folders in addition to the built-in one."""
     return [Failure(rule.id, str(test["name"]), problem)
             for test in rule.tests for problem in _problems(rule, test, folders)]
 
@@ -46,15 +46,17 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
     finding = next((item for item in report.findings if item.id == rule.id), None)
     problems = []
     fired = None
-    if finding is not None:
-        hits = diagnosis.case().run.hits[rule.id]
+    hits = diagnosis.case().run.hits.get(rule.id)
+    if finding is not None and (hits is None or not hits.first):
+        return ["fires only when the log is read a second time"]
+    if finding is not None and hits is not None:
         fired = hits.first[0].pattern
         patterns = {hit.pattern for hit in (*hits.first, *hits.last)}
     if test["fires"] is None:
         if finding is not None:
             problems.append(f"fires ({fired}) and must not")
     elif finding is None:
-        problems.append("does not fire; " + explain_silence(diagnosis, rule))
+        problems.append("does not fire; " + why_not_fired(diagnosis, rule))
     elif test["fires"] not in patterns:
         problems.append(f"fires by `{fired}`, not by `{test['fires']}`")
     for name, wanted in (test.get("facts") or {}).items():
@@ -79,7 +81,7 @@ def _fix_problems(finding: Finding, test: Mapping[str, Any]) -> list[str]:
 
 
 def offers(fix: Fix, wanted: Mapping[str, Any]) -> bool:
-    """Whether a fix sets each wanted flag or variable, or is the wanted action; a wanted null means `unset`."""
+    """Return whether a fix sets each wanted flag or variable, or is the wanted action; null means `unset`."""
     table: dict[str, Any] = {**fix.flags, **fix.env, "action": fix.action}
     for name, value in wanted.items():
         if value is None:
@@ -97,7 +99,7 @@ def _words(fix: Fix | None) -> str:
 
 
 def same(wanted: Any, got: Any) -> bool:
-    """Return whether two values are equal as numbers or as texts."""
+    """Return whether two values are equal as numbers or as strings."""
     try:
         return float(wanted) == float(got)
     except (TypeError, ValueError):
@@ -105,7 +107,7 @@ def same(wanted: Any, got: Any) -> bool:
 
 
 def same_fact(name: str, wanted: Any, got: Any) -> bool:
-    """Return whether a fact has the expected value; only measured GiB and seconds have a tolerance, of 0.6 %."""
+    """Return whether a fact has the expected value; measured GiB and seconds have a tolerance of 0.6 %."""
     if not name.endswith(_MEASURED):
         return same(wanted, got)
     try:
@@ -114,8 +116,8 @@ def same_fact(name: str, wanted: Any, got: Any) -> bool:
         return False
 
 
-def explain_silence(diagnosis: Diagnosis, rule: Rule) -> str:
-    """Why a rule did not fire: the wording not found, the condition that failed, the rule that hid it."""
+def why_not_fired(diagnosis: Diagnosis, rule: Rule) -> str:
+    """Return why a rule did not fire: a missing pattern, a failed condition, or the rule that hides it."""
     case = diagnosis.case()
     hits = case.run.hits.get(rule.id)
     if hits is None or not hits.first:

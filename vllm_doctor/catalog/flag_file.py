@@ -1,6 +1,6 @@
-"""flags.jsonl, the table of vLLM's flags and environment variables, made from its sources by tools/build_flags.py.
+"""Read flags.jsonl, the table of vLLM's flags and environment variables that tools/build_flags.py generates.
 
-The first line tells the releases, each further line is a flag or a variable: what a log does not need is not read.
+The first line lists the releases; each further line is one flag or variable, parsed only when it is looked up.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from typing import Any
 
 
 class Entries(Mapping[str, dict[str, Any]]):
-    """What flags.jsonl says of each flag or variable, read when it is asked for: a log needs few of them.
-
-    The rows are sorted by the names they begin with.
-    """
+    """The entries of flags.jsonl by name, each parsed when it is looked up. The rows are sorted by name."""
 
     def __init__(self, rows: list[bytes]) -> None:
         self._rows = rows
@@ -39,30 +36,30 @@ class Entries(Mapping[str, dict[str, Any]]):
         return len(self._rows)
 
     def items(self) -> ItemsView[str, dict[str, Any]]:
-        """All of them, read at once."""
+        """Return all entries, parsed at once."""
         read: dict[str, dict[str, Any]] = dict(json.loads(b"[%s]" % b",".join(self._rows)))
         return read.items()
 
     def _row(self, name: str) -> bytes | None:
         begin = b'["%s"' % name.encode(errors="replace")
         at = bisect_left(self._rows, begin)
-        found = at < len(self._rows) and self._rows[at].startswith(begin) and '"' not in name
-        return self._rows[at] if found else None
+        is_match = at < len(self._rows) and self._rows[at].startswith(begin) and '"' not in name
+        return self._rows[at] if is_match else None
 
 
 class Table:
-    """flags.jsonl: the releases, oldest first, and the entries of the flags and of the variables."""
+    """The content of flags.jsonl: the releases, oldest first, the flags and the environment variables."""
 
     def __init__(self, text: bytes) -> None:
         head, *rows = text.splitlines()
         self.releases: tuple[str, ...] = tuple(json.loads(head)["releases"])
-        variables = bisect_left(rows, b'[".')  # flags begin with a dash, the character before
+        variables = bisect_left(rows, b'[".')  # flags begin with a dash, which sorts before the dot
         self.flags = Entries(rows[:variables])
         self.env = Entries(rows[variables:])
 
 
 @lru_cache(maxsize=1)
 def table() -> Table:
-    """The table that ships with vllm-doctor."""
+    """Return the table that ships with vllm-doctor."""
     with open(os.path.join(os.path.dirname(__file__), "flags.jsonl"), "rb") as file:
         return Table(file.read())

@@ -1,17 +1,14 @@
-"""The table of vLLM's flags and environment variables: its types, and how the entries of `flag_file` become them.
-
-Use it through flags.py.
-"""
+"""The types of the flag table, built from the entries of `flag_file`. Use them through `flags`."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.patterns import lazy
@@ -25,27 +22,27 @@ class Computed:
 
 
 COMPUTED: Final = Computed()
-"""A default that only a running vLLM knows, like a path. None means unset, or that vLLM decides at start."""
+"""A default that is only known at run time, such as a path. None means unset, or that vLLM decides at startup."""
 
 _HUMAN_INT = lazy(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
 _JSON_START = ("{", "[", '"')
 _NUMBERS = {"int": int, "float": float}
-_UNTAGGED = lazy(r"v?0\.[01]\.dev")  # what a build from a checkout without tags calls itself
+_UNTAGGED = lazy(r"v?0\.[01]\.dev")  # the version of a build from a checkout without tags
 
 
 class History(NamedTuple):
-    """A value that changes between releases: each value with the position of its first release."""
+    """A value that changes between releases: each value with the index of its first release."""
 
     starts: tuple[int, ...]
     values: tuple[Any, ...]
 
     def at(self, index: int) -> Any:
-        """The value in the release with this index; the first value before that."""
+        """Return the value in the release with this index; the first value for earlier releases."""
         return self.values[max(bisect_right(self.starts, index) - 1, 0)]
 
 
 class Replacement(NamedTuple):
-    """What to write instead of a flag that newer releases refuse; with nothing to set, drop the flag.
+    """The replacement of a flag that newer releases reject; with nothing to set, the flag must be dropped.
 
     `since` is the first release where it works ("": the release that dropped the flag). In `set`, {value}
     stands for the old flag's value, and a name with a dot is one key of that flag's JSON.
@@ -58,11 +55,11 @@ class Replacement(NamedTuple):
 
     @property
     def drop(self) -> bool:
-        """Whether the flag is dropped without a replacement."""
+        """Return whether the flag is dropped without a replacement."""
         return not self.set and not self.values
 
     def for_value(self, value: str | None) -> dict[str, str]:
-        """The new flags for the old flag's value ("" is a switch); empty when the flag is to be dropped."""
+        """Return the new flags for the old flag's value ("" for a switch); empty if the flag is to be dropped."""
         chosen = self.values.get(value, self.set) if value is not None else self.set
         if value is None and any("{value}" in template for template in chosen.values()):
             return {}
@@ -91,101 +88,100 @@ class Flag(NamedTuple):
     inverses: History
     keywords: History
     deprecations: History
+
     replaced_by: Replacement | None = None
 
     @property
     def first(self) -> str:
-        """The first release of the table that has the flag."""
+        """Return the first release of the table that has the flag."""
         return releases()[self.life[0][0]]
 
     @property
     def last(self) -> str:
-        """The last release that has the flag; the newest of the table while it lives."""
-        return releases()[self.last_position]
+        """Return the last release that has the flag; the newest release of the table if it still exists."""
+        return releases()[self.last_index]
 
     @property
-    def last_position(self) -> int:
-        """Where `last` stands among the releases."""
+    def last_index(self) -> int:
+        """Return the index of `last` among the releases."""
         return self.life[-1][1]
 
     @property
     def kind(self) -> str:
-        """What the value is."""
-        return str(self.kinds.at(self.last_position))
+        """Return the kind of the value."""
+        return str(self.kinds.at(self.last_index))
 
     @property
     def items(self) -> str | None:
-        """What a list holds."""
-        found: str | None = self.item_kinds.at(self.last_position)
-        return found
+        """Return the kind of a list's items, None for other kinds."""
+        item_kind: str | None = self.item_kinds.at(self.last_index)
+        return item_kind
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Short forms and other long forms."""
-        return tuple(self.alias_lists.at(self.last_position) or ())
+        """Return the short forms and other long forms."""
+        return tuple(self.alias_lists.at(self.last_index) or ())
 
     @property
     def negatable(self) -> bool:
-        """Whether `--no-x` switches it off."""
-        return bool(self.negations.at(self.last_position))
+        """Return whether `--no-x` switches it off."""
+        return bool(self.negations.at(self.last_index))
 
     @property
     def yaml_key(self) -> str | None:
-        """The key in a `--config` file (0.6.0 and newer); None for --config itself."""
+        """Return the key in a `--config` file (0.6.0 and newer); None for --config itself."""
         return None if self.name == "--config" else self.name.removeprefix("--")
 
     @property
     def keyword(self) -> str | None:
-        """The argument of `LLM()` and `EngineArgs`."""
-        found: str | None = self.keywords.at(self.last_position)
-        return found
+        """Return the argument of `LLM()` and `EngineArgs`."""
+        argument: str | None = self.keywords.at(self.last_index)
+        return argument
 
     def exists(self, version: str | None = None) -> bool:
-        """Whether the release has the flag under this name."""
-        index = position(version)
+        """Return whether the release has the flag under this name."""
+        index = release_index(version)
         return any(first <= index <= last for first, last in self.life)
 
-    def exists_in_all(self, versions: Iterable[str | None]) -> bool:
-        """Whether every one of the releases has the flag."""
-        return all(self.exists(version) for version in versions)
 
     def default(self, version: str | None = None) -> Any:
-        """What holds when the flag is not given: a JSON value, None (unset, or vLLM decides) or COMPUTED."""
-        return self.defaults.at(position(version))
+        """Return the default: a JSON value, None (unset, or vLLM decides) or COMPUTED."""
+        return self.defaults.at(release_index(version))
 
     def choices(self, version: str | None = None) -> tuple[str, ...]:
-        """The values that are known, as one types them; empty when the flag takes any."""
-        return tuple(str(value) for value in self.choice_lists.at(position(version)) or ())
+        """Return the known values as typed on the command line; empty if the flag accepts any."""
+        return tuple(str(value) for value in self.choice_lists.at(release_index(version)) or ())
 
     def open_choices(self, version: str | None = None) -> bool:
-        """Whether values beyond `choices` (of a plugin, in other letter case) are taken too."""
-        return not self.choices(version) or bool(self.opens.at(position(version)))
+        """Return whether values other than `choices` (of a plugin, in other letter case) are accepted too."""
+        return not self.choices(version) or bool(self.opens.at(release_index(version)))
 
     def kind_in(self, version: str | None = None) -> str:
-        """What the value was in that release."""
-        return str(self.kinds.at(position(version)))
+        """Return the kind of the value in that release."""
+        return str(self.kinds.at(release_index(version)))
 
     def aliases_in(self, version: str | None = None) -> tuple[str, ...]:
-        """Short forms and other long forms in that release."""
-        return tuple(self.alias_lists.at(position(version)) or ())
+        """Return the short forms and other long forms in that release."""
+        return tuple(self.alias_lists.at(release_index(version)) or ())
 
     def negation(self, version: str | None = None) -> str | None:
-        """The spelling that switches the flag off in that release, None when there is none."""
-        return f"--no-{self.name.removeprefix('--')}" if self.negations.at(position(version)) else None
+        """Return the spelling that switches the flag off in that release, or None."""
+        return f"--no-{self.name.removeprefix('--')}" if self.negations.at(release_index(version)) else None
+
 
     def deprecated(self, version: str | None = None) -> bool:
-        """Whether that release calls the flag deprecated."""
-        return bool(self.deprecations.at(position(version)))
+        """Return whether that release marks the flag as deprecated."""
+        return bool(self.deprecations.at(release_index(version)))
 
     def spellings(self, version: str | None = None) -> tuple[str, ...]:
-        """Every way to write the flag in that release, its negations included; empty when it has none."""
+        """Return every spelling of the flag in that release, including negations; empty if it lacks the flag."""
         if not self.exists(version):
             return ()
-        more = (self.negation(version), self.inverses.at(position(version)))
+        more = (self.negation(version), self.inverses.at(release_index(version)))
         return (self.name, *self.aliases_in(version), *(spelling for spelling in more if spelling))
 
     def accepts(self, value: str, version: str | None = None) -> bool:
-        """Whether that release has the flag and its argument parser takes the value ("" for none)."""
+        """Return whether that release has the flag and its argument parser accepts the value ("" for none)."""
         if not self.exists(version):
             return False
         kind = self.kind_in(version)
@@ -207,26 +203,26 @@ class Variable(NamedTuple):
 
     @property
     def first(self) -> str:
-        """The first release of the table that reads it."""
+        """Return the first release of the table that reads it."""
         return releases()[self.life[0][0]]
 
     @property
     def last(self) -> str:
-        """The last release that reads it; the newest of the table while it lives."""
+        """Return the last release that reads it; the newest release of the table if it still does."""
         return releases()[self.life[-1][1]]
 
     def exists(self, version: str | None = None) -> bool:
-        """Whether the release reads the variable."""
-        index = position(version)
+        """Return whether the release reads the variable."""
+        index = release_index(version)
         return any(first <= index <= last for first, last in self.life)
 
     def default(self, version: str | None = None) -> Any:
-        """What vLLM takes when the variable is not set: a JSON value, None or COMPUTED."""
-        return self.defaults.at(position(version))
+        """Return the value vLLM uses if the variable is not set: a JSON value, None or COMPUTED."""
+        return self.defaults.at(release_index(version))
 
 
 def releases() -> tuple[str, ...]:
-    """The releases of the table, oldest first."""
+    """Return the releases of the table, oldest first."""
     return table().releases
 
 
@@ -236,8 +232,8 @@ def _positions() -> dict[str, int]:
 
 
 @lru_cache(maxsize=4096)
-def position(version: str | None) -> int:
-    """Which of the releases a version string behaves as (see flags.resolve)."""
+def release_index(version: str | None) -> int:
+    """Return the index of the release that a version string behaves as (see flags.resolve)."""
     newest = len(releases()) - 1
     if version is None:
         return newest
@@ -248,9 +244,9 @@ def position(version: str | None) -> int:
         return newest
     try:
         wanted = Version(version.strip())
-    except InvalidVersion:
+    except ValueError:  # no version, or one with thousands of digits
         return newest
-    # rc and dev fall away, .postN stays: 0.11.1rc3.dev12 is 0.11.1
+    # rc and dev are dropped, .postN is kept: 0.11.1rc3.dev12 is 0.11.1
     release = Version(
         wanted.base_version if wanted.post is None else f"{wanted.base_version}.post{wanted.post}"
     )
@@ -259,7 +255,7 @@ def position(version: str | None) -> int:
 
 @lru_cache(maxsize=1024)
 def flag(name: str) -> Flag:
-    """A flag by its name. Raises KeyError."""
+    """Return a flag by its name. Raises KeyError."""
     entry = table().flags[name]
     return Flag(
         name=name,
@@ -274,13 +270,14 @@ def flag(name: str) -> Flag:
         inverses=_history(entry, "inverse"),
         keywords=_history(entry, "keyword"),
         deprecations=_history(entry, "deprecated"),
+
         replaced_by=_replacement(entry["replaced_by"]) if "replaced_by" in entry else None,
     )
 
 
 @lru_cache(maxsize=1024)
 def variable(name: str) -> Variable:
-    """An environment variable by its name. Raises KeyError."""
+    """Return an environment variable by its name. Raises KeyError."""
     entry = table().env[name]
     return Variable(name, _life(entry), _history(entry, "default"))
 

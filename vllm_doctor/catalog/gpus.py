@@ -1,4 +1,4 @@
-"""The memory of GPUs: what cudaMemGetInfo reports as their total, by name."""
+"""The total memory of GPUs by name, as reported by cudaMemGetInfo."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from vllm_doctor.patterns import lazy
 
 __all__ = ["NAMES", "gib_of", "total_for_gpu"]
 
-# GiB; all words must stand in the GPU's name, the first match counts. Drivers and ECC move it by 0.1-0.3.
-# Cards sold with two memory sizes under one name (H20, RTX 3080) stand here with the size in the name, or not.
+# GiB; all words must occur in the GPU's name, and the first match counts. Drivers and ECC change the total by 0.1-0.3.
+# GPUs sold with two memory sizes under one name (H20, RTX 3080) are listed with the size in the name, or not at all.
 _TOTALS: tuple[tuple[str, float], ...] = (
     ("a100 80gb", 79.25), ("a800 80gb", 79.25), ("a100 40gb", 39.49), ("h100 nvl", 93.1),
     ("h100 80gb", 79.19), ("h100 pcie", 79.19), ("h800", 79.19), ("h200", 139.8), ("h20 3e", 139.8),
@@ -19,12 +19,12 @@ _TOTALS: tuple[tuple[str, float], ...] = (
     ("rtx 5080", 15.48), ("rtx 4090", 23.52), ("rtx 3090", 23.69), ("gb10", 121.69), ("mi300x", 191.98),
 )
 NAMES: tuple[str, ...] = tuple(name.replace(" ", "-") for name, _ in _TOTALS)
-"""The names as they can be typed, `h100-80gb`."""
+"""The names as typed on the command line, such as `h100-80gb`."""
 
-_SIZE = lazy(r"(\d+(?:\.\d+)?)\s*(gib|gb|mib|mb)?", re.IGNORECASE)
+_SIZE = lazy(r"(\d{1,18}(?:\.\d{1,18})?)\s*(gib|gb|mib|mb)?", re.IGNORECASE)
 _FACTORS = {"gib": 1.0, "gb": 1e9 / 2**30, "mib": 1 / 1024, "mb": 1e6 / 2**30}
-# Who types one of these means the usual card; the longer names stay what they are.
-_USUAL = {"a100": "a100 80gb", "h100": "h100 80gb", "v100": "v100 16gb", "a800": "a800 80gb",
+# Short names and the GPU they usually mean.
+_SHORT_NAMES = {"a100": "a100 80gb", "h100": "h100 80gb", "v100": "v100 16gb", "a800": "a800 80gb",
           "4090": "rtx 4090", "3090": "rtx 3090", "5090": "rtx 5090", "5080": "rtx 5080", "a6000": "rtx a6000"}
 
 
@@ -33,9 +33,9 @@ def _words(name: str) -> set[str]:
 
 
 def total_for_gpu(gpu_name: str) -> float | None:
-    """The usual total of a GPU of that name, GiB, an estimate (recipe 1 of the memory ledger).
+    """Return the usual total of a GPU of that name in GiB, an estimate (recipe 1 of the memory ledger).
 
-    None for an unknown name, for a MIG slice and for a laptop's GPU.
+    None for an unknown name, a MIG slice and a laptop GPU.
     """
     words = _words(gpu_name)
     if words & {"mig", "laptop"}:
@@ -44,15 +44,15 @@ def total_for_gpu(gpu_name: str) -> float | None:
 
 
 def gib_of(text: str) -> float | None:
-    """GiB of a GPU as typed: a size (`24GiB`, `80GB` are 10**9 bytes each, `24` are GiB) or a name (`h100-80gb`).
+    """Return the GiB of a GPU given as a size (`24GiB` or `24`; `80GB` is 80 * 10**9 bytes) or a name (`h100-80gb`).
 
-    None for what is neither.
+    None for any other text.
     """
     size = _SIZE.fullmatch(text.strip())
     if size is not None:
         gib = float(size.group(1)) * _FACTORS[(size.group(2) or "gib").lower()]
-        # A bare model number (4090) is no size: no device has that much.
+        # A number without unit from 1024 on is a model number (4090), not a size.
         if gib > 0 and (size.group(2) or gib < 1024):
             return gib
-    name = _USUAL.get(text.strip().lower().replace("nvidia-", ""), text)
+    name = _SHORT_NAMES.get(text.strip().lower().replace("nvidia-", ""), text)
     return total_for_gpu(name)

@@ -1,6 +1,6 @@
-"""names.jsonl.xz, the table of the names that each vLLM release has, made from its sources by tools/build_names.py.
+"""Read names.jsonl.xz, the table of names in each vLLM release that tools/build_names.py generates.
 
-The table is one text with a row a line (its format is told there); a row is read when it is asked for. Use names.py.
+The table has one row per line (see that tool for its format), parsed when it is looked up. Use it through `names`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-MOST_ROWS = 400  # rows that are looked through for a name that many modules have
+from packaging.version import InvalidVersion, Version
+
+MAX_ROWS = 400  # rows that are searched for a name that many modules have
 
 Indices = frozenset[int]
 """Positions of releases in `releases()`."""
 
-_LEFT, _RIGHT = (b" ", b'"'), (b" ", b'"', b"=")  # what a word stands between
+_LEFT, _RIGHT = (b" ", b'"'), (b" ", b'"', b"=")  # the characters around a word
 
 
 @lru_cache(maxsize=1)
@@ -35,18 +37,18 @@ def releases() -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def row_of(key: str) -> list[Any] | None:
-    """Return the row of a module, a class (vllm.x:Class) or a package (=name); None when there is none."""
+    """Return the row of a module, a class (vllm.x:Class) or a package (=name), or None."""
     start = table().find(b'\n["%s",' % key.encode())
     return _row_at(start + 1) if start >= 0 else None
 
 
 def _row_at(start: int) -> list[Any]:
-    found: list[Any] = json.loads(table()[start : table().index(b"\n", start)])
-    return found
+    row: list[Any] = json.loads(table()[start : table().index(b"\n", start)])
+    return row
 
 
 def rows_with(word: str, kind: str) -> Iterator[list[Any]]:
-    """Yield the rows of modules (kind "") or classes (kind ":") that have a word, at most MOST_ROWS."""
+    """Yield the rows of modules (kind "") or classes (kind ":") that contain a word, at most MAX_ROWS."""
     text, word_bytes, count = table(), word.encode(), 0
     at = text.find(word_bytes)
     while at >= 0:
@@ -55,27 +57,27 @@ def rows_with(word: str, kind: str) -> Iterator[list[Any]]:
         if text[at - 1 : at] in _LEFT and text[end : end + 1] in _RIGHT:
             start = text.rfind(b"\n", 0, at) + 1
             key = text[start + 2 : text.index(b'"', start + 2)]
-            next_at = text.index(b"\n", at)  # one row once
+            next_at = text.index(b"\n", at)  # do not yield the row again
             if key.startswith(b"vllm") and (b":" in key) == bool(kind):
                 count += 1
                 yield _row_at(start)
-                if count == MOST_ROWS:
+                if count == MAX_ROWS:
                     return
         at = text.find(word_bytes, next_at)
 
 
 @lru_cache(maxsize=4096)
 def indices(life: str) -> Indices:
-    """Return the indices of a life: "3-7,9", "12-"."""
-    found: set[int] = set()
+    """Return the release indices of a lifetime: "3-7,9", "12-"."""
+    expanded: set[int] = set()
     for span in life.split(","):
         first, dash, last = span.partition("-")
-        found.update(range(int(first), (int(last) if last else len(releases()) - 1 if dash else int(first)) + 1))
-    return frozenset(found)
+        expanded.update(range(int(first), (int(last) if last else len(releases()) - 1 if dash else int(first)) + 1))
+    return frozenset(expanded)
 
 
 def present(groups: Mapping[str, str], word: str, own: str) -> Indices:
-    """Return the releases in which a row's groups have a word; `own` is the life of the row."""
+    """Return the releases in which a row's groups contain a word; `own` is the lifetime of the row."""
     found: Indices = frozenset()
     for life, words in groups.items():
         if word in words.split(" "):
@@ -83,8 +85,8 @@ def present(groups: Mapping[str, str], word: str, own: str) -> Indices:
     return found
 
 
-def bound(module: str, name: str) -> Indices:
-    """Return the releases in which a module has a name; a submodule is one."""
+def releases_with_name(module: str, name: str) -> Indices:
+    """Return the releases in which a module has a name (submodules included)."""
     row, submodule = row_of(module), row_of(f"{module}.{name}")
     found: Indices = frozenset()
     if row:
@@ -92,8 +94,8 @@ def bound(module: str, name: str) -> Indices:
     return found | (indices(submodule[1]) if submodule else frozenset())
 
 
-def attribute(key: str, name: str, kinds: str = "mi", depth: int = 6) -> Indices:
-    """Return the releases in which a class (vllm.x:Class) has a member, its own or of a base in vLLM."""
+def releases_with_attribute(key: str, name: str, kinds: str = "mi", depth: int = 6) -> Indices:
+    """Return the releases in which a class (vllm.x:Class) has a member, its own or inherited from a vLLM class."""
     row = row_of(key)
     if row is None:
         return frozenset()
@@ -104,12 +106,15 @@ def attribute(key: str, name: str, kinds: str = "mi", depth: int = 6) -> Indices
         for base in bases.split(" "):
             module, _, local = base.rpartition(".")
             if module.startswith("vllm"):
-                found |= attribute(f"{module}:{local}", name, kinds, depth - 1) & indices(life or row[1])
+                found |= releases_with_attribute(f"{module}:{local}", name, kinds, depth - 1) & indices(life or row[1])
     return found
 
 
-def taken(key: str, method: str, parameter: str, depth: int = 6) -> Indices:
-    """Return the releases in which a method of a class takes a parameter; only what comes or goes is in the table."""
+def releases_with_parameter(key: str, method: str, parameter: str, depth: int = 6) -> Indices:
+    """Return the releases in which a method of a class has a parameter.
+
+    The table only has parameters that were added or removed between releases.
+    """
     row = row_of(key)
     if row is None:
         return frozenset()
@@ -118,7 +123,8 @@ def taken(key: str, method: str, parameter: str, depth: int = 6) -> Indices:
         for base in bases.split(" "):
             module, _, local = base.rpartition(".")
             if module.startswith("vllm"):
-                found |= taken(f"{module}:{local}", method, parameter, depth - 1) & indices(life or row[1])
+                inherited = releases_with_parameter(f"{module}:{local}", method, parameter, depth - 1)
+                found |= inherited & indices(life or row[1])
     return found
 
 
@@ -129,7 +135,7 @@ def classes(name: str) -> list[str]:
 
 
 def spans_of(found: Indices) -> list[tuple[int, int]]:
-    """Return runs of consecutive indices as (first, last)."""
+    """Return the runs of consecutive indices as (first, last)."""
     spans: list[tuple[int, int]] = []
     for index in sorted(found):
         if spans and spans[-1][1] == index - 1:
@@ -139,22 +145,19 @@ def spans_of(found: Indices) -> list[tuple[int, int]]:
     return spans
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """Return what plain releases are ordered by; .postN counts after its release."""
-    plain, _, post = version.partition(".post")
-    numbers = [int(part) for part in plain.split(".")]
-    return (*numbers, *[0] * (5 - len(numbers)), int(post) + 1 if post else 0)
+@lru_cache(maxsize=1024)
+def parsed(release: str) -> Version:
+    """Return a release of the table as a comparable version."""
+    return Version(release)
 
 
 @lru_cache(maxsize=1024)
 def possible_releases(release: str | None) -> Indices:
     """Return the releases of the table that a version can behave as.
 
-    One for a release of the table; both neighbours of a release or a development build that is not in it; -1 stands
-    for what is older than the table. Empty when the version is unknown.
+    One index for a release of the table; both neighbours for a release or development build that is not in it; -1
+    for a version older than the table. Empty if the version is unknown.
     """
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only when a name is in question
-
     try:
         version = Version((release or "").strip())
     except InvalidVersion:
@@ -170,8 +173,8 @@ def possible_releases(release: str | None) -> Indices:
 
 
 def below(index: int) -> str:
-    """Return the specifier for releases up to one of the table: `<0.13`, `<0.9.0.1` inside one minor release."""
-    current = numbers(releases()[index])
-    if index + 1 < len(releases()) and numbers(releases()[index + 1])[:2] == current[:2]:
+    """Return the specifier of the releases up to one of the table: `<0.13`, or `<0.9.0.1` within a minor release."""
+    current = parsed(releases()[index])
+    if index + 1 < len(releases()) and parsed(releases()[index + 1]).release[:2] == current.release[:2]:
         return f"<{releases()[index + 1]}"
-    return f"<{current[0]}.{current[1] + 1}"  # releases that the table lacks may follow: not the next of the table
+    return f"<{current.major}.{current.minor + 1}"  # not the table's next release, which may not be the next published

@@ -1,6 +1,6 @@
-"""Which vLLM releases a log can be of.
+"""The vLLM releases that can have written a log.
 
-The log says its version, or it does not: then each wording that matched narrows the set, for vLLM rewords its messages
+If the log does not print its version, each message that matched narrows the set, because vLLM rewords its messages
 with nearly every release.
 """
 
@@ -16,23 +16,23 @@ from vllm_doctor.catalog import flags
 
 
 class Releases(NamedTuple):
-    """The releases still possible, oldest first. `known` says that the log (or the user) named the version."""
+    """The possible releases, oldest first. `known` means that the log or the user named the version."""
 
     candidates: tuple[str, ...]
     known: bool = False
 
     @classmethod
     def every(cls) -> Releases:
-        """All releases of the flag table."""
+        """Return all releases of the flag table."""
         return cls(flags.releases())
 
     @classmethod
     def of(cls, version: str) -> Releases:
-        """The one release that `version` (as vLLM prints it, dev and rc builds too) behaves as."""
+        """Return the one release that `version` (as vLLM prints it, including dev and rc builds) behaves as."""
         return cls((flags.resolve(version),), known=True)
 
     def narrow(self, specifier: str) -> Releases:
-        """Only those that `specifier` (`>=0.7.0,<0.9`) admits; unchanged when the version is known or none is left."""
+        """Return those that `specifier` (`>=0.7.0,<0.9`) admits; all if the version is known or none is left."""
         if self.known or not specifier:
             return self
         allowed = admitted(specifier)
@@ -40,19 +40,19 @@ class Releases(NamedTuple):
         return Releases(left) if left else self
 
     def since(self, version: str) -> bool | None:
-        """True when all are `version` or newer, False when all are older, None when it is open."""
+        """Return True if all are `version` or newer, False if all are older, else None."""
         admit = admitted(f">={version}")
         answers = {release in admit for release in self.candidates}
         return answers.pop() if len(answers) == 1 else None
 
     def admits(self, specifier: str) -> bool | None:
-        """Whether `specifier` admits all (True), none (False) or some (None) of them."""
+        """Return whether `specifier` admits all (True), none (False) or some (None) of them."""
         allowed = admitted(specifier)
         answers = {release in allowed for release in self.candidates}
         return answers.pop() if len(answers) == 1 else None
 
     def words(self) -> str:
-        """`0.8.5`, or the span `0.7.0 to 0.9.2`."""
+        """Return `0.8.5`, or a span such as `0.7.0 to 0.9.2`."""
         first, last = self.candidates[0], self.candidates[-1]
         return first if first == last else f"{first} to {last}"
 

@@ -1,4 +1,4 @@
-"""Which versions of other packages each vLLM release asks for, and which ones its own tests ran with."""
+"""Look up which versions of other packages each vLLM release requires, and which ones its tests ran with."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_doctor.catalog.name_table import numbers, row_of
+from vllm_doctor.catalog.name_table import parsed, row_of
 
-_DISTRIBUTIONS = {  # import name -> name on the package index, where dashes are not the whole difference
+_DISTRIBUTIONS = {  # import name -> name on the package index, if they differ in more than dashes
     "PIL": "pillow", "cv2": "opencv-python-headless", "yaml": "pyyaml", "zmq": "pyzmq", "google": "protobuf",
     "flashinfer": "flashinfer-python", "lmformatenforcer": "lm-format-enforcer", "cpuinfo": "py-cpuinfo",
     "pythonjsonlogger": "python-json-logger", "opentelemetry": "opentelemetry-api", "openai_harmony": "openai-harmony",
@@ -22,10 +22,10 @@ def _row(name: str) -> list[Any] | None:
 
 @dataclass(frozen=True)
 class Requirement:
-    """What one vLLM release asks for.
+    """The requirement of one vLLM release for a package.
 
-    `asked` is its own requirement, `tested` the version in the lock file of its tests ("" when it has none), and
-    `wanted` the requirement to install by: with an upper bound from `tested` when the release sets none itself.
+    `asked` is the release's own requirement, `tested` the version in the lock file of its tests ("" if it has none),
+    and `wanted` the requirement to install: with an upper bound from `tested` if the release sets none itself.
     """
 
     package: str
@@ -35,12 +35,12 @@ class Requirement:
 
 
 def is_required(package: str) -> bool:
-    """Return whether any release asks for a package, by its import name."""
+    """Return whether any release requires a package, by its import name."""
     return _row(package) is not None
 
 
 def requirement(package: str, release: str) -> Requirement | None:
-    """Return what a release of the table asks for of a package, by its import name; None when nothing."""
+    """Return the requirement of a release for a package, by its import name, or None."""
     row = _row(package)
     specifier = _at(row[1]["r"], release) if row else None
     if row is None or specifier is None:
@@ -59,21 +59,21 @@ def requirement(package: str, release: str) -> Requirement | None:
 
 
 def _specifier(parts: list[str]) -> str:
-    """The lower bound first."""
+    """Return the specifier with the lower bound first."""
     return ",".join(sorted(parts, key=lambda part: (part.startswith("<"), part.startswith("!"))))
 
 
 def _at(points: list[list[Any]], release: str) -> str | None:
-    found: str | None = None
+    current: str | None = None
     for start, value in points:
-        if numbers(start) <= numbers(release):
-            found = value
-    return found
+        if parsed(start) <= parsed(release):
+            current = value
+    return current
 
 
 def _next_minimum(points: list[list[Any]], release: str) -> str:
-    """The first higher minimum that a later release asks for: up to there the package was current."""
+    """Return the next higher minimum version that a later release requires; "" if there is none."""
     for start, value in points:
-        if numbers(start) > numbers(release) and value and (match := re.search(r"[>=]=([\d.]+)", value)):
+        if parsed(start) > parsed(release) and value and (match := re.search(r"[>=]=([\d.]+)", value)):
             return match[1]
     return ""

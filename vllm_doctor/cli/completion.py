@@ -1,4 +1,4 @@
-"""`vllm-doctor completion SHELL`: the script that completes commands, options and rule ids."""
+"""The `vllm-doctor completion SHELL` command: print the script that completes commands, options and rule ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vllm-doctor diagnose LOG…`: the report on one log or several."""
+"""The `vllm-doctor diagnose LOG…` command: report on one log or several."""
 
 from __future__ import annotations
 

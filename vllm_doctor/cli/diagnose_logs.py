@@ -1,4 +1,4 @@
-"""What `diagnose` does: reads logs and writes the report on each."""
+"""Diagnose logs and write their reports."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import IO, Any
 
-from vllm_doctor.authoring.rule_tests import explain_silence
-from vllm_doctor.cli.error_output import tell
+from vllm_doctor.authoring.rule_tests import why_not_fired
+from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.terminal import colored, columns
-from vllm_doctor.cli.values import check_ids, exit_status, gather
+from vllm_doctor.cli.values import check_ids, engine_options, exit_status
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
@@ -23,22 +23,27 @@ from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
+from vllm_doctor.reports.output import finish
 
 _CHUNK = 1 << 18
-_WITH_PLACES = {"sarif", "github"}  # they name a file of the repository, so an absolute path below here is shortened
+# These refer to a file of the repository, so a path below the working directory is made relative.
+_WITH_FILE_PATHS = {"sarif", "github"}
 
 
 def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ...]) -> ExitStatus:
-    """Read the logs (none: standard input) as `values` say; `notes` go into each report. Raises DoctorError."""
+    """Diagnose the logs (none: standard input) with the options in `values`; `notes` are added to each report.
+
+    Returns the exit status. Raises DoctorError.
+    """
     if not logs:
         if sys.stdin.isatty():
             raise InputError("no log given: name a file, or pipe one in")
         logs = ("-",)
     run_number, format_, why = values["run_number"], values["format_"], values["why"]
-    options = gather(values, int(run_number) if run_number.isdigit() else None)
+    options = engine_options(values, int(run_number) if run_number.isdigit() else None)
     check_ids(options, *([why] if why else []))
     if why:
-        _print("".join(_why(log, options, why) for log in logs))
+        _print("".join(_why_line(log, options, why) for log in logs))
         return ExitStatus.OK
     reports, unreadable = _read_all(logs, options, every=run_number == "all")
     reports = [report._replace(notes=(*report.notes, *notes)) for report in reports]
@@ -52,28 +57,31 @@ def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ..
 
 
 def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
-    """The reports, and how many logs could not be read: those are told on stderr when others could."""
+    """Return the reports and the number of unreadable logs, which are reported on stderr if others were readable.
+
+    Raises InputError if no log is readable.
+    """
     reports: list[Report] = []
     problems: list[InputError] = []
     for log in logs:
         try:
             reports += _read(log, options, every=every)
-        except InputError as error:  # noqa: PERF203 - a log a turn
+        except InputError as error:  # noqa: PERF203 - one log per iteration
             problems.append(error)
     if problems and not reports:
         raise problems[0]
     for problem in problems:
-        tell(problem)
+        report_error(problem)
     return reports, len(problems)
 
 
 def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
-    """No colours in a file because the terminal has them."""
+    """Return the options for writing to a file: color "auto" means never."""
     return {**values, "color": "never"} if values["color"] == "auto" else values
 
 
 def _read(log: str, options: Options, *, every: bool) -> list[Report]:
-    """The report on one log; on each of its runs with `--run all`."""
+    """Return the report on one log; with `--run all`, one on each of its server starts."""
     report, runs = _report(log, options)
     if not every:
         return [report]
@@ -83,77 +91,84 @@ def _read(log: str, options: Options, *, every: bool) -> list[Report]:
 
 
 def _report(log: str, options: Options) -> tuple[Report, int]:
-    diagnosis = _fed(log, options)
+    diagnosis = _diagnosed(log, options)
     return diagnosis.finish(), diagnosis.run_count
 
 
-def _fed(log: str, options: Options) -> Diagnosis:
-    """A diagnosis that has read the whole log."""
+def _diagnosed(log: str, options: Options) -> Diagnosis:
+    """Return a diagnosis that has read the entire log."""
     if log == "-":
-        return _fed_from(sys.stdin.buffer, log, options)
+        return _diagnosed_stream(sys.stdin.buffer, log, options)
     with open_log(log) as file:
-        return _fed_from(file, log, options)
+        return _diagnosed_stream(file, log, options)
 
 
-def _fed_from(file: IO[bytes], log: str, options: Options, *, whole: bool = False) -> Diagnosis:
-    """The diagnosis; `whole`: every start in the log is read as if the report were about it."""
+def _diagnosed_stream(file: IO[bytes], log: str, options: Options, *, read_all: bool = False) -> Diagnosis:
+    """Return a diagnosis that has read the stream.
+
+    Earlier server starts may be skipped unless `read_all`. If they turn out to matter, the stream is read again.
+    """
     diagnosis = Diagnosis(options, log)
-    past = None if whole or options.run is not None else _past(file)
+    past = None if read_all or options.run is not None else _past(file)
     for chunk in chunks(file, _CHUNK, "standard input" if log == "-" else log):
         diagnosis.feed(chunk, past=past is not None and past.contains(len(chunk), diagnosis.run_count))
     if past and not past.has_enough_starts(diagnosis.run_count):
         file.seek(0)
-        return _fed_from(file, log, options, whole=True)
+        return _diagnosed_stream(file, log, options, read_all=True)
     return diagnosis
 
 
 def _past(file: IO[bytes]) -> EarlierStarts | None:
-    """What tells which part of a file holds starts that the report is not about; the first piece never does."""
+    """Return the detector of earlier server starts in a file, which may be skipped; None for a short file or a pipe."""
     if not is_plain(file) or os.fstat(file.fileno()).st_size <= _CHUNK:
         return None
 
     return EarlierStarts(file, KEEP_RUNS)
 
 
-def _why(log: str, options: Options, rule_id: str) -> str:
-    """Why a rule fired on a log or did not, in one line."""
-    diagnosis = _fed(log, options)
+def _why_line(log: str, options: Options, rule_id: str) -> str:
+    """Return a line that says why a rule fired on a log, or why it did not."""
+    diagnosis = _diagnosed(log, options)
     report = diagnosis.finish()
     finding = next((item for item in report.findings if item.id == rule_id), None)
     if finding is not None:
         place = f"fires: line {finding.evidence[0].line}: {finding.evidence[0].text}"
         cause = "" if report.primary == rule_id else f"; the cause is {report.primary}"
         return f"{log}: {rule_id} {place}{cause}\n"
-    return f"{log}: {rule_id} does not fire: {explain_silence(diagnosis, diagnosis.base.rules[rule_id])}\n"
+    return f"{log}: {rule_id} does not fire: {why_not_fired(diagnosis, diagnosis.base.rules[rule_id])}\n"
 
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
-    """The reports in a format. Nothing in it is a command to the build runner that may read this output."""
+    """Return the reports in a format, without secrets and with commands for CI runners escaped."""
+    return finish(_written(reports, format_, values), format_, reports)
+
+
+def _written(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     writer = WRITERS[format_]
     if format_ == "text":
         return inert_text(_texts(reports, values, writer.render))
     if format_ == "jsonl":
         return inert_json("".join(writer.render_line(report) for report in reports))
-    if format_ in _WITH_PLACES:
-        reports = [_from_here(report) for report in reports]
+    if format_ in _WITH_FILE_PATHS:
+        reports = [_with_relative_path(report) for report in reports]
     text: str = writer.render(reports[0]) if len(reports) == 1 else writer.render_many(reports)
     return inert_json(text) if format_ == "json" else text
 
 
 def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., str]) -> str:
     color = colored(values["color"], sys.stdout)
-    made = []
+    texts = []
     if len(reports) > 1:
-        made.append(summary.render(reports, columns(values["width"])))
+        texts.append(summary.render(reports, columns(values["width"])))
     for report in reports:
         text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])
         run = f", run {report.source.run}" if report.source.runs > 1 else ""
-        made.append(f"== {one_line(report.source.path)}{run}\n\n{text}" if len(reports) > 1 else text)
-    return "\n".join(made)
+        texts.append(f"== {one_line(report.source.path)}{run}\n\n{text}" if len(reports) > 1 else text)
+    return "\n".join(texts)
 
 
-def _from_here(report: Report) -> Report:
-    """The report with the log's path relative to the working directory, where it lies below it."""
+def _with_relative_path(report: Report) -> Report:
+    """Return the report with the log's path relative to the working directory if it is below that."""
     path, here = report.source.path, os.getcwd()
     if not os.path.isabs(path) or not os.path.normpath(path).startswith(os.path.join(here, "")):
         return report
@@ -161,7 +176,7 @@ def _from_here(report: Report) -> Report:
 
 
 def _print(text: str) -> None:
-    """Write to stdout as UTF-8; a reader that has gone (`| head`) is no error."""
+    """Write to stdout as UTF-8; a closed pipe (`| head`) is not an error."""
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""How a problem on the user's side is told."""
+"""Report errors that the user can correct."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from vllm_doctor.errors import DoctorError
 from vllm_doctor.reports.escape import inert_text, one_line
 
 
-def tell(problem: DoctorError) -> None:
-    """One line on stderr, whatever a file's name holds."""
-    say(f"vllm-doctor: {inert_text(one_line(str(problem)))}")
+def report_error(problem: DoctorError) -> None:
+    """Print an error on one line of stderr, with control characters escaped."""
+    print_error_line(f"vllm-doctor: {inert_text(one_line(str(problem)))}")
 
 
-def say(text: str) -> None:
-    """A line on stderr, where there is one: `print` would take stdout instead."""
+def print_error_line(text: str) -> None:
+    """Print a line on stderr; nothing if stderr is closed, where `print` would use stdout instead."""
     if sys.stderr is not None:
         print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`vllm-doctor explain NAME`: a rule, a flag or a fact."""
+"""The `vllm-doctor explain NAME` command: explain a rule, a flag or a fact."""
 
 from __future__ import annotations
 

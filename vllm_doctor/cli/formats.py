@@ -1,10 +1,10 @@
-"""The formats of a report (`--format`), each with the module that writes it."""
+"""The report formats (`--format`) and the modules that render them."""
 
 from __future__ import annotations
 
 from types import ModuleType
 
-from vllm_doctor.reports import to_github, to_html, to_json, to_junit, to_markdown, to_sarif, to_text
+from vllm_doctor.reports import to_command, to_github, to_html, to_json, to_junit, to_markdown, to_sarif, to_text
 
 WRITERS: dict[str, ModuleType] = {
     "text": to_text,
@@ -15,4 +15,5 @@ WRITERS: dict[str, ModuleType] = {
     "sarif": to_sarif,
     "junit": to_junit,
     "github": to_github,
+    "command": to_command,
 }

@@ -21,6 +21,7 @@ from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusWords
 from vllm_doctor.reports import to_json, to_text
 from vllm_doctor.reports.model import Report
+from vllm_doctor.reports.output import finish
 
 _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
 _SHARE = 20  # the rules are weighed anew for at most one part in so many of the time
@@ -145,14 +146,14 @@ class Voice:
 
     def _speak(self, report: Report, *, whole: bool) -> None:
         if self._format == "json":
-            self._echo(to_json.render_line(report))
+            self._echo(finish(to_json.render_line(report), "jsonl", [report]))
             return
         silent = report.worst() in {None, "info"} and report.status != "stalled" and not self._values["verbose"]
         if silent:
             return
         text = to_text.render(report, width=columns(self._values["width"]), verbose=self._values["verbose"],
                               color=colored(self._values["color"], sys.stderr), brief=not whole)
-        self._echo("\n--- vllm-doctor " + "-" * 40 + "\n" + text + "\n")
+        self._echo("\n--- vllm-doctor " + "-" * 40 + "\n" + finish(text, "text", [report]) + "\n")
 
     def _echo(self, text: str) -> None:
         """Write to stderr, in one piece, where no status line stands."""
@@ -162,7 +163,7 @@ class Voice:
     def _save(self, report: Report) -> None:
         text = to_json.render(report) if self._format == "json" else to_text.render(report)
         try:
-            write_text(str(self._output), text)
+            write_text(str(self._output), finish(text, self._format, [report]))
         except InputError as error:
             self._echo(f"vllm-doctor: {error}\n")
 

@@ -1,4 +1,4 @@
-"""The options that `diagnose`, `watch` and `run` share, and the kinds of values that click does not have."""
+"""The options shared by `diagnose`, `watch` and `run`, and click parameter types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.formats import WRITERS
-from vllm_doctor.cli.values import fill_in
+from vllm_doctor.cli.values import apply_project_settings
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import FAIL_ON
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """A rule id, which a shell completes. Whether the rule exists is checked once the rules are read."""
+    """A rule id with shell completion. Its existence is checked when the rules are loaded."""
 
     name = "ID"
 
@@ -29,8 +29,8 @@ class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
         """Return the matching ids of the built-in rules, of `--rules` and of the project settings."""
         del param
         try:
-            found = project_settings.find()
-            rules = load((*(found.rules if found else ()), *(ctx.params.get("rules") or ()))).rules
+            settings = project_settings.find()
+            rules = load((*(settings.rules if settings else ()), *(ctx.params.get("rules") or ()))).rules
         except DoctorError:  # the command itself reports a broken file, not the completion
             rules = load(()).rules
         return [CompletionItem(rule_id, help=rule.phase) for rule_id, rule in sorted(rules.items())
@@ -38,12 +38,12 @@ class RuleId(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
 
 
 class RunNumber(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """`last`, `all`, or the number of a start."""
+    """The number of a server start, `last` or `all`."""
 
     name = "N|last|all"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text. Fails for anything else."""
+        """Return the value as text. Fails if it is invalid."""
         text = str(value)
         if text not in {"last", "all"} and not (text.isdecimal() and int(text) > 0):
             self.fail(f"{text!r} is not a number from 1, `last` or `all`", param, ctx)
@@ -51,7 +51,7 @@ class RunNumber(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
 
 
 class ReportFile(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """`FORMAT=FILE`."""
+    """A report format and a file to write: `FORMAT=FILE`."""
 
     name = "FORMAT=FILE"
 
@@ -102,7 +102,7 @@ _DIAGNOSE = (
 
 
 def shared(function: F) -> F:
-    """Add the options that every reading command has; the project settings fill in what was not typed."""
+    """Add the shared options; project settings replace options that were not typed."""
     return _with(_SHARED, cast("F", _with_settings(function)))
 
 
@@ -122,8 +122,12 @@ def _with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
     def filled(**values: Any) -> Any:
         context = click.get_current_context()
         name = str(context.command.name)
-        notes = fill_in(name, values, lambda key: context.get_parameter_source(key) is not ParameterSource.DEFAULT)
-        if name == "diagnose":  # the reports of the others come late, if ever
+
+        def is_typed(option: str) -> bool:
+            return context.get_parameter_source(option) is not ParameterSource.DEFAULT
+
+        notes = apply_project_settings(name, values, is_typed)
+        if name == "diagnose":  # the other commands print their report late or never
             return function(**values, notes=notes)
         for note in notes:
             click.echo(f"vllm-doctor: {note}", err=True)

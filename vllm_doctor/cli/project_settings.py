@@ -1,7 +1,7 @@
-"""A project's settings: `[tool.vllm-doctor]` in pyproject.toml, or a vllm-doctor.toml with the same keys.
+"""Read project settings: `[tool.vllm-doctor]` in pyproject.toml, or a vllm-doctor.toml with the same keys.
 
-The nearest file counts, looked for from the working directory upward; in one folder vllm-doctor.toml comes before
-pyproject.toml. What is typed on the command line counts before what stands here; rule folders and ignores add up.
+The nearest file is used, searched from the working directory upward; in one folder vllm-doctor.toml has precedence over
+pyproject.toml. Options on the command line override settings, but rule folders and ignores are combined.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from vllm_doctor.cli.settings_location import PROJECT, TABLE, places
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.severity import FAIL_ON
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
+
 __all__ = ["Ignore", "Settings", "find", "read", "today"]
 
 
-
 class Ignore(NamedTuple):
-    """A rule left out, why, and the last day on which it is (None: for good)."""
+    """An ignored rule, the reason, and the last day on which it is ignored (None: no expiry)."""
 
     id: str
     reason: str
@@ -31,7 +35,7 @@ class Ignore(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the file says; None or empty where it is silent. Rule folders are paths from the file's own folder."""
+    """The settings of a file; None or empty if not set. Rule folders are relative to the file's folder."""
 
     path: str
     rules: tuple[str, ...] = ()
@@ -42,17 +46,17 @@ class Settings(NamedTuple):
     format: str | None = None
 
     def ignored(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
-        """The ids left out on that day (by default today)."""
+        """Return the rule ids ignored on that day (default: today)."""
         return tuple(item.id for item in self.ignore if not _expired(item, day or today))
 
     def notes(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
-        """A sentence for each ignore that has expired."""
+        """Return a sentence for each expired ignore."""
         return tuple(f"The ignore of {item.id} expired on {item.expires} and counts no more "
                      f"({self.path}: {item.reason})." for item in self.ignore if _expired(item, day or today))
 
 
 def today() -> date:
-    """The day in UTC; SOURCE_DATE_EPOCH stands for the clock where it is set. Asked for only when an ignore expires."""
+    """Return today's date in UTC, or that of SOURCE_DATE_EPOCH if it is set."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(epoch), timezone.utc) if epoch.isdecimal() else datetime.now(timezone.utc)
     return moment.date()
@@ -63,17 +67,17 @@ def _expired(item: Ignore, day: Callable[[], date]) -> bool:
 
 
 def find(start: str | os.PathLike[str] = ".") -> Settings | None:
-    """The settings that hold in a folder, or None. Raises InputError when the file found cannot be used."""
+    """Return the settings that apply in a folder, or None. Raises InputError if the nearest file is invalid."""
     for place in places(start):
         path = _as_path(place)
-        found = _from_project(path) if path.name == PROJECT else read(path)
-        if found is not None:
-            return found
+        settings = _from_project(path) if path.name == PROJECT else read(path)
+        if settings is not None:
+            return settings
     return None
 
 
 def read(path: str | os.PathLike[str]) -> Settings:
-    """The settings in a file named by the user or found. Raises InputError, in one line, for anything wrong in it."""
+    """Return the settings in a file. Raises InputError if it is invalid."""
     file = _as_path(path)
     if file.name == PROJECT:
         return _from_project(file) or Settings(str(file))
@@ -93,10 +97,6 @@ def _from_project(path: Path) -> Settings | None:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib  # noqa: PLC0415 - most runs have no settings file
-    else:
-        import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
     try:
         document: dict[str, Any] = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
@@ -177,7 +177,7 @@ def _ignore(path: Path, entry: Any) -> Ignore:
 
 
 def _day(path: Path, value: Any) -> date | None:
-    """TOML has dates; `"2026-12-31"` as a text is taken as well."""
+    """Return a date given as a TOML date or as a string such as "2026-12-31". Raises InputError."""
     if isinstance(value, datetime):
         return value.date()
     if value is None or isinstance(value, date):

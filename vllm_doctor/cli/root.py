@@ -1,4 +1,4 @@
-"""The group of commands, and how errors on the user's side are reported."""
+"""The root command, and the reporting of user errors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 import click
 
 from vllm_doctor.cli import completion, diagnose, explain, rules, run, size, watch, web
-from vllm_doctor.cli.error_output import tell
+from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.version import __version__
 
 
 class _Group(click.Group):
-    """Turns our own errors into one line on stderr and exit status 2."""
+    """A command group that reports our own errors on one line of stderr with exit status 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except DoctorError as error:
-            tell(error)
+            report_error(error)
             ctx.exit(ExitStatus.USAGE)
 
 

@@ -1,4 +1,4 @@
-"""`vllm-doctor rules …`: for rule authors."""
+"""The `vllm-doctor rules …` commands for rule authors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from vllm_doctor.authoring.record_expectations import bless as write
-from vllm_doctor.authoring.rule_scaffold import draft
+from vllm_doctor.authoring.record_expectations import record_expectations
+from vllm_doctor.authoring.rule_scaffold import scaffold
 from vllm_doctor.authoring.rule_tests import run_tests
 from vllm_doctor.errors import InputError, RuleError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text")
 @_FOLDERS
 def list_(format_: str, folders: tuple[str, ...]) -> None:
-    """All rules, by phase."""
+    """List all rules by phase."""
     rules = sorted(load(folders).rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     if format_ == "json":
         click.echo(json.dumps([{"id": rule.id, "title": rule.title, "severity": rule.severity, "phase": rule.phase,
@@ -46,7 +46,7 @@ def list_(format_: str, folders: tuple[str, ...]) -> None:
 @click.argument("rule_id")
 @_FOLDERS
 def show(rule_id: str, folders: tuple[str, ...]) -> None:
-    """The rule's file."""
+    """Print a rule's file."""
     rules = load(folders).rules
     if rule_id not in rules:
         raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(rules))}")
@@ -56,7 +56,7 @@ def show(rule_id: str, folders: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def lint(paths: tuple[str, ...]) -> None:
-    """Check rule files; without a path, the built-in ones. Every problem with its file and line."""
+    """Check rule files; without a path, the built-in ones. Prints each problem with file and line."""
     base = builtin()
     files = _files(paths) if paths else [Path(rule.path) for rule in base.rules.values()]
     read = [_read(path) for path in files]
@@ -73,7 +73,7 @@ def lint(paths: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def test(paths: tuple[str, ...]) -> None:
-    """Run the tests inside rule files; without a path, of the built-in ones."""
+    """Run the tests in rule files; without a path, of the built-in ones."""
     rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
     if not paths:
         rules = [(read_rule(Path(rule.path)), ()) for rule in builtin().rules.values()]
@@ -87,16 +87,16 @@ def test(paths: tuple[str, ...]) -> None:
 
 @command.command()
 def schema() -> None:
-    """The JSON Schema of a rule file, for editors."""
+    """Print the JSON Schema of a rule file, for editors."""
     click.echo(json.dumps(RULE_SCHEMA, indent=2))
 
 
 @command.command()
 @click.argument("logs", nargs=-1, required=True, metavar="LOG…")
 def bless(logs: tuple[str, ...]) -> None:
-    """Write what comes out of whole logs beside them (NAME.yaml), for a person to review."""
+    """Record the diagnosis of logs next to them (NAME.yaml), for review."""
     for log in logs:
-        click.echo(f"{write(Path(log))}: review it")
+        click.echo(f"{record_expectations(Path(log))}: review it")
 
 
 @command.command()
@@ -106,11 +106,11 @@ def bless(logs: tuple[str, ...]) -> None:
 @click.option("--phase", default="", help="The phase it happens in (default: what the log says).")
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
 def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) -> None:
-    """Start a rule: a draft with the wording, its numbers and its test taken from a log's line."""
+    """Create a draft rule with a pattern and a test taken from a line of a log."""
     path = Path(into) / f"{rule_id}.yaml"
     if path.exists():
         raise InputError(f"{path}: exists already")
-    text = draft(rule_id, log, line, phase)
+    text = scaffold(rule_id, log, line, phase)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

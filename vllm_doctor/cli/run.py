@@ -11,7 +11,7 @@ import click
 from vllm_doctor import pipe
 from vllm_doctor.cli.live_reporter import Voice
 from vllm_doctor.cli.options import shared
-from vllm_doctor.cli.values import check_ids, gather
+from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.command import parse
 
 
@@ -22,7 +22,7 @@ from vllm_doctor.command import parse
 @shared
 def command(argv: tuple[str, ...], format_: str, output: str | None, **values: Any) -> None:
     """Run COMMAND and read its output along. Signals are forwarded; the exit status is the command's own."""
-    options = gather(values)
+    options = engine_options(values)
     check_ids(options)
     if not options.command:
         options = options._replace(command=_if_vllm(shlex.join(argv)))

@@ -1,6 +1,6 @@
-"""Where a project's settings may stand: looked for from the working directory upward.
+"""Find the settings file of a project, from the working directory upward.
 
-In one folder vllm-doctor.toml comes before pyproject.toml. Most runs find none, and need nothing of `settings`.
+In one folder vllm-doctor.toml has precedence over pyproject.toml.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from vllm_doctor.patterns import lazy
 OWN_FILE = "vllm-doctor.toml"
 PROJECT = "pyproject.toml"
 TABLE = "vllm-doctor"
-_TOOL = lazy(r"""\s*\[\s*["']?tool["']?\s*\]""")  # [tool], as nobody writes it: our table is a line below
+_TOOL = lazy(r"""\s*\[\s*["']?tool["']?\s*\]""")  # [tool], a rare spelling: our table follows on a later line
 
 
 def places(start: str | os.PathLike[str] = ".") -> Iterator[str]:
-    """The files that may hold settings for a folder, the one that counts first."""
+    """Yield the files that may hold the settings of a folder, the nearest first."""
     try:
         folder, below = os.path.realpath(start), ""
     except OSError:  # the working directory is gone
@@ -26,13 +26,13 @@ def places(start: str | os.PathLike[str] = ".") -> Iterator[str]:
         own, project = os.path.join(folder, OWN_FILE), os.path.join(folder, PROJECT)
         if os.path.isfile(own):
             yield own
-        if os.path.isfile(project) and _speaks_of_us(project):
+        if os.path.isfile(project) and _may_have_our_table(project):
             yield project
         folder, below = os.path.dirname(folder), folder
 
 
-def _speaks_of_us(path: str) -> bool:
-    """Whether a pyproject.toml may hold our table: one that does not is not parsed, so its faults are not ours."""
+def _may_have_our_table(path: str) -> bool:
+    """Return whether a pyproject.toml may have our table. Others are not parsed, so their errors are not reported."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()

@@ -1,4 +1,4 @@
-"""`vllm-doctor size MODEL_DIR --gpu 24GiB`: plan the memory of a launch before it is tried."""
+"""The `vllm-doctor size MODEL_DIR --gpu 24GiB` command: plan the memory of a launch before it is tried."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
 from vllm_doctor.sizing import size_report
 from vllm_doctor.sizing.changes import changes
-from vllm_doctor.sizing.from_log import Told, read_log
-from vllm_doctor.sizing.launch import Launch, human_int, version_of
+from vllm_doctor.sizing.from_log import LoggedLaunch, read_log
+from vllm_doctor.sizing.launch import Launch, human_int, parse_release
 from vllm_doctor.sizing.model_config import ModelConfig, read_model
-from vllm_doctor.sizing.plan import Subject, plan
+from vllm_doctor.sizing.plan import LaunchTarget, plan
 from vllm_doctor.sizing.request_lengths import Requests, read_requests
-
-_FROM_020 = (0, 20, 0)
 
 
 class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
-    """A number as vLLM takes it: 8192, 8k, 8K; `auto` and -1 where the flag has them."""
+    """A number as vLLM's flags accept it: 8192, 8k, 8K; optionally `auto` or -1."""
 
     name = "N"
 
@@ -34,7 +32,7 @@ class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         self._auto = auto
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number; 0 for auto."""
+        """Return the number; 0 for auto."""
         text = str(value)
         if self._auto and text in {"auto", "-1"}:
             return 0
@@ -48,7 +46,7 @@ class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 
 
 def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add vLLM's own flags that decide the memory, under their own names."""
+    """Add the vLLM flags that decide the memory, under vLLM's names."""
     options = [
         click.option("--tensor-parallel-size", "-tp", type=click.IntRange(1, 1024), metavar="N"),
         click.option("--pipeline-parallel-size", "-pp", type=click.IntRange(1, 1024), metavar="N"),
@@ -95,23 +93,23 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     if not model_dir and not log:
         raise InputError("nothing to plan: name a model folder, or a log with --from LOG")
     total = _total(values["gpu"])
-    told = None
-    if log:  # where the log does not show its GPU, the one given is taken to be that
-        told = read_log(log, Options(vllm_version=values["vllm_version"].lstrip("vV"), gpu_memory_gib=total))
+    logged = None
+    if log:  # if the log does not show its GPU, it is assumed to be the given one
+        logged = read_log(log, Options(vllm_version=values["vllm_version"].lstrip("vV"), gpu_memory_gib=total))
     model = read_model(model_dir) if model_dir else None
     requests = read_requests(values["requests_file"], values["tokenizer"]) if values["requests_file"] else None
-    launch = _launch(values, told)
-    given = launch.max_model_len is not None
+    launch = _launch(values, logged)
+    length_given = launch.max_model_len is not None
     if requests is not None and values["max_model_len"] is None:
         launch = _replace(launch, max_model_len=_within(requests, model))
-        given = True
-    made = plan(_subject(values["gpu"], total, told, model, launch), launch)
-    found = changes(made, length_given=given)
+        length_given = True
+    planned = plan(_target(values["gpu"], total, logged, model, launch), launch)
+    alternatives = changes(planned, length_given=length_given)
 
-    text = size_report.as_json(made, found, requests) if values["format_"] == "json" \
-        else size_report.as_text(made, found, requests, columns(values["width"]))
+    text = size_report.as_json(planned, alternatives, requests) if values["format_"] == "json" \
+        else size_report.as_text(planned, alternatives, requests, columns(values["width"]))
     click.echo(text, nl=False)
-    sys.exit(ExitStatus.FOUND if made.verdict == "does-not-fit" else ExitStatus.OK)
+    sys.exit(ExitStatus.FOUND if planned.verdict == "does-not-fit" else ExitStatus.OK)
 
 
 def _replace(launch: Launch, **fields: Any) -> Launch:
@@ -119,20 +117,20 @@ def _replace(launch: Launch, **fields: Any) -> Launch:
 
 
 def _within(requests: Requests, model: ModelConfig | None) -> int:
-    """The length the requests need, at most the model's own."""
+    """Return the length that the requests need, at most the model's own."""
     return min(requests.needed, model.max_model_len) if model is not None else requests.needed
 
 
-def _launch(values: dict[str, Any], told: Told | None) -> Launch:
-    """The flags: as typed, else as the log shows them."""
+def _launch(values: dict[str, Any], logged: LoggedLaunch | None) -> Launch:
+    """Return the launch with the flags as typed, else as the log shows them. Raises InputError."""
     named = values["vllm_version"]
     if named:
-        version = version_of(named)
-    elif told is not None and told.version is not None:
-        version = told.version
+        version = parse_release(named)
+    elif logged is not None and logged.version is not None:
+        version = logged.version
     else:
-        version = version_of(flags.resolve(None))
-    fields: dict[str, Any] = dict(told.launch) if told is not None else {}
+        version = parse_release(flags.resolve(None))
+    fields: dict[str, Any] = dict(logged.launch) if logged is not None else {}
     for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs",
                  "max_num_batched_tokens", "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes",
                  "quantization", "block_size", "cpu_offload_gb", "mamba_ssm_cache_dtype"):
@@ -154,25 +152,25 @@ def _launch(values: dict[str, Any], told: Told | None) -> Launch:
 
 
 def _total(gpu: str | None) -> float | None:
-    """GiB of the GPU as typed. Raises InputError for what is neither a size nor a name."""
+    """Return the GiB of the GPU as typed. Raises InputError if it is neither a size nor a known name."""
     total = gpus.gib_of(gpu) if gpu else None
     if gpu and total is None:
         raise InputError(f"--gpu {gpu}: neither a size (24GiB) nor a known name; known are {', '.join(gpus.NAMES)}")
     return total
 
 
-def _subject(gpu: str | None, total: float | None, told: Told | None, model: ModelConfig | None,
-             launch: Launch) -> Subject:
-    if total is None and told is not None:
-        total = told.device_gib
+def _target(gpu: str | None, total: float | None, logged: LoggedLaunch | None, model: ModelConfig | None,
+             launch: Launch) -> LaunchTarget:
+    if total is None and logged is not None:
+        total = logged.device_gib
     if launch.device == "cpu":
         if launch.kv_cache_memory_bytes is None:
             raise InputError("on the CPU, say how much the KV cache gets: --kv-cache-space GIB")
         total = total or launch.kv_cache_memory_bytes / 2**30
     if total is None:
         raise InputError("which GPU? --gpu 24GiB, or a name such as --gpu h100-80gb")
-    return Subject(
-        device_gib=total, model=model, measured=told.measured if told is not None else None,
-        derived_length=model.max_model_len if model is not None else told.derived_length if told is not None else 0,
-        gpu_name=gpu or (told.gpu_name if told is not None else ""),
-        free_gib=told.free_gib if told is not None and not gpu else None)
+    return LaunchTarget(
+        device_gib=total, model=model, measured=logged.measured if logged is not None else None,
+        derived_length=model.max_model_len if model is not None else logged.derived_length if logged is not None else 0,
+        gpu_name=gpu or (logged.gpu_name if logged is not None else ""),
+        free_gib=logged.free_gib if logged is not None and not gpu else None)

@@ -1,4 +1,4 @@
-"""What the terminal shows: colours, and how many columns."""
+"""Terminal capabilities: colors and width."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 def colored(choice: str, stream: Any) -> bool:
-    """Whether to colour: only on a terminal, and NO_COLOR counts (https://no-color.org)."""
+    """Return whether to color the output: with "auto" only on a terminal without NO_COLOR (https://no-color.org)."""
     if choice != "auto":
         return choice == "always"
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def columns(width: int | None) -> int:
-    """The width of the report: as told, the terminal's, at most 120; 100 in a pipe."""
+    """Return the width of the report: as given, else the terminal's up to 120; 100 in a pipe."""
     if width:
         return width
     if not (sys.stdout.isatty() or sys.stderr.isatty()):

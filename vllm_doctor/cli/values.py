@@ -1,7 +1,4 @@
-"""What the options of a command say, with the project's settings, and the engine's options.
-
-Nothing here needs click: a `diagnose` starts without it.
-"""
+"""Combine the command line's options with the project settings, and convert them to the engine's options."""
 
 from __future__ import annotations
 
@@ -18,34 +15,35 @@ from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import RANK
 
 
-def fill_in(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:
-    """Put the settings where nothing was typed; returns what the user should know. Raises InputError."""
+def apply_project_settings(command: str, values: dict[str, Any], is_typed: Callable[[str], bool]) -> tuple[str, ...]:
+    """Replace options that were not typed by project settings; return notes for the user. Raises InputError."""
     named, isolated = values.pop("settings_file"), values.pop("isolated")
     if named and isolated:
         raise InputError("--settings and --isolated contradict each other")
     if not named and (isolated or not any(places())):
         return ()
 
-    found = project_settings.read(named) if named else project_settings.find()
-    if found is None:
+    settings = project_settings.read(named) if named else project_settings.find()
+    if settings is None:
         return ()
-    values["rules"] = (*found.rules, *values["rules"])
-    ignored = tuple(item for item in found.ignored() if item not in values["only"])  # asked for by name, so looked for
+    values["rules"] = (*settings.rules, *values["rules"])
+    # An explicit --only overrides an ignore.
+    ignored = tuple(item for item in settings.ignored() if item not in values["only"])
     try:
-        check_ids(Options(rules=values["rules"], only=found.only, ignore=ignored))
+        check_ids(Options(rules=values["rules"], only=settings.only, ignore=ignored))
     except InputError as error:
-        raise InputError(f"{found.path}: {error}") from error
+        raise InputError(f"{settings.path}: {error}") from error
     values["ignore"] = (*ignored, *values["ignore"])
-    values["only"] = values["only"] or found.only
-    defaults = {"fail_on": found.fail_on, "max_fixes": found.max_fixes}
+    values["only"] = values["only"] or settings.only
+    defaults = {"fail_on": settings.fail_on, "max_fixes": settings.max_fixes}
     if command == "diagnose":
-        defaults["format_"] = found.format
+        defaults["format_"] = settings.format
     values.update({name: value for name, value in defaults.items() if value is not None and not is_typed(name)})
-    return found.notes()
+    return settings.notes()
 
 
-def gather(values: dict[str, Any], run: int | None = None) -> Options:
-    """The engine's options from click's values. Raises InputError."""
+def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
+    """Return the engine's options from click's values. Raises InputError."""
     config = ""
     if values["config_file"]:
         try:
@@ -64,7 +62,7 @@ def gather(values: dict[str, Any], run: int | None = None) -> Options:
 
 
 def check_ids(options: Options, *more: str) -> None:
-    """Raise InputError for a rule id nobody knows, with the nearest."""
+    """Raise InputError for an unknown rule id, with the most similar one."""
     ids = (*options.only, *options.ignore, *more)
     if ids:
         known = load(options.rules).rules
@@ -74,7 +72,7 @@ def check_ids(options: Options, *more: str) -> None:
 
 
 def exit_status(reports: list[Report], fail_on: str) -> ExitStatus:
-    """1 when a report holds something at or above the threshold."""
+    """Return FOUND if a report has a finding at or above the threshold, else OK."""
     if fail_on == "never":
         return ExitStatus.OK
     worst = [report.worst() for report in reports]

@@ -10,7 +10,7 @@ import click
 from vllm_doctor import pipe
 from vllm_doctor.cli.live_reporter import Voice
 from vllm_doctor.cli.options import shared
-from vllm_doctor.cli.values import check_ids, gather
+from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.errors import InputError
 
 
@@ -26,7 +26,7 @@ def command(format_: str, output: str | None, once: bool, **values: Any) -> None
     """Pass standard input on unchanged, at once, and report on stderr when the cause of a failure is certain."""
     if sys.stdin.isatty():
         raise InputError("nothing is piped in: vllm serve … 2>&1 | vllm-doctor watch")
-    options = gather(values)
+    options = engine_options(values)
     check_ids(options)
     voice = Voice(options, format_, output, once, values)
     result = pipe.pump(voice.listen, once=once, status_line=voice.status_line)

@@ -1,4 +1,4 @@
-"""`vllm-doctor web`: a page on this machine to paste a log into."""
+"""The `vllm-doctor web` command: a local page to paste a log into."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     The address printed holds a random token; without it the server answers nothing. From another machine:
     ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.
     """
-    found = project_settings.find()
+    settings = project_settings.find()
     options = Options(rules=rules)
-    if found is not None:
-        options = Options(rules=(*found.rules, *rules), only=found.only, ignore=found.ignored(),
-                          max_fixes=found.max_fixes or options.max_fixes)
-        for note in found.notes():
+    if settings is not None:
+        options = Options(rules=(*settings.rules, *rules), only=settings.only, ignore=settings.ignored(),
+                          max_fixes=settings.max_fixes or options.max_fixes)
+        for note in settings.notes():
             click.echo(f"vllm-doctor: {note}", err=True)
     check_ids(options)
-    load(options.rules)  # a broken rule is told now, not with the first log
+    load(options.rules)  # report an invalid rule now, not with the first log
     try:
         server = Server(options, port, max_size << 20)
     except OSError as error:

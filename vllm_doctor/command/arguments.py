@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, takes_several_values
 from vllm_doctor.command.line import Command, Option, Word, compact_json
@@ -73,7 +73,7 @@ def _version(version: str | None) -> Version | None:
         return None
     try:
         release = Version(version)
-    except InvalidVersion:
+    except ValueError:  # no version, or one with thousands of digits
         return None
     if release.is_devrelease and not _is_at_least(release, _FIRST_TAGGED):
         return None  # 0.1.dev1+g…: built from a checkout without tags, of any age
@@ -105,7 +105,7 @@ def _is_equal(value: object, default: object) -> bool:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value) == float(str(default))
-        except ValueError:
+        except (ValueError, OverflowError):
             return False
     if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
         return list(value) == list(default)

@@ -34,10 +34,10 @@ _KEY = lazy(
 _KEY_STARTS = frozenset({"com", "arg", "ent", "ima", "env"})
 
 _ENTRY_LINE = lazy(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
-_DESCRIBED = lazy(r"[ \t]*(?:Args|Command):[ \t]*$", re.MULTILINE)
+_DESCRIBED = lazy(r"(?:Args|Command):[ \t]*$", re.MULTILINE)
 _MAX_GROUPS = 200
 _FILLED_IN = lazy(r"\$[\w({]|\{\{")
-_ELSEWHERE = lazy(r"^\s*(?:apiVersion|containers|kind|valueFrom|resources)\s*:", re.MULTILINE)
+_ELSEWHERE = lazy(r"^[ \t]*(?:apiVersion|containers|kind|valueFrom|resources)[ \t]*:", re.MULTILINE)
 
 
 def key_of(line: str) -> re.Match[str] | None:

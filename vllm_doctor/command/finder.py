@@ -50,12 +50,12 @@ _START_MESSAGES = (
 )  # fmt: skip
 _EXPORT = lazy(r"(?:.{0,120}?[$#%>]\s+)?export\s+([A-Za-z_]\w{0,80})=(.*)$")
 _CALL_LEAD = lazy(
-    r"\s*(?:\([^()]{0,60}\)\s*|\[[^\]]{0,60}\]:?\s*|>>>\s*|In\s\[\d+\]:\s*|-*>\s*\d*\s+|\d+\s+)*"
+    r"\s*(?:\([^()]{0,60}\)\s*|\[[^\]]{0,60}\]:?\s*|>>>\s*|In\s\[\d+\]:\s*|-*>(?:\s+|(?=\d))|\d+\s+)*"
     r"(?:[\w.]{1,80}\s*=\s*|return\s+)?(?:await\s+)?$"
 )
-_FRAME = lazy(r"\s*File \"(?P<path>[^\"]{1,400})\", line \d+")
+_FRAME = lazy(r"File \"(?P<path>[^\"]{1,400})\", line \d+")
 _NOTEBOOK_FRAME = lazy(r"\s*(?:File )?(?P<path>[~/][^\s:]{1,400}\.py)(?::\d+,)? in \w")
-_NUMBERED = lazy(r"\s*-*>?\s*\d+ ?")  # numbered source lines of a notebook cell
+_NUMBERED = lazy(r"\s*(?:-+>?\s*|>\s*)?\d+ ?")  # numbered source lines of a notebook cell
 _CURRENT_CELL_LINE = lazy(r"\s*-+>\s*\d+ ")
 _LIBRARY_PATHS = (
     "site-packages", "dist-packages", "/vllm/entrypoints/", "/vllm/engine/", "/vllm/v1/", "/vllm/executor/",

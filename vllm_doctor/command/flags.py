@@ -60,7 +60,7 @@ _SWITCH = lazy(
     r"|--(?:async-scheduling|language-model-only|headless|h|help|version)"
 )
 _NO_SWITCH = lazy(
-    r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.+=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
+    r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.[^=]*=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
 )
 _SEVERAL = frozenset({
     "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
@@ -69,8 +69,8 @@ _SEVERAL = frozenset({
 _FLAG = lazy(r"--[A-Za-z]|-[A-Za-z]")
 _HUMAN = lazy(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
 _INTEGER = lazy(r"[-+]?\d+", re.ASCII)
-_FLOAT = lazy(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
-_MAX_DIGITS = 400
+_FLOAT = lazy(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_MAX_DIGITS = 100
 
 
 def is_flag(text: str) -> bool:

@@ -24,7 +24,7 @@ _MORE_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "HOST_IP", "HOME", "LANG", "LC_ALL", "TZ", "NO_PROXY", "no_proxy", "HTTP_PROXY",
     "HTTPS_PROXY", "http_proxy", "https_proxy", "DO_NOT_TRACK", "MALLOC_ARENA_MAX", "TMPDIR", "XDG_CACHE_HOME",
 })  # fmt: skip
-_LOADS_CODE = lazy(r"\w*(?:PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH)\w*")
+_LOADS_CODE = lazy(r"PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH")
 _ASSIGNED = lazy(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
 _LAUNCHERS = frozenset({
     "docker", "podman", "nerdctl", "srun", "torchrun", "mpirun", "mpiexec", "numactl", "nohup", "time", "env",
@@ -37,7 +37,7 @@ _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 _LAUNCHER_WORD = lazy(r"[\w./:=,@%+~-]{1,4000}", re.ASCII)
 _RUNS_CODE = lazy(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|split-string)\b|-S")
-_EXPANDED = lazy(r"[\w./:=@,+%~-]*(?:\$(?:\w+|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./-]*", re.ASCII)
+_EXPANDED = lazy(r"[\w./:=@,+%~-]*(?:\$(?:\w+(?!\w)|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./-]*", re.ASCII)
 _EMBRACED = lazy(r"<[\w .-]{1,40}>|\.\.\.")
 _CONTAINER_OPTIONS = frozenset({
     "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cpus", "--cpuset-cpus", "--cpuset-mems",
@@ -60,7 +60,7 @@ _OMITTED_KINDS = {
 def is_offered_variable(name: str) -> bool:
     """Return whether a variable may be part of an offered command."""
     known = name.startswith(_VARIABLES) or name in _MORE_VARIABLES
-    return known and not _LOADS_CODE.fullmatch(name)
+    return known and not _LOADS_CODE.search(name)
 
 
 def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import IO
 
 from vllm_doctor.command import Command, parse
+from vllm_doctor.diagnosis import second_reading
 from vllm_doctor.diagnosis.log_notes import Reading, notes, recognised
 from vllm_doctor.diagnosis.log_session import LogSession
 from vllm_doctor.diagnosis.report_builder import build
@@ -20,6 +21,7 @@ from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
 from vllm_doctor.logs.inputs import chunks, is_path
+from vllm_doctor.logs.pasted_text import LONGEST
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load
@@ -41,7 +43,10 @@ class Diagnosis:
         self.base: RuleBase = load(self.options.rules)
         self._session = LogSession(self.base, self.options, live=live)
         self._given = given_command(self.options)
+        if self._session.redactor is not None:
+            self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
+        self._pasted: bytearray | None = None if live else bytearray()  # the input, while it is short
 
     @property
     def runs(self) -> deque[Run]:
@@ -55,6 +60,10 @@ class Diagnosis:
 
     def feed(self, data: bytes, *, past: bool = False) -> None:
         """Read some more bytes. `past`: of the starts in them nothing is asked but where they begin and end."""
+        if self._pasted is not None:
+            self._pasted += data
+            if len(self._pasted) > LONGEST:
+                self._pasted = None
         self._session.feed(data, earlier_starts=past)
 
     def skip(self, lines: int) -> None:
@@ -66,7 +75,22 @@ class Diagnosis:
         if not self._finished:
             self._finished = True
             self._session.finish()
-        return self.snapshot()
+        return self._read_again(self.snapshot())
+
+    def _read_again(self, report: Report) -> Report:
+        """Return the report of a second reading where the first one left open what failed and the second does not."""
+        pasted, self._pasted = self._pasted, None
+        if not pasted or self.options.run is not None or not second_reading.is_wanted(report, bytes(pasted)):
+            return report
+        for rows, note in second_reading.readings(bytes(pasted), self.base, report):
+            again = Diagnosis(self.options, self.path, live=True)
+            for row in rows:
+                again.feed(row.text.encode() + b"\n")
+                again.skip(row.lines - 1)
+            found = again.finish()
+            if second_reading.is_better(found, report, bytes(pasted)):
+                return found._replace(source=report.source, notes=(*found.notes, note))
+        return report
 
     def snapshot(self) -> Report:
         """Return the report on what was fed so far; more can be fed."""
@@ -102,7 +126,7 @@ class Diagnosis:
         self._session.settle()
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
-        return Case(run, self.base, self.options, typed, is_given=self._given is not None)
+        return Case(run, self.base, self.options, typed, self._session.redactor, is_given=self._given is not None)
 
     def stall(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.

@@ -231,7 +231,7 @@ def _has(name: str, value: str, situation: Situation) -> bool:
     if isinstance(current, (int, float)) and not isinstance(current, bool):
         try:
             return float(value) == float(current)
-        except ValueError:
+        except (ValueError, OverflowError):
             return False
     return str(current) == value
 

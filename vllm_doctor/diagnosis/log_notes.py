@@ -12,9 +12,9 @@ from vllm_doctor.patterns import lazy
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
 _OMISSION = lazy(
-    r"\s*[\[(<.…*-]*\s*"
-    r"(?:\.{3,}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
-    r"\s*[\])>.…*-]*\s*", re.IGNORECASE)
+    r"[\s\[(<.…*-]{0,12}"
+    r"(?:\.{3,60}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
+    r"[\s\])>.…*-]{0,12}", re.IGNORECASE)
 _OMISSION_WIDTH = 60
 OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut")
 """Literals of which every such line holds one."""
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     long_lines: int
     runs: int
     asked: bool  # a start was asked for by its number
-    slow: tuple[str, ...]  # patterns of a user's rules that were stopped
+    slow: tuple[str, ...]  # patterns that took too long and were left out
 
 
 def notes(case: Case, reading: Reading) -> tuple[str, ...]:
@@ -50,8 +50,6 @@ def notes(case: Case, reading: Reading) -> tuple[str, ...]:
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
         said.append(f"Lines were left out of the log (at line {lines}).")
-    if not case.releases_told.known and run.last_line:
-        said.append(f"The log does not name the vLLM release; its wording fits {case.releases_told.words()}.")
     if case.fired and case.command is not None:
         if case.left_out:
             said.append(f"Left out of your command: {', '.join(case.left_out)}.")

@@ -20,6 +20,7 @@ from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line, LineReader
 from vllm_doctor.matching.matcher import Matcher, compiled
 from vllm_doctor.options import Options
+from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import RuleBase
 
 KEEP_RUNS = 16
@@ -36,6 +37,7 @@ class LogSession:
         self.events = EventReader(base.foreign.is_request)
         self.foreign = ForeignText(base.foreign)
         self.finder = CommandFinder()
+        self.redactor = None if options.show_secrets else Redactor()
         self.shortcuts = Shortcuts(self)
         self._recorder = Recorder(base, options)
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
@@ -95,7 +97,9 @@ class LogSession:
             process = self.events.key(line) if self.events.is_open(line.number) else ""
             self.end_open_message(line.number, process)
             return
-        line = self.foreign.read(line)
+        if self.redactor is not None:
+            self.redactor.learn_line(line.text)
+        original, line = line.text, self.foreign.read(line)
         self.read_retained_lines()
         if line.refusal or (self.events.expects_any_continuation(line.number) and self.events.quotes_client(line)):
             self.finder.skip_output()
@@ -109,6 +113,8 @@ class LogSession:
             return
         if event.run != self.current.number:
             self._begin_run(event.run)
+        if line.text != original:
+            self.current.hidden_texts.remember(line.number, line.text, original)
         self.record(event, line.text)
 
     def is_healthy(self, text: str) -> bool:

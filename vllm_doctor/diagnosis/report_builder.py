@@ -6,60 +6,96 @@ from collections.abc import Callable
 from typing import Any
 
 from vllm_doctor import memory
+from vllm_doctor.command.render import render
 from vllm_doctor.diagnosis import capacity, fixes
+from vllm_doctor.diagnosis.failed import Failed, failed, steps
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.failures import Origin
+from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
-from vllm_doctor.redact import redact, redact_value, safe_text
-from vllm_doctor.reports.model import Evidence, Finding, Fix, Report, Source, Unexplained
+from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
+from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 from vllm_doctor.templating import renderer
 
 _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
 _LONGEST = 16_384  # of a message that is looked at for secrets; more than is shown
 _PLACES = 16
+_CALLS = 2  # of a traceback that are shown
+_MESSAGE_LINES = 12
 
 
 def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: tuple[str, ...] = ()) -> Report:
     """The report on one run."""
     run = case.run
-    clean = _cleaner(case.options.show_secrets)
+    clean = _cleaner(case.redactor)
     findings = tuple(finding(item, case) for item in case.fired)
     causes = [item for item in findings if item.role == "cause" and not item.recovered]
     status = _status(case)
     explained = any(item.severity == "error" for item in causes)
-    unexplained = _unexplained(run, clean) if status == "failed" and not explained else None
+    found = failed(case, status)
+    if found is None and status == "failed" and not run.status and not explained:
+        status = run.state(survived=True)  # what was raised while the process tidied up
+    failure = None if found is None else _failure(found, case, clean)
+    is_ended = found is not None and found.candidate.shape == "fatal" and status == "serving"
+    is_open = is_ended or status in {"unknown", "starting"}
+    if failure is not None and failure.counts and is_open and not _passing(found):
+        status = "failed"
+    is_named = status != "failed" or explained or (failure is not None and bool(failure.explained_by))
     derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)
     return Report(
-        source=source,
+        source=source._replace(path=case.redactor.redact(source.path)) if case.redactor else source,
         status=status,
         phase=run.phase or None,
-        facts={name: clean(value) for name, value in case.facts.items()},
+        facts=clean(dict(case.facts)),
         facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
                               for fact in run.facts.observations(name)[:_PLACES] if fact.line)
                   for name in case.facts if run.facts.observations(name)},
         derived=derived,
         memory=ledger,
-        primary=causes[0].id if causes and unexplained is None else None,  # a warning does not explain a failure
-        unexplained=unexplained,
+        primary=causes[0].id if causes and is_named else None,  # a warning does not explain a failure
+        failure=failure,
         findings=findings,
-        notes=notes,
+        notes=(*notes, *_about_masks(findings)),
         capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),
         recognised=recognised,
+        release=case.releases_told.words() if run.last_line else "",
+        release_is_known=case.releases_told.known,
+        command=clean(render(case.command)) if case.command is not None else None,
+        redactor=case.redactor,
     )
+
+
+def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    """How to use a command in which a secret is masked."""
+    offered = [text for item in findings for fix in item.fixes
+               for text in (fix.command, *(fix.patch or {}).values(), *fix.flags.values(), *fix.env.values()) if text]
+    hidden = [text for text in offered if MASK in text]
+    if not hidden:
+        return ()
+    variable = ", or set VLLM_API_KEY instead of --api-key" if any("--api-key" in text for text in hidden) else ""
+    return (f"{MASK} in a command stands for a secret of the log: put your own value there{variable}.",)
 
 
 def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
     return capacity.sentences({**case.facts, **case.run.load.summary()}, derived, ledger)
 
 
-def _cleaner(show_secrets: bool) -> Callable[[Any], Any]:
+def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:
     """What every text and value from the log passes through."""
-    if show_secrets:
-        return lambda value: safe_text(value) if isinstance(value, str) else value
-    return lambda value: safe_text(redact(value)) if isinstance(value, str) else redact_value(value)
+    if redactor is None:
+        return _safe_values
+    return lambda value: redact_value(value, lambda text: safe_text(redactor.redact(text)))
+
+
+def _safe_values(value: Any) -> Any:
+    """The value with its texts safe to print; of a mapping, those of its items."""
+    if isinstance(value, dict):
+        return {key: _safe_values(item) for key, item in value.items()}
+    return safe_text(value) if isinstance(value, str) else value
 
 
 def _status(case: Case) -> str:
@@ -84,7 +120,7 @@ def _of_a_request(item: Fired, run: Run) -> bool:
 
 def finding(item: Fired, case: Case) -> Finding:
     """What a rule that fired says about this case."""
-    clean = _cleaner(case.options.show_secrets)
+    clean = _cleaner(case.redactor)
     rule, hits = item.rule, item.hits
     known = case.known(rule, hits)
     known.update(fixes.let(rule, known))
@@ -135,8 +171,8 @@ def _short(text: str) -> str:
 
 def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
     return Fix(
-        id=fix.id, title=clean(fix.title), flags={name: clean(value) for name, value in fix.flags.items()},
-        unset=fix.unset, env={name: clean(value) for name, value in fix.env.items()}, action=fix.action,
+        id=fix.id, title=clean(fix.title), flags=clean(dict(fix.flags)),
+        unset=fix.unset, env=clean(dict(fix.env)), action=fix.action,
         steps=tuple(clean(step) for step in fix.steps),
         command=clean(fix.command) if fix.command else None,
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
@@ -145,8 +181,56 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
     )
 
 
-def _unexplained(run: Run, clean: Callable[[Any], Any]) -> Unexplained | None:
-    if not run.block:
+def _passing(found: Failed | None) -> bool:
+    """Whether the rule that explains it is of requests, which a server outlives."""
+    return found is not None and found.explained_by is not None and found.explained_by.rule.survives
+
+
+def _failure(found: Failed, case: Case, clean: Callable[[Any], Any]) -> Failure:
+    """The failure as the report shows it."""
+    failure, by = found.failure, found.explained_by
+    is_request = failure.kind == "request"
+    return Failure(
+        line=failure.line, last_line=failure.last_line, exception=failure.exception,
+        message=clean(_quoted(found, case.run)),
+        origin=_place(failure.origin, clean), vllm_frame=_place(failure.vllm_frame, clean),
+        caller=clean(failure.caller) if failure.caller else None, own_frame=_place(failure.own_frame, clean),
+        feature=failure.feature, kind=failure.kind,
+        settings=tuple(Setting(one.flag, clean(one.value), one.source) for one in failure.settings),
+        signature=failure.signature,
+        fixes=() if by else tuple(_clean_fix(fix, clean) for fix in steps(case, found, clean)),
+        text=_excerpt(found, clean),
+        counts=not is_request or failure.is_alone,
+        explained_by=by.rule.id if by else "",
+        is_consequence=failure.is_consequence,
+    )
+
+
+def _quoted(found: Failed, run: Run) -> str:
+    """Return the message as the log has it, also where a client's text in it was hidden."""
+    lines = found.failure.message.split("\n")
+    return "\n".join(run.hidden_texts.restore(found.failure.line + offset, line) for offset, line in enumerate(lines))
+
+
+def _place(origin: Origin | None, clean: Callable[[Any], Any]) -> Place | None:
+    if origin is None:
         return None
-    lines = [_short(clean(text[:_LONGEST])) for _, text in run.block]
-    return Unexplained(run.block[0][0], "\n".join(lines))
+    return Place(origin.package, clean(origin.file), clean(origin.function), origin.line)
+
+
+def _excerpt(found: Failed, clean: Callable[[Any], Any]) -> str:
+    """The last calls, the user's own among them, and the exception with its message."""
+    calls = found.candidate.frames
+    own = found.failure.own_frame
+    shown = [frame for frame in calls[:-_CALLS] if own and origin_of(frame) == own]
+    lines = []
+    for frame in (*shown, *calls[-_CALLS:]):
+        place = f", line {frame.line}" if frame.line else ""
+        lines.append(f'  File "{frame.path}"{place}' + (f", in {frame.function}" if frame.function else ""))
+        if frame.code:
+            lines.append(f"    {frame.code}")
+    head = found.failure.exception
+    message = found.failure.message
+    lines += ((f"{head}: {message}" if message else head) if head else message).split("\n")[:_MESSAGE_LINES]
+    # Masked as one text: a secret may go over several lines.
+    return "\n".join(_short(line) for line in clean("\n".join(line[:_LONGEST] for line in lines)).split("\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
@@ -10,17 +11,40 @@ from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
+from vllm_doctor.failures import FailureCollector
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
 
-_BLOCK_LINES = 60
 _OMISSIONS = 5
+_HIDDEN_LINES = 256
+_MAX_HIDDEN = 8192  # characters of such a line
+
+
+class HiddenTexts:
+    """The last lines of which a client's text was hidden, so that a report can quote them as they are."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[int, tuple[str, str]] = OrderedDict()
+
+    def remember(self, number: int, hidden: str, original: str) -> None:
+        """Keep a line with and without its hidden text."""
+        self._lines[number] = hidden, original[:_MAX_HIDDEN]
+        if len(self._lines) > _HIDDEN_LINES:
+            self._lines.popitem(last=False)
+
+    def restore(self, number: int, text: str) -> str:
+        """Return the end of a line as it was, given that end with text hidden; the text itself if it is not known."""
+        hidden, original = self._lines.get(number, ("", ""))
+        begin = len(hidden) - len(text)
+        if not text or not hidden.endswith(text) or hidden[:begin] != original[:begin]:
+            return text
+        return original[begin:]
 
 
 class Run:
-    """What was read of one start. `serving_line` is where it began to serve; `block` is its first traceback."""
+    """What was read of one start. `serving_line` is where it began to serve; `failures` what may have failed."""
 
     def __init__(self, number: int, statistics_lines: StatisticsLines, repeated_messages: RepeatedMessages,
                  facts: FactStore, releases: Releases) -> None:
@@ -30,6 +54,7 @@ class Run:
         self.facts = facts
         self.releases = releases
         self.hits: dict[str, Hits] = {}
+        self.hidden_texts = HiddenTexts()
         self.settled: set[int] = set()  # the patterns that a rule asks for, or must not see, and that were seen
         self.phase = ""
         self.status = ""
@@ -37,9 +62,9 @@ class Run:
         self.settings: dict[str, Any] = {}
         self.settings_kind = ""
         self.command: Command | None = None
-        self.block: list[tuple[int, str]] = []
+        self.block = False  # a traceback was seen
         self.block_process = ""
-        self.block_open = False
+        self.block_open = False  # and has not ended
         self.prefixes: set[str] = set()  # the releases that each kind of prefix seen belongs to
         self.wordings: set[str] = set()  # the releases that each wording of a fact seen belongs to
         self.begun = False  # the beginning of the start is in the log
@@ -48,6 +73,9 @@ class Run:
         self.crash_line = 0  # where the last traceback began, or the first of several that belong together
         self._chained = False  # the next traceback belongs to the one before
         self.last_line = 0
+        self.failures = FailureCollector()
+        self.advances = 0  # how often it made progress
+        self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far
 
     def advance(self, phase: str, status: str, line: int) -> None:
@@ -59,9 +87,12 @@ class Run:
         self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
+            self.advances += phase != self.phase
             self.phase, self.crashed = phase, False
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
+            if status == "stopped":
+                self.stopped_line = line
             if status == "serving" and not self.serving_line:
                 self.serving_line = line
 
@@ -86,7 +117,7 @@ class Run:
         return self.phase == "runtime" and not self.crashed
 
     def remember_block(self, event: Event) -> None:
-        """Keep the first traceback: what is shown when no rule knows the cause."""
+        """Note where tracebacks begin and end."""
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
             self.crashed = True
         begins = TRACEBACK in event.text
@@ -96,10 +127,8 @@ class Run:
         elif event.text and not (event.is_code or event.frames):
             self._chained = event.text.startswith(CHAIN)
         if begins and not self.block:
-            self.block, self.block_open, self.block_process = [(event.line, event.text)], True, event.process
+            self.block, self.block_open, self.block_process = True, True, event.process
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
-            self.block.append((event.line, event.text))
-            del self.block[1:-_BLOCK_LINES]  # its first line and the last ones, where the exception is
             self.block_open = not event.frames
 
     def state(self, survived: bool = False) -> str:

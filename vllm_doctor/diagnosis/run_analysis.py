@@ -18,19 +18,24 @@ from vllm_doctor.facts.store import FactStore
 from vllm_doctor.matching.matcher import Hit, Hits, fires
 from vllm_doctor.memory import derived
 from vllm_doctor.options import Options
+from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import Rule, RuleBase
 
 
 class Case:
-    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log."""
+    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log.
 
-    def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None, *,
-                 is_given: bool = False) -> None:
+    `redactor` knows the log's secrets; None where they are to be shown.
+    """
+
+    def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None,
+                 redactor: Redactor | None = None, *, is_given: bool = False) -> None:
         self.run = run
         self.base = base
         self.options = options
         self.typed = typed
         self.is_given = is_given  # on the command line, not read from the log
+        self.redactor = redactor
 
     @cached_property
     def facts(self) -> dict[str, Any]:

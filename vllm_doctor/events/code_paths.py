@@ -18,8 +18,11 @@ _V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine
 # Files that only vllm/v1 has, in the releases from 0.6.6 to 0.33.0.
 _OF_V1 = lazy(r"[\[ ](?:async_llm|core|core_client|gpu_model_runner|gpu_worker|kv_cache_utils|loggers)\.py:\d+\] ",
               cues=(".py:",))  # fmt: skip
-_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]*)(?:\+[\w.]*?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d*)?-py3[^/\n]*\.egg/",
+_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]{0,40})"
+            r"(?:\+[\w.]{0,40}?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d{0,8})?-py3[^/\n]{0,60}\.egg/",
             cues=(".egg/",))  # fmt: skip
+LONGEST_FRAME = 240
+"""Maximal characters of one call: a log may contain longer ones, which would slow down a search."""
 _DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
 
 
@@ -43,10 +46,18 @@ def is_of_v1(record: str) -> bool:
     return _OF_V1.search(record) is not None
 
 
+def frame(path: str, function: str) -> str:
+    """Return a call as the patterns of rules see it, as `path:function` of at most LONGEST_FRAME characters."""
+    half = LONGEST_FRAME // 2
+    return f"{shorten_path(path)[-half:]}:{function[:half - 1]}"
+
+
 def shorten_path(path: str) -> str:
     """Return a file's name with its last three folders, or from the folder of its egg."""
     parts = path.split("/")
     begin = max(0, len(parts) - 4)
+    if "/lmcache/" in path:  # its folders are deep, and their name identifies the project
+        begin = min(begin, len(parts) - 1 - parts[::-1].index("lmcache"))
     if ".egg/" in path:
         begin = min(begin, next(place for place, part in enumerate(parts) if part.endswith(".egg")))
     return "/".join(parts[begin:])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from vllm_doctor.events.code_paths import shorten_path
+from vllm_doctor.events.code_paths import frame
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, parse_joined_traceback
@@ -23,7 +23,7 @@ from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
 from vllm_doctor.patterns import lazy, portable
 
 _PROCESS = lazy(
-    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d+))?"
+    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
     r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
 _RECORD = lazy(
@@ -59,7 +59,7 @@ _FRAME = lazy(
 )
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
-_RANK_SOURCE = lazy(r"\brank ?(\d+)\b")
+_RANK_SOURCE = lazy(r"\brank ?(\d{1,6})\b")
 # The releases that print a prefix: vllm/logger.py and decorate_logs of each. The first match counts.
 _PREFIX_RELEASES = (
     ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
@@ -72,14 +72,14 @@ _PREFIX_RELEASES = (
     ("Worker", ">=0.10.2"),
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-_PYDANTIC = lazy(r"\d+ validation errors? for \w+\s*$", cues=(" validation error",))
+_PYDANTIC = lazy(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """The sentences between the chained tracebacks of one failure."""
 START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
 """Literals; a line without any of them neither begins nor ends a server start, nor the traceback that ends one."""
 WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
 """Literals; a line without any of them opens no traceback and neither begins nor ends a server start."""
-_MAX_FRAMES = 200
+MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _PAGE = 40  # a shorter line was not broken at the width of a page
@@ -413,7 +413,7 @@ class EventReader:
         if joined.has_head or not stream.inside:
             stream.open(event.level)
             stream.indent = 0
-        stream.frames.extend(joined.frames[:_MAX_FRAMES - len(stream.frames)])
+        stream.frames.extend(joined.frames[:MAX_FRAMES - len(stream.frames)])
         if not joined.exception:
             return event._replace(text=joined.prefix or event.text, releases="", is_code=not joined.prefix)
         message = f"{joined.prefix} {joined.exception}".lstrip()
@@ -435,12 +435,12 @@ class EventReader:
     def _read_traceback_line(self, stream: _Stream, event: Event) -> Event:
         """Read one line of an open traceback: a call, its source line, or the exception that ends it."""
         message = event.text
-        frame = _FRAME.match(message)
+        call = _FRAME.match(message)
         lead = len(message) - len(message.lstrip(" "))
-        if frame:
+        if call:
             stream.depth = lead
-            if len(stream.frames) < _MAX_FRAMES:
-                stream.frames.append(f"{shorten_path(frame['path'])}:{frame['function']}")
+            if len(stream.frames) < MAX_FRAMES:
+                stream.frames.append(frame(call["path"], call["function"]))
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             return _as_code(event)
@@ -484,7 +484,7 @@ class EventReader:
         """Return the rank in a worker's process name, or the order of appearance for names with several dimensions."""
         if "Worker" not in name:
             return None
-        match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d+)(?:_DCP\d+)?(?:_EP\d+)?", name)
+        match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d{1,6})(?:_DCP\d+)?(?:_EP\d+)?", name)
         if match:
             return int(match[1])
         if name == "VllmWorkerProcess":  # V0's workers 1, 2, …; the driver is rank 0 and has no prefix

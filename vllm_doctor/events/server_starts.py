@@ -22,7 +22,7 @@ WORDS = (
 _STAGES = (  # the messages of a start, each with literals of which its line contains at least one
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
     ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-    ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3,} version \d")),
+    ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3} version \d")),
     ("arguments", ("args: ",), lazy(r"args: Namespace\(|non-default args: \{")),
     ("engine", ("LLM engine",), lazy(r"Initializing an? (?:V\d )?LLM engine")),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vllm_doctor.events.code_paths import shorten_path
+from vllm_doctor.events.code_paths import frame
 from vllm_doctor.patterns import lazy
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -39,6 +39,6 @@ def parse_joined_traceback(message: str) -> JoinedTraceback | None:
     first = _EXCEPTION.search(message, calls[0].end())
     if first is not None:  # later calls belong to another traceback
         calls = [call for call in calls if call.start() < first.start()]
-    frames = [f"{shorten_path(call['path'])}:{call['function']}" for call in calls]
+    frames = [frame(call["path"], call["function"]) for call in calls]
     prefix = message[:head].strip() if head > 0 else ""
     return JoinedTraceback(prefix, frames, message[first.start():] if first else "", head >= 0)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MAX_DEPTH = 60
 """Maximal depth of nested brackets; deeper values are returned as incomplete."""
 
-MAX_DIGITS = 4000
+MAX_DIGITS = 1000
 """Maximal digits of a number; a longer one stays a string, because converting it takes quadratic time."""
 
 

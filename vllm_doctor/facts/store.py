@@ -18,8 +18,9 @@ from vllm_doctor.patterns import lazy
 from vllm_doctor.size_units import FACTORS, GIB_OF_UNIT
 
 _QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
-_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*([kKmMgGtT]?)\s*$")
-_VERSION = lazy(r"[vV]?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|[ab]\d+)?)")  # without `.dev1+gabc`
+_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgGtT])\s*)?$")
+# Without `.dev1+gabc`.
+_VERSION = lazy(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
 _MAX = 1e18  # no quantity of a log is larger
 _KEEP = 8  # observations kept at each end of a fact's list

@@ -22,7 +22,7 @@ from itertools import accumulate, compress, count, repeat
 from typing import Any, NamedTuple
 
 from vllm_doctor.fastpath.tracebacks import HEAD, traceback_at
-from vllm_doctor.literal_search import Trie, shortest, windows
+from vllm_doctor.literal_search import Trie, rare_pieces, without_extensions
 from vllm_doctor.logs.encoding import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import NO_FRONT, Front, front
 from vllm_doctor.patterns import lazy, portable
@@ -92,7 +92,7 @@ class Scanner:
     @cached_property
     def _words(self) -> list[bytes]:
         """Return pieces of the literals; a line with a literal contains at least one piece."""
-        return _encoded(windows(self._literals).values())
+        return _encoded(rare_pieces(self._literals).values())
 
     @cached_property
     def _words_with_digits(self) -> list[bytes]:
@@ -370,7 +370,7 @@ class FastScanner(Scanner):
 
 
 def _encoded(words: Iterable[str]) -> list[bytes]:
-    return [word.encode("latin-1") for word in shortest(words)]
+    return [word.encode("latin-1") for word in without_extensions(words)]
 
 
 def _any_of(words: Iterable[bytes]) -> re.Pattern[bytes]:

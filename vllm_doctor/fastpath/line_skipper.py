@@ -33,6 +33,11 @@ ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` disables the extra `fast`."""
 READ_WHOLE = 4000  # lines at the beginning that are always read: a start with its banners and settings
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
+_FAILURES = (  # messages of a killed process, and error records that no rule matches
+    "Fatal Python error", "Caught signal", "egfault encountered", "Bus error", "Killed", "core dumped", '" 50',
+    "ERROR ",
+    "CRITICAL ", "terminate called",
+)
 _AWAITED = 1 << 13  # bytes to read before checking again whether something may continue
 _LONG = 1 << 16  # bytes of an unfinished line that are kept until it is known whether the line matters
 
@@ -225,7 +230,7 @@ def candidate_literals(base: RuleBase, *, serving: bool) -> list[str]:
     """Return literals of which every line that may matter contains at least one."""
     markers = (marker.pattern.anchor for marker in base.markers
                if marker.status or marker.phase != "runtime" or not serving)
-    found = [*_STRUCTURE, *markers]
+    found = [*_STRUCTURE, *_FAILURES, *markers]
     for at, anchor in enumerate(base.anchors[len(base.markers):], len(base.markers)):
         if any(anchor in healthy for healthy in base.healthy_anchors):
             found += _distinctive_literals(pattern_ref(base, at).pattern, base.healthy_anchors)
@@ -236,7 +241,7 @@ def candidate_literals(base: RuleBase, *, serving: bool) -> list[str]:
 
 def _distinctive_literals(pattern: Pattern, healthy: Sequence[str]) -> Sequence[str]:
     """Return literals of which every match of a pattern contains one, and no healthy line if possible."""
-    groups = [] if pattern.needles.enough else pattern.needles.groups
+    groups = [] if pattern.required_literals.sufficient else pattern.required_literals.required
     return next((group for group in groups if not any(word in anchor for word in group for anchor in healthy)),
                 [pattern.anchor])
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vllm_doctor.events.reader import Event
 from vllm_doctor.facts.store import FactName, FactStore
@@ -195,11 +195,15 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
     if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
         return None  # in JSON the message may be escaped
     checks: dict[str, Check] = {}  # by expression: several rules may have the same
-    for ref in matcher.possible_patterns(event):
+    try:
+        possible = matcher.possible_patterns(event)
+    except TimeoutError:
+        return None
+    for ref in possible:
         pattern = ref.pattern
         if pattern.own:  # it is searched with a time limit
             return None
-        search = compiled(pattern.regex).search
+        search: Any = compiled(pattern.regex).search
         match = search(event.text)
         if match and (ref.marker or not _ALWAYS_READ.isdisjoint((*match.groupdict(), *pattern.set))):
             return None

@@ -21,7 +21,7 @@ class CurrentStart(Protocol):
     repeated_messages: RepeatedMessages
     phase: str
     evidence_count: int
-    block: list[tuple[int, str]]
+    block: bool
     block_open: bool
 
     @property

@@ -14,7 +14,7 @@ _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400
 _BREAKS = 3  # lines broken once, at the same width, that prove the width
 _GIVE_UP = 2000  # lines without evidence of a terminal's width
-_NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|\S+@\S+[:~]|\(\S+ pid=")
+_NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
 
 _BAR = "│ "
 _FRAMES = frozenset("│┌┐└┘├┤╭╮╰╯")
@@ -44,7 +44,7 @@ class RowJoiner:
 
     def push(self, number: int, text: str) -> list[tuple[int, str]]:
         """Add a line; return the lines that are complete."""
-        if text.startswith(_BAR) and (row := self._inside(text)) is not None:
+        if text.startswith(_BAR) and (row := self._read_traceback_line(text)) is not None:
             return self._push_inside(number, *row)
         size = len(text)
         if self._framed or (size > _MAX_WIDTH and text[0] in _FRAMES):
@@ -83,7 +83,7 @@ class RowJoiner:
             self._width = width
         return [(rows[0][0], "".join(text for _, text in rows))]
 
-    def _inside(self, text: str) -> tuple[str, bool] | None:
+    def _read_traceback_line(self, text: str) -> tuple[str, bool] | None:
         """Return the text of a row in a frame, and whether it fills the row; None before a log line in such a frame."""
         row = text.rstrip()
         closed = row.endswith(" │")

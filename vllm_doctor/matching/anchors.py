@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_doctor.literal_search import PATIENCE, Finder
+from vllm_doctor.literal_search import PATIENCE, LiteralFinder
 from vllm_doctor.logs.encoding import one_digit
 from vllm_doctor.patterns import lazy
 
@@ -32,7 +32,7 @@ class Anchors:
         self.patience = patience
         self._search_count = 0
         self._keys: dict[str, list[Any]] = {}
-        self._finder: Finder | None = None
+        self._finder: LiteralFinder | None = None
         self._by_head: dict[str, list[str]] = {}
         self._short: list[str] = []
         self._by_piece: dict[str, list[str]] = {}
@@ -95,7 +95,7 @@ class Anchors:
             self._by_piece.setdefault(max(_DIGITS.split(anchor), key=len), []).append(anchor)
         self._always = self._by_piece.pop("", [])
         self._remembered = {}
-        self._finder = Finder(self._by_piece)
+        self._finder = LiteralFinder(self._by_piece)
 
 
 def _template(text: str) -> str:

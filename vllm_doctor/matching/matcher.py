@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from functools import lru_cache
+from time import thread_time
 from typing import Any, NamedTuple
 
 import regex
@@ -22,7 +23,10 @@ from vllm_doctor.templating import evaluator
 _WINDOW = 16_384  # a longer message is searched only around the anchor
 _KEEP = 6
 _KEEP_LAST = 2
-TIME_LIMIT = 0.05  # seconds that a user's pattern may take for one line
+TIME_LIMIT = 0.05
+"""Seconds that a pattern may take for one message: the bundled ones take thousandths for the longest."""
+_SLOW = 0.005  # seconds; what takes less is not counted
+_FILE_LIMIT = 0.5  # seconds that the slow messages of one file may take one pattern
 
 
 class Hit(NamedTuple):
@@ -76,9 +80,16 @@ class PatternRef(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def compiled(regex: str) -> re.Pattern[str]:
+def compiled(source: str) -> regex.Pattern[str]:
     """Compile an expression once, when its anchor is first found."""
-    return re.compile(regex)
+    return regex.compile(source)
+
+
+def search(source: str, text: str) -> re.Match[str] | None:
+    """Return the first match of an expression in a text; raise TimeoutError after TIME_LIMIT."""
+    found: Any = compiled(source).search(text, timeout=TIME_LIMIT)
+    match: re.Match[str] | None = found
+    return match
 
 
 @lru_cache(maxsize=4)
@@ -106,11 +117,14 @@ def pattern_ref(base: RuleBase, at: int) -> PatternRef:
 class Matcher:
     """All patterns of a rule base, looked up by their anchors.
 
-    `slow` names the patterns of a user's rules that took longer than TIME_LIMIT on a line; they are skipped afterwards.
+    `slow` names the patterns that exceeded TIME_LIMIT for one message or _FILE_LIMIT for the messages of the file
+    together; they are skipped afterwards.
     """
 
     def __init__(self, base: RuleBase) -> None:
         self.slow: dict[str, None] = {}
+        self._left_out: set[int] = set()
+        self._taken: dict[int, float] = {}  # seconds for slow messages
         self._base = base
         self._anchors = _anchors(base)
 
@@ -125,7 +139,7 @@ class Matcher:
         simple = not event.context and len(text) <= _WINDOW
         of_request = event.refusal or (bool(event.frames) and self._base.foreign.is_request(event.frames))
         for at in self._anchors.found_in(text):
-            if at in settled:
+            if at in settled or at in self._left_out:
                 continue
             ref = pattern_ref(self._base, at)
             pattern = ref.pattern
@@ -133,18 +147,27 @@ class Matcher:
                 continue
             if of_request and not self._is_for_requests(ref):
                 continue
-            if pattern.frames and (not event.frames or pattern.frames_needles.tell(event.frames) is False):
+            if pattern.frames and (not event.frames or pattern.frames_literals.matches(event.frames) is False):
                 continue
-            name = f"{ref.rule}: {pattern.id}" if pattern.own else ""
-            if name in self.slow:
-                continue
+            started = thread_time()
             try:
                 values = _capture(pattern, text) if simple else _search(pattern, event)
                 if values is not None and _has_frames(pattern, event.frames):
                     results.append((ref, values))
             except TimeoutError:
-                self.slow[name] = None
+                self._leave_out(ref)
+                continue
+            taken = thread_time() - started
+            if taken > _SLOW:
+                self._taken[at] = self._taken.get(at, 0.0) + taken
+                if self._taken[at] > _FILE_LIMIT:
+                    self._leave_out(ref)
         return results
+
+    def _leave_out(self, ref: PatternRef) -> None:
+        self._left_out.add(ref.at)
+        pattern = ref.pattern
+        self.slow[f"{ref.rule}: {pattern.id}" if ref.rule else pattern.id] = None
 
     def _is_for_requests(self, ref: PatternRef) -> bool:
         """Return whether a pattern is for failures of single requests, whose messages may quote a client."""
@@ -153,7 +176,10 @@ class Matcher:
             or (self._base.rules[ref.rule].survives and self._base.rules[ref.rule].phase == "api"))
 
     def possible_patterns(self, event: Event) -> list[PatternRef]:
-        """Return the patterns that may match a message that differs from the event's only in numbers and long ids."""
+        """Return the patterns that may match a message that differs from the event's only in numbers and long ids.
+
+        Raise TimeoutError if a search for the calls of a traceback takes too long.
+        """
         refs = [pattern_ref(self._base, at) for at in self._anchors.possible_in(event.text)]
         return [ref for ref in refs if not (ref.pattern.level and event.level not in ref.pattern.level)
                 and _has_frames(ref.pattern, event.frames)]
@@ -173,16 +199,16 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     if values is not None or not event.context:
         return values
     text = f"{event.context}\n{text}"
-    match = _search_text(pattern.regex, text, own=pattern.own) if pattern.needles.tell(text) is not False else None
+    match = search(pattern.regex, text) if pattern.required_literals.matches(text) is not False else None
     return _groups(match) if match and match.end() > len(event.context) else None
 
 
 def _capture(pattern: Pattern, text: str) -> dict[str, str] | None:
     """Return the values a pattern captures in a text; None if it does not match."""
-    is_match = pattern.needles.tell(text)
+    is_match = pattern.required_literals.matches(text)
     if is_match is not None:
         return {} if is_match else None
-    match = _search_text(pattern.regex, text, own=pattern.own)
+    match = search(pattern.regex, text)
     return _groups(match) if match else None
 
 
@@ -194,28 +220,15 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
     """Return whether the calls of the traceback are those the pattern requires."""
-    if pattern.frames and not _contains(pattern.frames, pattern.frames_needles, frames, own=pattern.own):
+    if pattern.frames and not _contains(pattern.frames, pattern.frames_literals, frames):
         return False
     refused = pattern.not_frames
-    return not (refused and _contains(refused, pattern.not_frames_needles, frames, own=pattern.own))
+    return not (refused and _contains(refused, pattern.not_frames_literals, frames))
 
 
-def _contains(source: str, needles: Literals, frames: str, *, own: bool) -> bool:
-    is_match = needles.tell(frames)
-    return _search_text(source, frames, own=own) is not None if is_match is None else is_match
-
-
-def _search_text(source: str, text: str, *, own: bool) -> re.Match[str] | None:
-    """Search a text; patterns of a user's rules run with a time limit and may raise TimeoutError.
-
-    Our own patterns are linted and tested and need no limit.
-    """
-    if not own:
-        return compiled(source).search(text)
-
-    results: Any = regex.compile(source).search(text, timeout=TIME_LIMIT)
-    match: re.Match[str] | None = results
-    return match
+def _contains(source: str, required: Literals, frames: str) -> bool:
+    is_match = required.matches(frames)
+    return search(source, frames) is not None if is_match is None else is_match
 
 
 def fires(rule: Rule, hits: Hits, known: Mapping[str, Any]) -> bool:

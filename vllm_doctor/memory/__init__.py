@@ -1,4 +1,4 @@
-"""The memory of one GPU, by a log's facts: the ledger of its parts, and what follows from them."""
+"""The memory ledger of one GPU, built from a log's facts, and the facts derived from it."""
 
 from __future__ import annotations
 

@@ -1,62 +1,62 @@
-"""What follows from the facts by computation alone."""
+"""Compute further facts from a log's facts."""
 
 from __future__ import annotations
 
-from vllm_doctor.memory.quantities import Book, Facts, kv_bytes_per_token
+from vllm_doctor.memory.quantities import Facts, Quantities, kv_bytes_per_token
 from vllm_doctor.memory.solver.kv_cache import kv_gib, tokens_in_blocks, tokens_that_fit
 
 
 def derived(facts: Facts) -> dict[str, float | int]:
-    """What follows from the facts by computation alone; absent when it does not follow.
+    """Return the facts that can be computed from the log's facts; the others are absent.
 
     kv_bytes_per_token, kv_cache_capacity_tokens, kv_gib_per_request (of max_model_len tokens),
     concurrency_at_max_model_len, kv_tokens_per_sequence (with max_num_seqs running), kv_cache_deficit_gib,
     device_gib (when the log does not print the total), budget_gib, outside_budget_gib.
     """
-    book = Book(facts)
-    found: dict[str, float | int] = {}
-    if (per_token := kv_bytes_per_token(book)) is not None:
-        found["kv_bytes_per_token"] = per_token
-    length = book.number("max_model_len")
-    capacity = _capacity_tokens(book, per_token)
+    quantities = Quantities(facts)
+    derived_facts: dict[str, float | int] = {}
+    if (per_token := kv_bytes_per_token(quantities)) is not None:
+        derived_facts["kv_bytes_per_token"] = per_token
+    length = quantities.number("max_model_len")
+    capacity = _capacity_tokens(quantities, per_token)
     if capacity is not None:
-        found["kv_cache_capacity_tokens"] = capacity
+        derived_facts["kv_cache_capacity_tokens"] = capacity
         if length:
-            found["concurrency_at_max_model_len"] = round(capacity / length, 2)
-        if (sequences := book.number("max_num_seqs")) and sequences >= 1:
-            found["kv_tokens_per_sequence"] = int(capacity // sequences)
-    needed, available = book.number("kv_cache_needed_gib"), book.number("kv_cache_available_gib")
+            derived_facts["concurrency_at_max_model_len"] = round(capacity / length, 2)
+        if (sequences := quantities.number("max_num_seqs")) and sequences >= 1:
+            derived_facts["kv_tokens_per_sequence"] = int(capacity // sequences)
+    needed, available = quantities.number("kv_cache_needed_gib"), quantities.number("kv_cache_available_gib")
     if needed is None and per_token and length:
-        needed = kv_gib(length, per_token, book.block_size)
+        needed = kv_gib(length, per_token, quantities.block_size)
     if needed is not None:
-        found["kv_gib_per_request"] = round(needed, 4)
+        derived_facts["kv_gib_per_request"] = round(needed, 4)
         if available is not None and needed > available:
-            found["kv_cache_deficit_gib"] = round(needed - available, 4)
-    if book.total is not None and book.total_origin == "computed":
-        found["device_gib"] = round(book.total, 2)
-    if book.budget is not None and book.total_origin != "estimated":
-        found["budget_gib"] = round(book.budget, 2)
-        if book.total is not None:
-            found["outside_budget_gib"] = round(book.total - book.budget, 2)
-    return found
+            derived_facts["kv_cache_deficit_gib"] = round(needed - available, 4)
+    if quantities.total is not None and quantities.total_origin == "computed":
+        derived_facts["device_gib"] = round(quantities.total, 2)
+    if quantities.budget is not None and quantities.total_origin != "estimated":
+        derived_facts["budget_gib"] = round(quantities.budget, 2)
+        if quantities.total is not None:
+            derived_facts["outside_budget_gib"] = round(quantities.total - quantities.budget, 2)
+    return derived_facts
 
 
-def _capacity_tokens(book: Book, per_token: int | None) -> int | None:
-    """Tokens that the KV cache holds."""
-    number = book.number
+def _capacity_tokens(quantities: Quantities, per_token: int | None) -> int | None:
+    """Return the number of tokens that the KV cache holds, or None."""
+    number = quantities.number
     tokens, concurrency = number("kv_cache_tokens"), number("max_concurrency")
     length = number("max_model_len")
     if tokens is not None:
         hybrid = concurrency and length and concurrency * length > 1.02 * tokens + 0.005 * length
-        # Before 0.24 a hybrid model's tokens are understated and the concurrency is right.
+        # Before 0.24 the printed tokens of a hybrid model are too low, but the concurrency is right.
         return int(concurrency * length) if hybrid and concurrency and length else int(tokens)
     if (blocks := number("kv_cache_gpu_blocks")) is not None:
-        return tokens_in_blocks(int(blocks), book.block_size)
+        return tokens_in_blocks(int(blocks), quantities.block_size)
     available, estimate = number("kv_cache_available_gib"), number("estimated_max_model_len")
     if per_token is None or available is None or available <= 0:
         return None
     if estimate is not None:
         return int(estimate)
-    held_back = book.version is None or book.version >= (0, 29, 0)
-    block_size = book.block_size if number("block_size") else None
+    held_back = quantities.version is None or quantities.version >= (0, 29, 0)
+    block_size = quantities.block_size if number("block_size") else None
     return tokens_that_fit(available, per_token, block_size, held_back)

@@ -1,4 +1,4 @@
-"""The parts of a ledger."""
+"""The memory ledger as data: its parts and their origins."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Origin = Literal["log", "computed", "estimated"]
 
 
 class Part(NamedTuple):
-    """One holder of memory. `origin`: read from the log, computed from it exactly, or estimated.
+    """One part of the memory. `origin`: read from the log, computed from it exactly, or estimated.
 
     Names: weights, activations, non_torch, cuda_graphs, kv_cache, other_processes, reserved_unallocated,
-    free, outside_budget, unaccounted. Where the log gives only the sum of some, their names are joined with
+    free, outside_budget, unaccounted. If only the sum of several parts is known, their names are joined with
     `_and_`.
     """
 
@@ -21,10 +21,9 @@ class Part(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The ledger of one GPU. With a total, the parts sum to it; a KV cache below zero is what is lacking.
+    """The ledger of one GPU. With a total, the parts sum to it; a negative KV cache is the missing amount.
 
-    `device_gib` and `budget_gib` are None when the log does not tell them; `note` says in words what was
-    inferred.
+    `device_gib` and `budget_gib` are None if the log does not show them; `note` explains what was inferred.
     """
 
     device_gib: float | None
@@ -33,5 +32,5 @@ class Memory(NamedTuple):
     note: str | None = None
 
     def gib(self, name: str) -> float | None:
-        """The size of the part of that name, or None."""
+        """Return the size of the part of that name, or None."""
         return next((part.gib for part in self.parts if part.name == name), None)

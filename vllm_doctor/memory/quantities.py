@@ -1,35 +1,37 @@
-"""The quantities of a log's facts that a ledger is made of: read, computed or estimated."""
+"""Compute the quantities of a memory ledger from a log's facts: read, computed or estimated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from vllm_doctor.catalog.gpus import total_for_gpu
+from vllm_doctor.catalog.release_numbers import release_numbers
 from vllm_doctor.facts.store import number
-from vllm_doctor.memory.era import era_of, release
+from vllm_doctor.memory.era import era_of
 from vllm_doctor.memory.ledger_model import Origin
 from vllm_doctor.memory.solver.device_total import total_from_graph_message
 from vllm_doctor.memory.solver.kv_cache import bytes_per_token, bytes_per_token_from_cpu_blocks, kv_gib
-from vllm_doctor.memory.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, roundest
+from vllm_doctor.memory.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, most_even_integer
 
 Facts = Mapping[str, object]
 
 TOLERANCE = 0.03  # GiB; several printed numbers, each off by up to 0.005
-_MOST = 1e15  # no quantity of a log is larger
+_MAX_NUMBER = 1e15  # no quantity in a log is larger
 
 
-class Book:
-    """The facts of one start as quantities: total, budget, KV cache, activations, and where each is from."""
+class Quantities:
+    """The memory quantities of one server start, in GiB: total, budget, KV cache, activations, each with its origin."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.version = release(self.facts.get("vllm_version"))
+        version = self.facts.get("vllm_version")
+        self.version = release_numbers(version) if isinstance(version, str) else None
         self.block_size = max(1, int(self.number("block_size") or DEFAULT_BLOCK_SIZE))
         self.engine = self._engine()
         self.on_cpu = self.facts.get("device") == "cpu"
         enabled = self.facts.get("cuda_graph_estimate_enabled")
         if enabled is None and self.number("equivalent_gpu_memory_utilization") is not None:
-            enabled = True  # only the message of an enabled estimate has that number
+            enabled = True  # vLLM prints that number only if the estimate is enabled
         self.era = era_of(self.version, self.engine, enabled if isinstance(enabled, bool) else None)
         self.out_of_memory = self.number("oom_tried_gib") is not None
         self.utilization, self.utilization_is_default = self._utilization()
@@ -39,9 +41,9 @@ class Book:
         self.budget = self._budget()
 
     def number(self, name: str) -> float | None:
-        """A fact as a number of sane size, or None."""
+        """Return a fact as a number, or None if it is absent or absurdly large."""
         value = number(self.facts, name)
-        return value if value is not None and abs(value) <= _MOST else None
+        return value if value is not None and abs(value) <= _MAX_NUMBER else None
 
     def _engine(self) -> str | None:
         engine = self.facts.get("engine")
@@ -60,7 +62,7 @@ class Book:
         return self.era.default_utilization, self.era.default_utilization is not None
 
     def _total(self) -> float | None:
-        """The device's total: printed, else computed from other numbers, else the usual one of that GPU."""
+        """Return the device's total: printed, else computed from other numbers, else the usual one of this GPU."""
         total = self.number("cpu_node_total_gib" if self.on_cpu else "gpu_total_gib")
         if total is not None and total > 0:
             return total
@@ -102,14 +104,14 @@ class Book:
         return self.total * self.utilization
 
     def explicit_kv(self) -> float | None:
-        """The KV cache set by hand, GiB."""
+        """Return the KV cache size set on the command line, in GiB."""
         if (explicit := self.number("kv_cache_explicit_gib")) is not None:
             return explicit
         given = self.number("kv_cache_memory_bytes")
         return None if given is None else given / GIB
 
     def kv_cache(self) -> tuple[float, Origin] | None:
-        """The KV cache in GiB: set by hand, printed, or computed from its blocks."""
+        """Return the KV cache in GiB and its origin: set on the command line, printed, or computed from its blocks."""
         if (explicit := self.explicit_kv()) is not None:
             return explicit, "log"
         if (available := self.number("kv_cache_available_gib")) is not None:
@@ -120,58 +122,58 @@ class Book:
         return None
 
     def activations(self) -> tuple[float, Origin] | None:
-        """The activation peak of the profile run in GiB, without weights and CUDA graphs."""
+        """Return the activation peak of the memory profiling run in GiB, without weights and CUDA graphs."""
         peak, weights = self.number("peak_activation_gib"), self.number("model_weights_gib")
         estimate = self.number("cuda_graph_estimate_gib")
         if peak is not None and self.era.peak_has_graphs and estimate is not None:
             return peak - estimate, "computed"
         if peak is not None:
             return peak, "log"
-        whole = self.number("peak_torch_gib")  # 0.6.4: weights included
-        return (whole - weights, "computed") if whole is not None and weights is not None else None
+        torch_peak = self.number("peak_torch_gib")  # 0.6.4: weights included
+        return (torch_peak - weights, "computed") if torch_peak is not None and weights is not None else None
 
     def free_at_start(self) -> float | None:
-        """Free memory before vLLM took any; after a CUDA out of memory `gpu_free_gib` is something else."""
+        """Return the free memory at startup in GiB; None after a CUDA OOM, when `gpu_free_gib` is a later value."""
         if self.on_cpu:
             return self.number("cpu_node_available_gib")
         return None if self.out_of_memory else self.number("gpu_free_gib")
 
 
-def kv_bytes_per_token(book: Book) -> int | None:
-    """Bytes of KV cache a token of a request of full length takes on one rank."""
-    number = book.number
+def kv_bytes_per_token(quantities: Quantities) -> int | None:
+    """Return the bytes of KV cache per token of a max_model_len request on one rank; None if unknown."""
+    number = quantities.number
     needed, length = number("kv_cache_needed_gib"), number("max_model_len")
     available, estimate = number("kv_cache_available_gib"), number("estimated_max_model_len")
     if needed and length:
-        per_stage = book.version is not None and book.version >= (0, 17, 0)
+        per_stage = quantities.version is not None and quantities.version >= (0, 17, 0)
         if (number("pipeline_parallel_size") or 1) > 1 and not per_stage:
-            return None  # up to 0.16 the need is that of all stages
-        if available and estimate and available > 0 and not _linear(needed, available, length, estimate):
+            return None  # up to 0.16 the printed need is the sum over all stages
+        if available and estimate and available > 0 and not _is_proportional(needed, available, length, estimate):
             return None
-        return bytes_per_token(needed, int(length), book.block_size)
+        return bytes_per_token(needed, int(length), quantities.block_size)
     cpu_blocks, blocks = number("kv_cache_cpu_blocks"), number("kv_cache_gpu_blocks")
-    if cpu_blocks and not book.on_cpu:
+    if cpu_blocks and not quantities.on_cpu:
         swap = number("swap_space_gb")
-        found = bytes_per_token_from_cpu_blocks(int(cpu_blocks), swap, book.block_size)
-        if found and blocks and available and available > 0:
-            size = kv_gib(blocks * book.block_size, found)
-            # Another swap space than the log shows would make it disagree with the GPU blocks.
-            if abs(size - available) > TOLERANCE + found * book.block_size / GIB:
+        per_token = bytes_per_token_from_cpu_blocks(int(cpu_blocks), swap, quantities.block_size)
+        if per_token and blocks and available and available > 0:
+            size = kv_gib(blocks * quantities.block_size, per_token)
+            # A swap space other than the logged one would contradict the GPU blocks.
+            if abs(size - available) > TOLERANCE + per_token * quantities.block_size / GIB:
                 return None
-        return found
+        return per_token
     tokens, concurrency = number("kv_cache_tokens"), number("max_concurrency")
     if number("num_gpu_blocks_override"):
-        return None  # then the blocks say nothing about the memory
+        return None  # then the number of blocks does not follow from the memory
     if available and available > 0 and tokens and concurrency and length:
         if abs(concurrency * length / tokens - 1) > 0.01 + 0.005 / concurrency:
-            return None  # a hybrid model before 0.24: the printed tokens are of one group of layers
-        most = tokens + 2 * book.block_size  # printed in whole blocks, one of them perhaps held back
-        return roundest((available - HALF_UNIT) * GIB / most,
+            return None  # a hybrid model before 0.24: the printed tokens count one group of layers
+        most = tokens + 2 * quantities.block_size  # printed in whole blocks, of which one may be reserved
+        return most_even_integer((available - HALF_UNIT) * GIB / most,
                                (available + HALF_UNIT) * GIB / tokens)
     return None
 
 
-def _linear(needed: float, available: float, length: float, estimate: float) -> bool:
-    """Whether the estimated length is in proportion to the memory: then all layers attend to every token."""
+def _is_proportional(needed: float, available: float, length: float, estimate: float) -> bool:
+    """Return whether the estimated length is proportional to the memory, that is, all layers use full attention."""
     slack = 0.01 + HALF_UNIT / available + HALF_UNIT / needed + 512 / estimate
     return abs(estimate * needed / (available * length) - 1) <= slack

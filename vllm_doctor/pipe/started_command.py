@@ -20,6 +20,8 @@ from vllm_doctor.pipe.stream_copier import Route
 STRAGGLER_GRACE = 1.0  # seconds of silence after the command's end before its open pipes are given up
 STRAGGLER_LIMIT = 5.0  # seconds after the command's end, however much still comes
 
+_VIOLENT = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
+
 
 def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG, status_line: bool = False) -> int:
     """Run `argv`, pass its stdout and stderr on, each on its own stream, and let `analyse` read both along.
@@ -78,8 +80,18 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
             elif not ready or time.monotonic() > give_up:
                 break  # a process that the command left behind keeps the pipes open
         close_fds(*routes)
+        if exit_code is not None and (ending := _violent_end(exit_code)):
+            analyser.hand_over(1, memoryview(ending.encode()))
         analyser.finish(signals.wake)
     return exit_code if exit_code >= 0 else 128 - exit_code
+
+
+def _violent_end(exit_code: int) -> str:
+    """Return a line on a command that a signal ended which nobody sends to stop it; empty for any other end."""
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    if number not in _VIOLENT:
+        return ""
+    return f"The command was ended by signal {number} ({signal.Signals(number).name})\n"
 
 
 def _spawn(argv: Sequence[str], stdout: int, stderr: int) -> int:

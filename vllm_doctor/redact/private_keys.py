@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.redact.patterns import MASK, compiled
+from vllm_doctor.redact.spans import Span, compiled
 
 KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 KEY_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -10,21 +10,19 @@ _PEM_LINE = r"[ \t>|]*(?:[A-Za-z0-9+/=]{1,100}|Proc-Type:.*|DEK-Info:.*|Version:
 _PEM_LIMIT = 16_384  # characters; a longer block is no key
 
 
-def mask_private_keys(text: str, found: dict[str, None]) -> str:
-    """`text` with the lines of private keys masked; what was found is added to `found`."""
+def key_spans(text: str) -> list[Span]:
+    """What stands between the first and the last line of each private key."""
+    found: list[Span] = []
     if "PRIVATE KEY" not in text:
-        return text
-    out: list[str] = []
+        return found
     at = 0
     while begin := compiled(KEY_BEGIN).search(text, at):
-        found["private-key"] = None
-        out.append(text[at : begin.end()])
         end = compiled(KEY_END).search(text, begin.end(), begin.end() + _PEM_LIMIT)
         at = end.start() if end else _cut_pem_end(text, begin.end())
-        body = text[begin.end() : at].split("\n")
-        out.append("\n".join(MASK if line.strip() else line for line in body))
-    out.append(text[at:])
-    return "".join(out)
+        if text[begin.end() : at].strip(" \t\r\n*"):
+            found.append(Span(begin.end(), at, "private-key"))
+        at = max(at, begin.end())
+    return found
 
 
 def _cut_pem_end(text: str, at: int) -> int:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from vllm_doctor.reports.model import Evidence, Finding, Fix, Report, Source, Unexplained
+from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report, Source
 
-__all__ = ["Evidence", "Finding", "Fix", "Report", "Source", "Unexplained"]
+__all__ = ["Evidence", "Failure", "Finding", "Fix", "Report", "Source"]

@@ -11,7 +11,7 @@ from vllm_doctor.reports.model import Finding, Report
 __all__ = ["UNEXPLAINED", "fingerprint", "shape", "unexplained_fingerprint"]
 
 UNEXPLAINED = "unexplained-failure"  # stands for a rule's id where no rule knows the cause
-_NUMBER = lazy(r"\b(?:0x)?(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
+_NUMBER = lazy(r"\b(?:0x)?(?=[0-9a-f-]{0,64}\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
 
 
 def shape(line: str) -> str:
@@ -25,11 +25,10 @@ def fingerprint(finding: Finding) -> str:
 
 
 def unexplained_fingerprint(report: Report) -> str:
-    """The same for a failure that no rule knows, by the last line of its error block. "" when there is none."""
+    """The same for a failure that no rule knows, by its signature. "" when there is none."""
     if report.unexplained is None:
         return ""
-    lines = [line for line in report.unexplained.text.split("\n") if line.strip()]
-    return _hash(UNEXPLAINED, lines[-1] if lines else "")
+    return _hash(UNEXPLAINED, report.unexplained.signature)
 
 
 def _hash(rule_id: str, line: str) -> str:

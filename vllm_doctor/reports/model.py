@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.memory import Memory
+from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
 
 
@@ -27,11 +28,13 @@ class Evidence(NamedTuple):
     text: str
 
 
-class Unexplained(NamedTuple):
-    """The error block shown when no rule knows the cause."""
+class Place(NamedTuple):
+    """A place in code: the package (None for the user's own), the file, the function, the line (0 if not known)."""
 
+    package: str | None
+    file: str
+    function: str
     line: int
-    text: str
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -54,6 +57,41 @@ class Fix(NamedTuple):
     safety: str = "review"
     verify: str = ""
     proof: Mapping[str, Any] = _NOTHING
+
+
+class Setting(NamedTuple):
+    """A flag that the user set, and where it stands: the command or the arguments that vLLM prints."""
+
+    flag: str
+    value: str
+    source: str
+
+
+class Failure(NamedTuple):
+    """What failed, with or without a rule: the exception, where it was raised, what it belongs to, what to try next.
+
+    `text` is an excerpt for a person; `counts` says that it is the failure of the server or of a request that it should
+    have answered, and no bad request among good ones; `is_consequence`, of another one that the log does
+    not show; `explained_by` is the id of the rule that explains it, or empty.
+    """
+
+    line: int
+    last_line: int
+    exception: str | None
+    message: str
+    origin: Place | None
+    vllm_frame: Place | None
+    caller: str | None
+    own_frame: Place | None
+    feature: str | None
+    kind: str
+    settings: tuple[Setting, ...]
+    signature: str
+    fixes: tuple[Fix, ...] = ()
+    text: str = ""
+    counts: bool = True
+    explained_by: str = ""
+    is_consequence: bool = False
 
 
 class Finding(NamedTuple):
@@ -84,20 +122,30 @@ class Report(NamedTuple):
     derived: Mapping[str, Any]
     memory: Memory | None
     primary: str | None
-    unexplained: Unexplained | None
+    failure: Failure | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
     recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
+    release: str = ""  # `0.8.5`, or `0.7.0 to 0.9.2` where only the wording of the log shows it
+    release_is_known: bool = False
+    command: str | None = None  # the user's own command, as it was
+    redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
 
     @property
     def cause(self) -> Finding | None:
         """The finding that names the cause, or None."""
         return next((finding for finding in self.findings if finding.id == self.primary), None)
 
+    @property
+    def unexplained(self) -> Failure | None:
+        """The failure, where no rule explains it; None for a bad request among good ones."""
+        found = self.failure
+        return found if found is not None and found.counts and not found.explained_by else None
+
     def worst(self) -> str | None:
-        """The severity of the gravest finding, or None when there is none. An unexplained failure is an error."""
-        if self.unexplained is not None:
+        """The severity of the gravest finding, or None when there is none. A failure is an error, explained or not."""
+        if self.failure is not None and self.failure.counts:
             return "error"
         severities = sorted((finding.severity for finding in self.findings), key=RANK.__getitem__)
         return severities[0] if severities else None

@@ -6,13 +6,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from vllm_doctor.memory import Memory
-from vllm_doctor.reports.model import Finding, Fix, Report, Unexplained
+from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
-__all__ = ["advice", "change", "evidence_rows", "evidence_text", "fact_rows",
-           "headline", "log_name", "memory_shown", "memory_title", "numbered", "others",
-           "part_label", "ranked", "said", "shown_causes", "value_text"]
-
+_TITLE = 240  # characters of a message in a headline
+_KINDS = {
+    "refusal": "vLLM refused the settings or the model",
+    "bug": "an error of this kind is most often a defect in vLLM",
+    "library": "a library that vLLM uses raised it",
+    "environment": "the installation or the machine is at fault",
+    "resource": "something ran out",
+    "request": "the request was refused",
+    "other-software": "the code that calls vLLM, or that vLLM calls, raised it",
+    "unknown": "its exception and place are what the log tells",
+}
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
 
@@ -28,25 +35,129 @@ def headline(report: Report) -> str:
     if cause is not None:
         return said(cause)
     if report.unexplained is not None:
-        return "The server failed, and no rule knows the cause"
+        return failure_title(report.unexplained)
     if report.status == "failed":
-        return "The server failed, and the cause is not in this log"
+        return "The server failed, and the log does not show the error"
     if report.status == "unknown":
-        return "Nothing of vLLM was recognised in this log"
-    phase = f" (phase {report.phase})" if report.phase and report.status == "starting" else ""
-    return f"No failure found: the server is {report.status}{phase}"
+        return "No output of a vLLM server in this log"
+    if report.status == "serving":
+        return _serving(report)
+    if report.status == "stopped":
+        return "Stopped: no failure in this log"
+    if report.status == "stalled":
+        return "The start is stalled"
+    phase = f" (phase {report.phase})" if report.phase else ""
+    return f"Starting{phase}: no failure so far"
+
+
+def _serving(report: Report) -> str:
+    facts = report.facts
+    troubled = any(finding.severity == "warning" for finding in report.findings)
+    text = "Serving" if troubled else "Healthy: serving"
+    if facts.get("port"):
+        text += f" on port {facts['port']}"
+    if facts.get("kv_cache_tokens"):
+        text += f". KV cache {facts['kv_cache_tokens']:,} tokens"
+        if facts.get("max_model_len") and facts.get("max_concurrency"):
+            text += f", {facts['max_concurrency']:,.0f} requests of {facts['max_model_len']:,}"
+    return text
+
+
+def grade(report: Report) -> str:
+    """Return how the report stands: a severity, or `healthy`."""
+    worst = report.worst()
+    if worst in {"error", "warning"}:
+        return worst
+    if report.status == "failed":
+        return "error"
+    if report.status == "stalled":
+        return "warning"
+    return "healthy" if report.status in {"serving", "stopped"} else "info"
+
+
+def file_name(report: Report) -> str:
+    """Return the log's file name without its folders."""
+    return "stdin" if report.source.path == "-" else report.source.path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def release(report: Report) -> str:
+    """Return the vLLM release, and whether only the wording of the log shows it; empty where nothing does."""
+    if not report.release:
+        return ""
+    return f"vLLM {report.release}" + ("" if report.release_is_known else " (from wording)")
+
+
+def release_notes(report: Report) -> list[str]:
+    """Return the note on an unknown release."""
+    if not report.release or report.release_is_known:
+        return []
+    return [f"The log does not name the vLLM release; its wording fits {report.release}."]
 
 
 def advice(report: Report) -> str:
-    """What to do when no cause is known; empty when one is, or when nothing failed."""
-    if report.cause is not None or report.status != "failed":
+    """What to do when the log shows only the consequences of a failure; empty otherwise."""
+    failure = report.unexplained
+    if report.cause is not None or report.status != "failed" or (failure is not None and not failure.is_consequence):
         return ""
-    if report.unexplained is not None:
-        return ("If this is not the beginning of the log, take the part from the start of the server up to the first "
-                "traceback: the cause stands above the last lines. A log that no rule knows is worth an issue, with "
-                "its vLLM release and command.")
-    return ("What is here is the aftermath. Take the log from the start of the server up to the first traceback; with "
-            "several GPUs or nodes, the log of each worker.")
+    return ("These lines are consequences of another failure. Paste the log from the start of the server up to the "
+            "first traceback; with several GPUs or nodes, the log of each worker.")
+
+
+def failure_title(failure: Failure) -> str:
+    """`ValueError: its message`, in one line that is not too long for a headline."""
+    message = " ".join(failure.message.split())
+    if len(message) > _TITLE:
+        message = message[:_TITLE - 1].rstrip() + "…"
+    if not failure.exception:
+        return message or "The log ends in a traceback without its exception"
+    return f"{failure.exception}: {message}" if message else failure.exception
+
+
+def failure_status(report: Report) -> str:
+    """What the failure did to the server, and that no rule explains it."""
+    failure = report.unexplained
+    if failure is None:
+        return ""
+    phase = f" in phase {report.phase}" if report.phase else ""
+    if failure.kind == "request" or report.status in {"serving", "stopped"}:
+        done = "A request failed; the server itself goes on." if report.status == "serving" else "A request failed."
+    elif report.phase in {"runtime", "api"} and report.status == "failed":
+        done = "The server failed in service." if report.phase == "runtime" else "The server failed while it started."
+    elif report.phase:
+        done = f"The start failed{phase}."
+    else:
+        done = "The log shows this failure and nothing of a server that runs."
+    return f"{done} No rule explains this failure yet; {_KINDS[failure.kind]}."
+
+
+def failure_place(failure: Failure) -> str:
+    """Where it was raised and whose code that is; empty where the log does not tell."""
+    places = []
+    if failure.origin is not None:
+        places.append(f"Raised in {_place(failure.origin)}, {_whose(failure.origin)}.")
+    own = failure.own_frame
+    if own is not None and own != failure.origin:
+        places.append(f"The last call in your own or the model's code: {_place(own)}.")
+    if failure.vllm_frame is not None:
+        places.append(f"Called from {_place(failure.vllm_frame)}.")
+    if failure.caller:
+        places.append(f"vLLM was called by {failure.caller}.")
+    return " ".join(places)
+
+
+def _place(place: Place) -> str:
+    line = f":{place.line}" if place.line else ""
+    return f"{place.file}{line}" + (f" ({place.function})" if place.function else "")
+
+
+def _whose(place: Place) -> str:
+    if place.package == "vllm":
+        return "vLLM's own code"
+    if place.package == "transformers_modules":
+        return "the model's own code (trust_remote_code)"
+    if place.package == "python":
+        return "Python's standard library"
+    return f"code of the package {place.package}" if place.package else "your own code or a plug-in"
 
 
 def said(finding: Finding) -> str:
@@ -69,10 +180,16 @@ def shown_causes(report: Report) -> list[Finding]:
     return [finding for finding in report.findings if finding.role == "cause" and not finding.recovered]
 
 
+def reported(report: Report) -> list[Finding]:
+    """Return the findings that stand for themselves: consequences of a failure that is named are not among them."""
+    is_named = report.cause is not None or report.unexplained is not None
+    return [finding for finding in report.findings if not (is_named and finding.role == "cascade")]
+
+
 def others(report: Report) -> list[Finding]:
     """The findings told in short."""
-    told = shown_causes(report)
-    return [finding for finding in report.findings if finding not in told]
+    causes = shown_causes(report)
+    return [finding for finding in reported(report) if finding not in causes]
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
@@ -92,9 +209,11 @@ def change(fix: Fix) -> tuple[str, str]:
     return "", "\n".join(settings)
 
 
-def numbered(block: Unexplained) -> list[tuple[int | None, str]]:
-    """The lines of an error block; only the first one's number in the log is known."""
-    return [(None if index else block.line, line) for index, line in enumerate(block.text.split("\n"))]
+def numbered(failure: Failure) -> list[tuple[int | None, str]]:
+    """The excerpt of a failure; only the number of its last line is known."""
+    lines = failure.text.split("\n")
+    first = len(lines) - 1 - failure.message.count("\n")
+    return [(failure.line if index == first else None, line) for index, line in enumerate(lines)]
 
 
 def memory_shown(report: Report) -> Memory | None:

@@ -69,9 +69,7 @@ def _group(rule_id: str, members: tuple[Report, ...]) -> Group:
     if first.cause is not None:
         return Group(rule_id, shared_text.said(first.cause), first.cause.severity, members)
     if first.unexplained is not None:
-        last = [line for line in first.unexplained.text.split("\n") if line.strip()][-1:]
-        words = "A failure no rule knows" + (f": {last[0].strip()}" if last else "")
-        return Group(rule_id, words, "error", members)
+        return Group(rule_id, shared_text.failure_title(first.unexplained), "error", members)
     return Group("", shared_text.headline(first), "error" if first.status == "failed" else "", members)
 
 

@@ -53,15 +53,16 @@ def render_many(reports: list[Report]) -> str:
 def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
     path = relative_path(report.source.path)
     where = f"{shared_text.log_name(report)}: " if name else ""
-    if report.cause is None and report.status == "failed":
+    if report.cause is None and (report.status == "failed" or report.unexplained):
         unexplained = report.unexplained
-        first = unexplained.text.strip().split("\n") if unexplained else []
-        message = _joined([*(f"line {unexplained.line}: {line}" for line in first[:1] if unexplained),
-                           *(first[-1:] if len(first) > 1 else []), shared_text.advice(report)])
+        told = [shared_text.failure_status(report), shared_text.failure_place(unexplained),
+                *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),
+                ] if unexplained else []
+        message = _joined([*told, shared_text.advice(report)])
         yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
                           where + shared_text.headline(report), message, path,
                           unexplained.line if unexplained else None)
-    for finding in report.findings:
+    for finding in shared_text.reported(report):
         if finding.severity == "info" and finding.role == "cascade":
             continue
         rank = 0 if finding.id == report.primary else 1 if finding.role == "cause" and not finding.recovered else 2

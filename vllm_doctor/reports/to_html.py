@@ -18,9 +18,9 @@ from markupsafe import Markup
 
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import command_diff, shared_text
 from vllm_doctor.reports.escape import inert_markup
-from vllm_doctor.reports.model import Report
+from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.version import __version__
 
 _FOLDER = Path(__file__).resolve().parent / "templates"
@@ -122,7 +122,8 @@ def _kind(name: str) -> str:
 def _page(reports: list[Report]) -> str:
     text = _environment().get_template("report.html").render(
         reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
-        version=__version__, shared_text=shared_text, timeline=timeline, picture=picture, bar=_BAR, full=_WIDTH)
+        version=__version__, shared_text=shared_text, timeline=timeline, picture=picture, pieces=_pieces,
+        bar=_BAR, full=_WIDTH)
     return inert_markup(text)
 
 
@@ -155,3 +156,11 @@ def _script() -> str:
 
 def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii") + "'"
+
+
+def _pieces(report: Report, fix: Fix, text: str) -> list[tuple[bool, str]]:
+    """Return the corrected command in pieces, each with whether it is new."""
+    if fix.command is None or report.command is None or "\n" in text:
+        return [(False, text)]
+    rows = command_diff.rows(report.command, text, len(text))
+    return [(row.mark == "+", row.text) for row in rows if row.mark != "-"]

@@ -1,21 +1,21 @@
-"""The JSON report of the contract (schema_version 1.0; its schema is `schema/report.schema.json`)."""
+"""The JSON report of the contract (schema_version 2.0; its schema is `schema/report.schema.json`)."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from vllm_doctor.reports.model import Finding, Fix, Report
+from vllm_doctor.reports import shared_text
+from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.version import __version__
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "2.0"
 
 
 def document(report: Report) -> dict[str, Any]:
     """The report as plain values, in the contract's order of keys."""
     source = report.source
     memory = report.memory
-    unexplained = report.unexplained
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "vllm-doctor", "version": __version__},
@@ -34,9 +34,9 @@ def document(report: Report) -> dict[str, Any]:
             "note": memory.note or None,
         },
         "primary": report.primary,
-        "unexplained": None if unexplained is None else {"line": unexplained.line, "text": unexplained.text},
+        "failure": None if report.failure is None else _failure(report.failure),
         "findings": [_finding(finding) for finding in report.findings],
-        "notes": list(report.notes),
+        "notes": [*report.notes, *shared_text.release_notes(report)],
     }
 
 
@@ -53,6 +53,28 @@ def render_many(reports: list[Report]) -> str:
 def render_line(report: Report) -> str:
     """The document on one line (JSON Lines)."""
     return json.dumps(document(report), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "line": failure.line,
+        "last_line": failure.last_line,
+        "exception": failure.exception,
+        "message": failure.message,
+        "origin": _place(failure.origin),
+        "vllm_frame": _place(failure.vllm_frame),
+        "caller": failure.caller,
+        "feature": failure.feature,
+        "kind": failure.kind,
+        "settings": [{"flag": one.flag, "value": one.value, "source": one.source} for one in failure.settings],
+        "signature": failure.signature,
+        "fixes": [_fix(fix) for fix in failure.fixes],
+    }
+
+
+def _place(place: Place | None) -> dict[str, Any] | None:
+    return None if place is None else {
+        "package": place.package, "file": place.file, "function": place.function or None, "line": place.line or None}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -32,10 +32,12 @@ def render_many(reports: list[Report]) -> str:
 
 
 def _suite(report: Report) -> ET.Element:
-    cases = [_case(finding) for finding in report.findings]
-    if report.cause is None and report.status == "failed":
+    cases = [_case(finding) for finding in shared_text.reported(report)]
+    if report.cause is None and (report.status == "failed" or report.unexplained):
         told = report.unexplained
-        text = ("" if told is None else f"line {told.line}: {told.text}\n\n") + shared_text.advice(report)
+        text = shared_text.advice(report) if told is None else "\n\n".join([
+            shared_text.failure_status(report), f"line {told.line}: {told.text}", shared_text.failure_place(told),
+            shared_text.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
         cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", shared_text.headline(report), text))
     if not cases:  # a file without a test is an error to Jenkins
         cases.append(_test("diagnose", report.phase or "unknown", "system-out", "", shared_text.headline(report)))

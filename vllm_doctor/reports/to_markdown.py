@@ -85,11 +85,13 @@ def _link(address: str) -> Raw:
 
 def _shortened(report: Report, characters: int, most: int) -> Report:
     """The report with no text longer than that and at most so many of each."""
-    unexplained = report.unexplained
+    failure = report.failure
     return report._replace(
         facts={}, facts_at={}, derived={},
         findings=tuple(_short_finding(finding, characters, most) for finding in report.findings[:most]),
-        unexplained=unexplained and unexplained._replace(text=_cut(unexplained.text, characters)),
+        failure=failure and failure._replace(
+            text=_cut(failure.text, characters), message=_cut(failure.message, characters),
+            fixes=tuple(_short_fix(fix, characters, most) for fix in failure.fixes[:most])),
         notes=(*(_cut(note, characters) for note in report.notes[:most]), "Shortened to fit in a summary of 1 MiB."),
     )
 

@@ -37,10 +37,10 @@ def render_many(reports: list[Report]) -> str:
         if uri:
             artifacts.setdefault(uri, {"location": _artifact(uri), "roles": ["analysisTarget"],
                                        "mimeType": "text/plain"})
-        if report.cause is None and report.status == "failed":
+        if report.cause is None and (report.status == "failed" or report.unexplained):
             rules.setdefault(UNEXPLAINED, _unexplained_rule())
             results.append(_unexplained(report, uri))
-        for finding in report.findings:
+        for finding in shared_text.reported(report):
             rules.setdefault(finding.id, _rule(finding))
             results.append(_result(finding, report, uri))
     index = {rule_id: number for number, rule_id in enumerate(rules)}
@@ -91,12 +91,12 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 
 def _unexplained_rule() -> dict[str, Any]:
-    text = ("The server failed, and no rule knows the cause. Look at the log from the start of the server up to the "
-            "first traceback.")
+    text = ("A failure that no rule explains: the result has its exception, where it was raised, and what to try "
+            "next.")
     return {
         "id": UNEXPLAINED,
         "name": "UnexplainedFailure",
-        "shortDescription": {"text": "The server failed, and no rule knows the cause."},
+        "shortDescription": {"text": "A failure that no rule explains."},
         "fullDescription": {"text": text},
         "help": {"text": text, "markdown": text},
         "defaultConfiguration": {"level": "error"},
@@ -129,11 +129,14 @@ def _result(finding: Finding, report: Report, uri: str | None) -> dict[str, Any]
 
 def _unexplained(report: Report, uri: str | None) -> dict[str, Any]:
     told = report.unexplained
-    evidence = () if told is None else (Evidence(told.line, told.text.split("\n")[0]),)
+    evidence = () if told is None else (Evidence(told.line, shared_text.failure_title(told)),)
+    words = [shared_text.advice(report)] if told is None else [
+        shared_text.failure_status(report), shared_text.failure_place(told),
+        *(f"To try: {_stop(fix.title)}" for fix in told.fixes[:3])]
     result: dict[str, Any] = {
         "ruleId": UNEXPLAINED,
         "level": "error" if told else "warning",
-        "message": {"text": _message(f"{_stop(shared_text.headline(report))}\n\n{shared_text.advice(report)}")},
+        "message": {"text": _message("\n\n".join(filter(None, [_stop(shared_text.headline(report)), *words])))},
     }
     result |= _places(evidence, uri)
     result |= _fingerprints(unexplained_fingerprint(report) or "0" * 32)

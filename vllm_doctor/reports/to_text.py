@@ -1,188 +1,216 @@
-"""The text report for a person: the cause, its evidence, why, the ranked fixes, where the memory went."""
+"""The text report: what failed, why in short sentences, what to run now; see `templates/report.txt`."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
-from vllm_doctor.memory import Memory
-from vllm_doctor.patterns import lazy
-from vllm_doctor.reports.escape import inert_text
-from vllm_doctor.reports.model import Finding, Fix, Report
-from vllm_doctor.reports.shared_text import memory_shown, memory_title, said, shown_causes
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-_STYLES = {
-    "title": "1",
-    "error": "1;31",
-    "warning": "1;33",
-    "info": "1;36",
-    "command": "32",
-    "dim": "2",
+from vllm_doctor.reports import command_diff, shared_text
+from vllm_doctor.reports.escape import inert_text, one_line
+from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
+
+_STYLES: Mapping[str, str] = {
+    "title": "1", "error": "1;31", "warning": "1;33", "info": "1;36", "healthy": "1;32", "command": "32",
+    "+": "32", "-": "31", "dim": "2",
 }
-_BAR = {"weights": "█", "activations": "▓", "non_torch": "▒", "cuda_graphs": "▚", "kv_cache": "░",
-        "other_processes": "╳", "free": "·", "outside_budget": "·", "unaccounted": "?"}
-_ESCAPE = lazy(r"\x1b\[[\d;]*m")
+_SIGNS: Mapping[str, str] = {"error": "✗", "warning": "!", "info": "·", "healthy": "✓"}
+_BARS: Mapping[str, str] = {
+    "weights": "█", "activations": "▓", "non_torch": "▒", "cuda_graphs": "▚", "kv_cache": "░",
+    "other_processes": "╳", "free": "·", "outside_budget": "-", "unaccounted": "?",
+}
+_SAFETY = {"safe": "same answers", "review": "changes speed, memory, length or accuracy", "manual": "done by hand"}
+_MOST_BAR = 72  # columns
+_BALANCE = 0.05  # GiB by which the parts of a bar may miss the total
+_EXCERPT = 7  # lines of a failure that no rule explains
+_EVIDENCE_ROWS = 2
+_MOST_OTHERS = 3
 
 
-class _Paint:
-    """Wraps and colours; colours only when asked."""
+def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False) -> str:
+    """Return the report as text of at most `width` columns; `brief`: the cause and its first fix only.
 
-    def __init__(self, width: int, color: bool) -> None:
-        self.width = width
-        self.color = color
+    Commands are broken between words, never within one.
+    """
+    page = _Page(report, max(40, width), color=color, verbose=verbose)
+    text = _environment().get_template("report.txt").render(**page.names(), brief=brief)
+    lines = [line.rstrip() for line in text.split("\n")]
+    blocks = "\n".join(lines)
+    while "\n\n\n" in blocks:
+        blocks = blocks.replace("\n\n\n", "\n\n")
+    return inert_text(blocks.strip("\n") + "\n")
 
-    def style(self, text: str, name: str) -> str:
-        """`text` in a style, where colours are on."""
-        return f"\x1b[{_STYLES[name]}m{text}\x1b[0m" if self.color and text else text
 
-    def wrap(self, text: str, indent: int = 0, hang: int | None = None) -> str:
-        """`text` broken at the width, every paragraph on its own."""
-        later = " " * (indent if hang is None else hang)
-        blocks = [
-            "\n".join(textwrap.wrap(block, self.width, initial_indent=" " * indent, subsequent_indent=later,
-                                    break_long_words=True, break_on_hyphens=False))
-            for block in text.split("\n\n")
-        ]
-        return "\n\n".join(blocks)
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    folder = Path(__file__).resolve().parent / "templates"
+    return Environment(loader=FileSystemLoader(folder), autoescape=False, trim_blocks=True,  # noqa: S701 - plain text
+                       lstrip_blocks=True, undefined=StrictUndefined)
+
+
+class _Page:
+    """What the template shows of one report."""
+
+    def __init__(self, report: Report, width: int, *, color: bool, verbose: bool) -> None:
+        self._report = report
+        self._width = width
+        self._color = color
+        self._verbose = verbose
+        causes = shared_text.shown_causes(report)
+        explains = report.unexplained is None  # no warning explains a failure
+        self._main = causes if verbose else causes[:1] if explains else []
+        self._others = [finding for finding in (report.findings if verbose else shared_text.reported(report))
+                        if finding not in self._main]
+
+    def names(self) -> dict[str, Any]:
+        """Return everything the template uses."""
+        others = self._others
+        shown = others if self._verbose else others[:_MOST_OTHERS]
+        return {
+            "report": self._report, "main": self._main, "failure": self._report.unexplained, "verbose": self._verbose,
+            "also": shown, "more": len(others) - len(shown), "notes": self._report.notes,
+            "headline": self.headline, "head": self.head, "paint": self.paint, "wrap": self.wrap,
+            "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
+            "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
+            "also_row": self.also_row, "footer": self.footer, "proof": _proof, "settings": _settings,
+            "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
+            "failure_place": shared_text.failure_place,
+        }
+
+    def paint(self, text: str, style: str) -> str:
+        """Return the text in a style, each line by itself, where colors are on."""
+        if not self._color:
+            return text
+        return "\n".join(f"\x1b[{_STYLES[style]}m{line}\x1b[0m" if line else line for line in text.split("\n"))
+
+    def wrap(self, text: str, indent: int = 0, hanging: int | None = None) -> str:
+        """Return the text broken at the width, each paragraph by itself."""
+        later = " " * (indent if hanging is None else hanging)
+        return "\n\n".join(
+            textwrap.fill(block, self._width, initial_indent=" " * indent, subsequent_indent=later,
+                          break_long_words=True, break_on_hyphens=False)
+            for block in text.split("\n\n"))
+
+    def headline(self) -> str:
+        """Return the status, in one sentence."""
+        finding = self._main[0] if self._main else None
+        text = shared_text.headline(self._report)
+        if finding is not None and self._report.status != "stalled":
+            return self.head(finding.severity, shared_text.said(finding))
+        return self.head(shared_text.grade(self._report), text)
 
     def head(self, severity: str, title: str) -> str:
-        """The severity in its colour and the title, wrapped."""
-        lines = textwrap.wrap(f"{severity}: {title}", self.width, subsequent_indent="  ", break_long_words=False)
-        first = self.style(severity, severity) + ": " + self.style(lines[0][len(severity) + 2:], "title")
-        return "\n".join([first, *(self.style(line, "title") for line in lines[1:])])
+        """Return a title behind the sign of its severity."""
+        lines = textwrap.wrap(f"{_SIGNS[severity]} {title}", self._width, subsequent_indent="  ",
+                              break_long_words=True, break_on_hyphens=False)
+        return "\n".join(self.paint(line, severity if number == 0 and not self._color else "title")
+                         for number, line in enumerate(lines))
 
-    def clip(self, text: str, indent: int = 0) -> str:
-        """`text` on one line, cut at the width."""
-        room = max(20, self.width - indent)
-        return text if len(text) <= room else text[: room - 1] + "…"
+    def fix_head(self, number: int, fix: Fix) -> str:
+        """Return a fix's title, with its safety at the right where there is room."""
+        title = self.wrap(f"Fix {number}  {fix.title}", 2, 9)
+        last = title.rsplit("\n", 1)[-1]
+        gap = min(self._width, 92) - len(last) - len(fix.safety)
+        return self.paint(title, "title") + " " * max(gap, 2) + self.paint(fix.safety, "dim")
 
-    def bar(self, memory: Memory) -> str:
-        """The memory of one GPU as a bar, each part in its own pattern."""
-        total = memory.device_gib or sum(max(part.gib, 0) for part in memory.parts)
-        if not total:
-            return ""
-        room = max(20, min(self.width - 8, 72))
-        cells, drawn, reached = "", 0, 0.0
-        for part in memory.parts:
-            reached += max(part.gib, 0)
-            upto = min(room, round(reached / total * room))
-            cells += _BAR.get(part.name, "?") * (upto - drawn)
-            drawn = max(drawn, upto)
-        return "[" + cells.ljust(room) + "]"
+    def change_rows(self, fix: Fix) -> Iterator[str]:
+        """Yield the rows of the corrected command, with what changes marked."""
+        if fix.command is None:
+            text = fix.patch["text"] if fix.patch else ""
+            yield from (self.paint(f"         {line}", "command") for line in text.split("\n") if text)
+            if not text:
+                yield from self.setting_rows(fix)
+            return
+        rows = command_diff.rows(self._report.command, fix.command, self._width - 12)
+        broken = len(rows) > 1 and "\n" not in fix.command
+        kept = [number for number, row in enumerate(rows) if row.mark != "-"] or [0]
+        for number, row in enumerate(rows):
+            end = " \\" if broken and row.mark != "-" and number != kept[-1] else ""
+            indent = "  " if number > kept[0] and broken else ""
+            line = f"       {row.mark} {indent}{row.text}{end}"
+            yield self.paint(line, row.mark) if row.mark != " " else line
 
+    def setting_rows(self, fix: Fix) -> Iterator[str]:
+        """Yield what a fix sets or removes, unless its title says all of it."""
+        changes = [f"{name}={value}" for name, value in fix.env.items()]
+        changes += [f"{name} {value}".strip() for name, value in fix.flags.items()]
+        changes += [f"remove {name}" for name in fix.unset]
+        if any(change not in fix.title for change in changes):
+            yield self.paint("         " + "  ".join(changes), "command")
 
-def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False,
-           brief: bool = False, max_findings: int = 3) -> str:
-    """The report as text of at most `width` columns (commands are never broken); `brief`: the cause, its first fix."""
-    paint = _Paint(max(40, width), color)
-    causes = shown_causes(report)
-    main = causes if verbose else causes[:1] if report.unexplained is None else []  # no warning explains a failure
-    others = [finding for finding in report.findings if finding not in main]
-    blocks = [paint.wrap(f"The start stands still: {report.notes[0]}")] if report.status == "stalled" else []
-    blocks += _failure(report, paint) if report.unexplained or not main else ()
-    for finding in main:
-        blocks += _finding(finding, paint, verbose=verbose, brief=brief)
-    if not brief:
-        blocks += [_memory(report, paint), paint.wrap(" ".join(report.capacity)),
-                   _others(others if verbose else others[:max_findings], len(others), paint)]
-    if verbose:
-        seen = (paint.wrap(f"- {line}", 2, 4) for line in report.recognised)
-        blocks.append("\n".join(["What was recognised", *seen]))
-    if not brief:
-        blocks.append("\n".join(paint.style(paint.wrap(note), "dim") for note in report.notes))
-    text = "\n".join(line.rstrip() for line in "\n\n".join(blocks).split("\n"))
-    while "\n\n\n" in text:
-        text = text.replace("\n\n\n", "\n\n")
-    return inert_text(text.strip("\n") + "\n")
+    def evidence(self, item: Evidence) -> str:
+        """Return a line of the log behind its place, on two rows at most; the beginning of the message is kept."""
+        place = f"{one_line(shared_text.file_name(self._report))}:{item.line}"
+        text = self.wrap(f"{place}  {item.text}", 2, 4)
+        rows = text.split("\n")
+        if not self._verbose and len(rows) > _EVIDENCE_ROWS:
+            rows = [*rows[:_EVIDENCE_ROWS - 1], rows[_EVIDENCE_ROWS - 1][:self._width - 1] + "…"]
+        return "\n".join(rows)
 
+    def excerpt(self, failure: Failure) -> Iterator[str]:
+        """Yield the last lines of the failure, the first of them with its place."""
+        lines = failure.text.split("\n")
+        shown = lines if self._verbose else lines[-_EXCERPT:]
+        yield self.paint(f"  {one_line(shared_text.file_name(self._report))}:{failure.line}", "dim")
+        for line in shown:
+            room = max(20, self._width - 4)
+            yield "    " + (line if self._verbose or len(line) <= room else line[:room - 1] + "…")
 
-def _finding(finding: Finding, paint: _Paint, *, verbose: bool, brief: bool) -> list[str]:
-    """A cause: its title, the lines that say it, why, what to change."""
-    recovered = ", the server went on all the same" if finding.recovered else ""
-    blocks = [
-        paint.head(finding.severity, said(finding)) + "\n"
-        + paint.style(f"  {finding.id}, phase {finding.phase}{recovered}", "dim"),
-        "\n".join(paint.wrap(f"line {item.line}: {item.text}", 2, 4) for item in finding.evidence),
-        paint.wrap(finding.explanation),
-    ]
-    if finding.fixes:
-        fixes = [_fix(fix, number, paint, verbose=verbose) for number, fix in enumerate(finding.fixes, 1)]
-        blocks += [f"What to change\n{fixes[0]}"] if brief else [f"What to change, best first\n{fixes[0]}", *fixes[1:]]
-        if finding.fixes[0].verify:
-            blocks.append(paint.wrap(f"To verify: {finding.fixes[0].verify}"))
-    if verbose:
-        blocks.append("\n".join(f"  {paint.style(link, 'dim')}" for link in finding.links))
-    return blocks
+    def also_row(self, finding: Finding) -> str:
+        """Return another finding in a line."""
+        where = f", line {finding.evidence[0].line}" if finding.evidence else ""
+        return self.wrap(f"{_SIGNS[finding.severity]} {finding.title} ({finding.id}{where})", 2, 4)
 
+    def memory_rows(self) -> Iterator[str]:
+        """Yield where the memory of a GPU went: a bar if the parts balance with a known total, else the numbers."""
+        memory = shared_text.memory_shown(self._report)
+        if memory is None:
+            return
+        parts = [part for part in memory.parts if part.gib > 0]
+        total = memory.device_gib
+        balances = total is not None and abs(sum(part.gib for part in memory.parts) - total) <= _BALANCE
+        if total is None or not balances or len(parts) < len(memory.parts):
+            numbers = "   ".join(f"{shared_text.part_label(part.name)} {part.gib:.2f}" for part in parts
+                                 if part.name != "unaccounted")
+            known = f"total {total:.2f}" if total else "total not in the log"
+            yield self.wrap(f"Memory (GiB)   {numbers}   {known}", 2, 17)
+            return
+        yield f"  {shared_text.memory_title(self._report)}"
+        yield f"  [{_bar(parts, total, max(20, min(self._width - 8, _MOST_BAR)))}]"
+        for part in parts:
+            origin = "" if part.origin == "log" else f"  ({part.origin})"
+            yield f"  {_BARS.get(part.name, '?')} {shared_text.part_label(part.name):22} {part.gib:8.2f} GiB{origin}"
+        if memory.note:
+            yield self.wrap(memory.note, 2)
 
-def _fix(fix: Fix, number: int, paint: _Paint, *, verbose: bool) -> str:
-    safety = "" if fix.safety == "safe" else f" [{fix.safety}]"
-    lines = [paint.wrap(f"{number}. {fix.title}{safety}", 2, 5)]
-    lines += [f"     {paint.style(line, 'command')}" for line in _change(fix)]
-    lines += [paint.wrap(f"- {step}", 5, 7) for step in fix.steps]
-    if fix.why:
-        lines.append(paint.wrap(fix.why, 5))
-    if fix.cost:
-        lines.append(paint.wrap(f"Cost: {fix.cost}", 5))
-    if verbose and fix.proof:
-        lines.append(paint.wrap("From: " + ", ".join(f"{name} = {value}" for name, value in fix.proof.items()), 5))
-    return "\n".join(lines)
-
-
-def _change(fix: Fix) -> list[str]:
-    """What to run or to set, a line each."""
-    if fix.command:
-        return fix.command.split("\n")
-    if fix.patch:
-        return fix.patch["text"].split("\n")
-    lines = [f"{name}={value}" for name, value in fix.env.items()]
-    lines += [f"{name} {value}".strip() for name, value in fix.flags.items()]
-    return lines + [f"without {name}" for name in fix.unset]
-
-
-def _failure(report: Report, paint: _Paint) -> list[str]:
-    """Where no rule tells the cause: the first error, or how the server stands."""
-    if report.unexplained:
-        first = report.unexplained
-        title = paint.style("The server failed, and no rule knows the cause.", "title")
-        lines = [paint.style(f"line {first.line}:", "dim")]
-        lines += [f"  {paint.clip(line, 4)}" for line in first.text.split("\n")[-7:]]
-        return [f"{title} The first error of this run:", "\n".join(f"  {line}" for line in lines),
-                paint.wrap("If this is not the beginning of the log, paste the part from the start of the server up to "
-                           "the first traceback: the cause stands above the last lines. A log that no rule knows is "
-                           "worth an issue, with its vLLM release and command.")]
-    if report.status == "failed":
-        return [paint.style("The server failed, and the cause is not in this log.", "title"),
-                paint.wrap("What is here is the aftermath. Paste the log from the start of the server up to the first "
-                           "traceback; with several GPUs or nodes, the log of each worker.")]
-    if report.status == "stalled":
-        return []
-    if report.status == "unknown":
-        return [paint.style("Nothing of vLLM was recognised in this log.", "title")]
-    phase = f" (phase {report.phase})" if report.phase and report.status == "starting" else ""
-    return [f"{paint.style('No failure found', 'title')}: the server is {report.status}{phase}."]
+    def footer(self) -> str:
+        """Return the release, the rule and what the safety words mean."""
+        finding = self._main[0] if self._main else None
+        parts = [shared_text.release(self._report)]
+        if finding is not None:
+            parts += [f"rule {finding.id}", f"vllm-doctor explain {finding.id}"]
+        fixes = finding.fixes if finding else self._report.unexplained.fixes if self._report.unexplained else ()
+        shown = dict.fromkeys(fix.safety for fix in fixes)
+        legend = "; ".join(f"{word}: {_SAFETY[word]}" for word in _SAFETY if word in shown)
+        lines = [" · ".join(part for part in parts if part), legend if self._verbose or len(shown) > 1 else ""]
+        return "\n".join(self.wrap(line, 2) for line in lines if line)
 
 
-def _memory(report: Report, paint: _Paint) -> str:
-    """Where the memory of a GPU went."""
-    memory = memory_shown(report)
-    if memory is None:
-        return ""
-    lines = [memory_title(report), f"  {paint.bar(memory)}"]
-    for part in memory.parts:
-        origin = "" if part.origin == "log" else f"  ({part.origin})"
-        lines.append(f"  {_BAR.get(part.name, '?')} {part.name.replace('_', ' '):16} {part.gib:8.2f} GiB{origin}")
-    if memory.note:
-        lines.append(paint.wrap(memory.note, 2))
-    return "\n".join(lines)
+def _bar(parts: list[Any], total: float, room: int) -> str:
+    cells, reached = "", 0.0
+    for part in parts:
+        reached += part.gib
+        cells += _BARS.get(part.name, "?") * (min(room, round(reached / total * room)) - len(cells))
+    return cells.ljust(room)
 
 
-def _others(shown: list[Finding], count: int, paint: _Paint) -> str:
-    """What else was found, in a line each."""
-    if not shown:
-        return ""
-    lines = ["Also seen"]
-    lines += [paint.wrap(f"- {finding.severity}, line {finding.evidence[0].line}: {finding.title} ({finding.id})", 2, 4)
-              for finding in shown]
-    if count > len(shown):
-        lines.append(f"  … and {count - len(shown)} more (-v shows all)")
-    return "\n".join(lines)
+def _proof(fix: Fix) -> str:
+    return ", ".join(f"{name} = {shared_text.value_text(value)}" for name, value in fix.proof.items())
+
+
+def _settings(failure: Failure) -> str:
+    return ", ".join(f"{one.flag} {one.value}".strip() for one in failure.settings)

@@ -1,1 +1,1 @@
-"""The rules: model, schema, YAML files, checks, compiled index."""
+"""The rule base: model, schema, YAML files, checks, compiled rules and their cache."""

@@ -1,7 +1,7 @@
-"""The compiled rules of a checkout, kept in the user's cache.
+"""Cache the compiled rules of a checkout in the user's cache folder.
 
-The first line of the file names this release and the names, sizes and times of all rule files and modules, so a
-changed file is never missed. Where the cache cannot be written, the rules are compiled each time.
+The first line of a cache file has this package's version and the names, sizes and times of all rule files and modules,
+so every change is noticed. If the cache cannot be written, the rules are compiled at each start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def cached_document(folder: Path) -> Document:
-    """Return the document of a folder of rules, from the cache if it is up to date. Raises RuleError."""
+    """Return the compiled rules of a folder, from the cache if it is up to date. Raises RuleError."""
     path = _cache_folder() / f"rules-{zlib.crc32(str(folder).encode()):08x}.json"
     stamp = _stamp(folder)
     cached = _read(path, stamp)
@@ -35,7 +35,7 @@ def cached_document(folder: Path) -> Document:
 
 
 def _read(path: Path, stamp: bytes) -> Document | None:
-    """Return the cached document if it was made from the same files and nobody else can write there."""
+    """Return the cached rules if they were compiled from the same files and only the user can write to the cache."""
     try:
         status = path.parent.stat()
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -60,7 +60,7 @@ def _cache_folder() -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write beside and rename, so that no other process reads half a file."""
+    """Write to a temporary file and rename it, so that no other process reads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
         file.write(content)

@@ -1,7 +1,7 @@
-"""YAML files -> one document of plain values -> the rule base.
+"""Compile rules: YAML files -> one document of JSON values -> the rule base.
 
-Reading 300 YAML files takes a second, so the document is written as JSON: into the wheel when it is built
-(`hatch_build.py`), and into the user's cache in a checkout (`cache`).
+Parsing 300 YAML files takes a second, so the document is stored as JSON: in the wheel when it is built
+(`hatch_build.py`), in the user's cache in a checkout (`cache`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from vllm_doctor.rulebase.required_literals import required_literals
 from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
 
 Document = dict[str, Any]
-"""Everything in a folder of rules as JSON knows it, but for the tests of the rules, which are read from their files."""
+"""Everything in a folder of rules as JSON values, except the rules' tests, which are read from their files."""
 
 # Prefix of vLLM's logger: `INFO 10-08 20:33:48 llm_engine.py:72] `, later `INFO 11-20 11:38:49 [async_llm.py:261] `.
 _RECORD = r"INFO (?:[0-9]{4}-)?+[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] [^ ]++ "
 
 
 def compile_rules(folder: Path) -> Document:
-    """Return the document of a folder of rules. Raises RuleError with file:line:column."""
+    """Compile a folder of rules. Raises RuleError with file:line:column."""
     document: Document = {
         "rules": _rule_entries(folder),
         "actions": read_yaml(folder / "actions.yaml"),
@@ -54,7 +54,7 @@ def compile_rules(folder: Path) -> Document:
 
 
 def rule_base(document: Document, folder: str) -> RuleBase:
-    """Return the rule base of a document that `compile_rules` made of the folder."""
+    """Return the rule base of a document that `compile_rules` compiled from the folder."""
     literals = {regex: Literals(*found) for regex, found in document["literals"].items()}
     rules = {entry["id"]: rule_of(entry, str(Path(folder, path)), literals=literals)
              for path, entry in document["rules"].items()}
@@ -74,7 +74,7 @@ def rule_base(document: Document, folder: str) -> RuleBase:
     )
 
 
-def read_own_rules(folder: Path) -> dict[str, Rule]:
+def read_user_rules(folder: Path) -> dict[str, Rule]:
     """Return the rules of a user's folder by id. Raises RuleError with file:line:column."""
     rules: dict[str, Rule] = {}
     for path in sorted(folder.rglob("*.yaml")):
@@ -85,7 +85,7 @@ def read_own_rules(folder: Path) -> dict[str, Rule]:
 
 
 def _rule_entries(folder: Path) -> dict[str, Any]:
-    """Return the entries of the built-in rules by their path below the folder."""
+    """Return the entries of the built-in rules by their path relative to the folder."""
     entries: dict[str, Any] = {}
     seen: dict[str, Path] = {}
     for path in sorted(folder.rglob("*.yaml")):
@@ -115,7 +115,7 @@ def _expressions(document: Document) -> set[str]:
 
 
 def _healthy_line(entries: Iterable[Mapping[str, Any]]) -> str:
-    """Return one expression for whole lines, behind the prefixes of a vLLM process and of its logger."""
+    """Return one expression for healthy lines, with the optional prefixes of a vLLM process and of its logger."""
     plain, logged = ("|".join(entry["pattern"] for entry in entries if bool(entry.get("record")) is record)
                      for record in (False, True))
     return rf"(?:\([^ ]++ pid=[^ ]++ )?+(?:{plain}|{_RECORD}(?:{logged}))"

@@ -1,12 +1,12 @@
-"""What a reviewer would ask of a rule, asked by a program.
+"""Check rules for what a reviewer would object to.
 
-Each check answers with `file:line: problem`. The shape of the file (keys, types) is `schema`'s business.
+Each check yields problems as `file:line: problem`. The structure of the file (keys, types) is checked by `schema`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,20 +22,22 @@ from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
+from vllm_doctor.rulebase.regex_check import slow_frames, slow_pattern
 from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
 from vllm_doctor.templating import renderer
 from vllm_doctor.templating.evaluator import compared_with, parse
-from vllm_doctor.templating.evaluator import names as names_read
+from vllm_doctor.templating.evaluator import names as used_names
 from vllm_doctor.templating.parser import ExpressionError, Tree, read_text
 
-DERIVED = frozenset({
+DERIVED_FACTS = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
     "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
 })
-SITUATION = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given"})
+CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
-_UNBOUND_LOOK = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
-_PROMPTS = "received"  # the line of `rules/healthy.yaml` in which a client's text stands
+_UNBOUNDED_LOOKAHEAD = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
+_REQUEST_LINE = "received"  # the entry of `rules/healthy.yaml` for lines with a client's text
+_SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
 
 
 Complaints = Iterator[tuple[str, str]]
@@ -55,22 +57,22 @@ class Problem:
 
 
 def lint(rule: Rule, base: RuleBase) -> list[Problem]:
-    """Everything wrong with one rule."""
+    """Return all problems of one rule."""
     return _run(_CHECKS, rule, base)
 
 
-def unusable(rule: Rule, base: RuleBase) -> list[Problem]:
-    """What would fail when the rule is used; the rest of `lint` is about how it is written."""
+def check_usable(rule: Rule, base: RuleBase) -> list[Problem]:
+    """Return the problems that would make the rule fail at run time; the other checks of `lint` are about style."""
     return _run((_patterns, _fix_releases, _expressions), rule, base)
 
 
 def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
     text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
-    found = []
+    problems = []
     for check in checks:
         for problem, word in check(rule, base):
-            found.append(Problem(rule.path, _line_of(text, word), problem))
-    return found
+            problems.append(Problem(rule.path, _line_of(text, word), problem))
+    return problems
 
 
 def _line_of(text: str, word: str) -> int:
@@ -82,8 +84,8 @@ def _line_of(text: str, word: str) -> int:
 
 @lru_cache(maxsize=1)
 def _healthy_lines() -> tuple[str, ...]:
-    """What a busy server prints most: a pattern that is tried on each of these lines makes a long log slow."""
-    return tuple(sample for entry in read_yaml(builtin_folder() / "healthy.yaml") if entry["id"] != _PROMPTS
+    """Return the most frequent lines of a busy server. A pattern that is tried on each of them slows down long logs."""
+    return tuple(sample for entry in read_yaml(builtin_folder() / "healthy.yaml") if entry["id"] != _REQUEST_LINE
                  for sample in entry["samples"])
 
 
@@ -110,7 +112,7 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
 
 
 def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
-    """What is wrong with one wording, of a rule or a fact."""
+    """Yield the problems of one pattern of a rule or a fact, each with the text to locate it."""
     where = pattern.anchor
     for name, source in (("pattern", pattern.regex), ("frames", pattern.frames), ("not_frames", pattern.not_frames)):
         try:
@@ -131,9 +133,27 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
         yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
     if _UNBOUNDED_HEAD.search(pattern.regex):
         yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
-    if any(_UNBOUND_LOOK.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
+    if any(_UNBOUNDED_LOOKAHEAD.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
         yield f"`{pattern.id}`: a look-ahead over everything is tried at every place: begin with `^`", where
     yield from _specifier(pattern.id, pattern.vllm, where)
+
+
+def _linear(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    logs = [str(test["log"]) for test in rule.tests if "log" in test]
+    for pattern in (*rule.any, *rule.also, *rule.absent):
+        yield from check_linear(pattern, logs)
+
+
+def check_linear(pattern: Pattern, logs: Sequence[str] = ()) -> Complaints:
+    """Which expressions of a wording take more than linear time, each with the text that proves it."""
+    samples = [line for log in logs for line in log.splitlines() if pattern.anchor in line][:_SAMPLES]
+    with suppress(re.error, regex.error, OverflowError, RecursionError):  # told by check_pattern
+        found = [("pattern", slow_pattern(pattern.regex, samples))]
+        found += [("frames", slow_frames(pattern.frames)), ("not_frames", slow_frames(pattern.not_frames))]
+        for name, slow in found:
+            if slow is not None:
+                yield f"`{pattern.id}`: {name} is too slow: {slow}", pattern.anchor
 
 
 def _fix_releases(rule: Rule, base: RuleBase) -> Complaints:
@@ -153,15 +173,15 @@ def _specifier(name: str, vllm: str, where: str) -> Complaints:
 def _expressions(rule: Rule, base: RuleBase) -> Complaints:
     load = ServerLoad()
     load.add({"running_requests": 1, "kv_cache_usage_percent": 1.0})
-    known = {*base.names, *DERIVED, *SITUATION, *load.summary()}
-    todo: list[tuple[Any, set[str]]] = [(source, known) for source in rule.when + rule.unless]
+    known = {*base.names, *DERIVED_FACTS, *CONTEXT_NAMES, *load.summary()}
+    to_check: list[tuple[Any, set[str]]] = [(source, known) for source in rule.when + rule.unless]
     names = set(known)
     for name, alternatives in rule.let.items():
-        todo += [(source, set(names)) for source in alternatives]
+        to_check += [(source, set(names)) for source in alternatives]
         names.add(name)
     for fix in rule.fixes:
-        todo += [(source, names) for source in _computed(fix)]
-    for source, allowed in todo:
+        to_check += [(source, names) for source in _computed(fix)]
+    for source, allowed in to_check:
         if not isinstance(source, str):
             continue
         try:
@@ -176,7 +196,7 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
 
 
 def _computed(fix: FixRule) -> tuple[Any, ...]:
-    """Its conditions and values."""
+    """Return the conditions and values of a fix."""
     return (*fix.when, *fix.set.values(), *fix.env.values())
 
 
@@ -187,7 +207,7 @@ def _texts(rule: Rule) -> Iterator[str]:
 
 
 def _choices(rule: Rule, base: RuleBase) -> Complaints:
-    """A pattern that is not there is never the one that fired."""
+    """Check that expressions compare `pattern` with existing pattern ids."""
     del base
     own = [pattern.id for pattern in rule.any]
     for tree in _trees(rule):
@@ -197,7 +217,7 @@ def _choices(rule: Rule, base: RuleBase) -> Complaints:
 
 
 def _trees(rule: Rule) -> Iterator[Tree]:
-    """What can be read of the rule's expressions and words."""
+    """Yield the trees of the rule's valid expressions and texts."""
     sources = [*rule.when, *rule.unless, *chain(*rule.let.values())]
     for fix in rule.fixes:
         sources += _computed(fix)
@@ -213,7 +233,7 @@ def _trees(rule: Rule) -> Iterator[Tree]:
 def _words(text: str, names: set[str]) -> Complaints:
     for paragraph in renderer.split(text):
         try:
-            read = {name for tree in read_text(paragraph) for name in names_read(tree)}
+            read = {name for tree in read_text(paragraph) for name in used_names(tree)}
         except ExpressionError as error:
             yield f"not a template: {error}", text[:30]
             return
@@ -253,4 +273,4 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _fix_releases, _expressions, _choices, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _linear, _fix_releases, _expressions, _choices, _fixes, _tests)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from vllm_doctor.errors import RuleError
 from vllm_doctor.rulebase.cache import cached_document
-from vllm_doctor.rulebase.compiler import read_own_rules, rule_base
-from vllm_doctor.rulebase.lint import unusable
+from vllm_doctor.rulebase.compiler import read_user_rules, rule_base
+from vllm_doctor.rulebase.lint import check_usable
 from vllm_doctor.rulebase.model import RuleBase
 from vllm_doctor.rulebase.yaml_files import builtin_folder
 
@@ -29,7 +29,7 @@ def builtin() -> RuleBase:
 
 
 def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
-    """Return the built-in rules and those of `folders`; the same id overrides.
+    """Return the built-in rules and those of `folders`, which override rules of the same id.
 
     Raises RuleError with file:line:column.
     """
@@ -37,17 +37,17 @@ def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
     for folder in folders:
         if not Path(folder).is_dir():
             raise RuleError(f"{os.fspath(folder)}: no such folder of rules")
-        base = _with_own_rules(base, os.fspath(folder), _state(Path(folder)))
+        base = _with_user_rules(base, os.fspath(folder), _state(Path(folder)))
     return base
 
 
 @lru_cache(maxsize=4)
-def _with_own_rules(base: RuleBase, folder: str, _state: tuple[tuple[str, int, int], ...]) -> RuleBase:
-    """Add a user's rules, once for each state of the files: what is derived from a rule base is kept with it."""
-    own = read_own_rules(Path(folder))
+def _with_user_rules(base: RuleBase, folder: str, _state: tuple[tuple[str, int, int], ...]) -> RuleBase:
+    """Add a user's rules. Cached by the state of the files, because data derived from a rule base is kept with it."""
+    own = read_user_rules(Path(folder))
     joined = base.with_rules(own)
     for rule in own.values():
-        for problem in unusable(rule, joined):
+        for problem in check_usable(rule, joined):
             raise RuleError(str(problem))
     return joined
 

@@ -1,4 +1,4 @@
-"""Rules, facts' wordings, actions and phases: what stands in `rules/`, as small frozen values."""
+"""The content of `rules/` as immutable values: rules, patterns of facts, actions, phase markers and stalls."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Literals(NamedTuple):
-    """The words by which an expression matches: to look for them costs less than to compile it.
+    """The literals that a match of an expression requires. Searching for them is cheaper than compiling it.
 
-    It matches wherever one of the words `enough` stands, capturing nothing; any other match holds a word of each group.
+    The expression matches, capturing nothing, wherever one of the `sufficient` literals occurs. Any other match
+    contains at least one literal of each group in `required`.
     """
 
-    groups: Sequence[Sequence[str]] = ()
-    enough: Sequence[str] = ()
+    required: Sequence[Sequence[str]] = ()
+    sufficient: Sequence[str] = ()
 
-    def tell(self, text: str) -> bool | None:
-        """Whether the expression matches somewhere in the text; None where it may."""
-        for word in self.enough:
-            if word in text:
+    def matches(self, text: str) -> bool | None:
+        """Return whether the expression matches somewhere in the text; None if only a search can decide."""
+        for literal in self.sufficient:
+            if literal in text:
                 return True
-        for words in self.groups:
-            for word in words:
-                if word in text:
+        for literals_of_group in self.required:
+            for literal in literals_of_group:
+                if literal in text:
                     break
             else:
                 return False
         return None
 
 
-_ANY = Literals()
+_NO_LITERALS = Literals()
 
 
 class Pattern(NamedTuple):
-    """One wording. `regex` is searched in a message that holds `anchor`; that of a user's rule (`own`) with a limit."""
+    """One pattern. `regex` is searched in messages that contain `anchor`; with a timeout if it is a user's (`own`)."""
 
     id: str
     anchor: str
@@ -53,14 +54,14 @@ class Pattern(NamedTuple):
     phase: Sequence[str] = ()
     set: Mapping[str, Any] = _NOTHING
     own: bool = False
-    weak: bool = False  # a fact's wording that counts only where nothing else told the fact before
-    needles: Literals = _ANY  # of `regex`
-    frames_needles: Literals = _ANY
-    not_frames_needles: Literals = _ANY
+    weak: bool = False  # a fact's pattern that only counts if no other pattern has set the fact before
+    required_literals: Literals = _NO_LITERALS  # of `regex`
+    frames_literals: Literals = _NO_LITERALS
+    not_frames_literals: Literals = _NO_LITERALS
 
 
 class FixRule(NamedTuple):
-    """One way out, as the rule file says it: expressions still to be computed."""
+    """One fix of a rule, with its expressions not yet evaluated."""
 
     id: str
     title: str
@@ -103,7 +104,7 @@ class Rule(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What is no flag: a title and the steps to take."""
+    """A fix that is not a flag or variable: a title and the steps to take."""
 
     id: str
     title: str
@@ -111,7 +112,7 @@ class Action(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A line that tells how far the server has come, or that it ended."""
+    """A pattern of lines that show the phase a server has reached, or its new status."""
 
     pattern: Pattern
     phase: str = ""
@@ -119,14 +120,14 @@ class Marker(NamedTuple):
 
 
 class Stall(NamedTuple):
-    """A phase of a start: how long it may stay without a line (seconds), what most often holds it up, its words."""
+    """A startup phase that can stall: seconds without output, the likely reason, and texts for the report."""
 
     phase: str
     after: float
     likely: str
     doing: str
     then: str
-    percent: str = ""  # an expression; its group says how far the phase is
+    percent: str = ""  # a regular expression whose group is the progress of the phase
     rule: str = ""
     when: str = ""
 
@@ -140,10 +141,10 @@ class Wording(NamedTuple):
 
 
 class RuleBase:
-    """Everything in `rules/`. Compared by identity, so that what is derived from it can be kept.
+    """Everything in `rules/`. Compared by identity, so that data derived from it can be cached.
 
-    `anchors` are those of the patterns of the markers, the facts and the wordings, in this order. `healthy` is an
-    expression for whole lines that only show that the server is serving; each of them holds a healthy anchor.
+    `anchors` are those of the markers, the facts and the rules' patterns, in this order. `healthy` is an expression for
+    lines that only show that the server is serving; each of these lines contains one of the `healthy_anchors`.
     """
 
     def __init__(
@@ -160,11 +161,11 @@ class RuleBase:
         self.stalls = stalls
         self.healthy = healthy
         self.healthy_anchors = healthy_anchors
-        self.foreign = foreign  # where text of clients and of the model stands
+        self.foreign = foreign  # where text of clients and of the model occurs
         self.anchors = anchors(markers, facts, wordings)
 
     def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
-        """Return a rule base with these rules too; the same id overrides."""
+        """Return a rule base with these rules added; they override rules of the same id."""
         kept = [wording for wording in self.wordings if wording.rule not in own]
         added = [wording for rule in own.values() for wording in wordings(rule)]
         return RuleBase(rules={**self.rules, **own}, wordings=[*kept, *added], facts=self.facts, names=self.names,
@@ -173,26 +174,26 @@ class RuleBase:
 
 
 def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:
-    """The anchors of a rule base."""
+    """Return the anchors of a rule base."""
     patterns = (*(marker.pattern for marker in markers), *facts, *(wording.pattern for wording in wordings))
     return [pattern.anchor for pattern in patterns]
 
 
 def wordings(rule: Rule) -> list[Wording]:
-    """All patterns of a rule."""
+    """Return all patterns of a rule."""
     parts = (("any", rule.any), ("also", rule.also), ("absent", rule.absent))
     return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
 
 
 def read_rule(path: Path) -> Rule:
-    """One rule file. Raises RuleError with file:line:column."""
+    """Read a rule file. Raises RuleError with file:line:column."""
     text = read_text(path)
     check_text(text, str(path))
     return rule_of(read_yaml(path), str(path), own=True)
 
 
 def pattern_of(entry: Mapping[str, Any], *, own: bool = False, literals: Mapping[str, Literals] = _NOTHING) -> Pattern:
-    """Return the pattern of an entry in YAML, given the literals that its expressions require."""
+    """Return the pattern of a YAML entry, given the required literals of its expressions."""
     return Pattern(
         id=entry["id"],
         anchor=entry["anchor"],
@@ -205,9 +206,9 @@ def pattern_of(entry: Mapping[str, Any], *, own: bool = False, literals: Mapping
         set=entry.get("set", {}),
         own=own,
         weak=entry.get("weak", False),
-        needles=literals.get(entry["pattern"], _ANY),
-        frames_needles=literals.get(entry.get("frames", ""), _ANY),
-        not_frames_needles=literals.get(entry.get("not_frames", ""), _ANY),
+        required_literals=literals.get(entry["pattern"], _NO_LITERALS),
+        frames_literals=literals.get(entry.get("frames", ""), _NO_LITERALS),
+        not_frames_literals=literals.get(entry.get("not_frames", ""), _NO_LITERALS),
     )
 
 
@@ -238,7 +239,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
             literals: Mapping[str, Literals] = _NOTHING) -> Rule:
-    """Return the rule of a YAML file, given the literals that its expressions require."""
+    """Return the rule of a YAML file, given the required literals of its expressions."""
     match = entry["match"]
 
     def patterns(part: str) -> tuple[Pattern, ...]:

@@ -1,7 +1,7 @@
-"""By which words an expression matches.
+"""Find the literals that a match of a regular expression requires.
 
-Most expressions of a rule are tried in vain, and to look for a word costs a hundredth of what it costs to compile one.
-The words are found when the index of the rules is made (`rule_compiler`).
+Most expressions never match in a log, and searching for a literal takes a hundredth of the time of compiling an
+expression. The literals are computed once, when the rules are compiled (`compiler`).
 """
 
 from __future__ import annotations
@@ -19,44 +19,45 @@ if sys.version_info >= (3, 11):
 else:
     import sre_parse
 
-_MOST = 64  # texts that a part of an expression may stand for, to be told one by one
-_LEAST = 3  # characters of a word that is worth looking for
+_MAX_TEXTS = 64  # enumerated texts that a part of an expression can match
+_MIN_LITERAL = 3  # characters of a literal that is worth searching for
 
 
 def required_literals(regex: str) -> Literals:
-    """The words that an expression needs. Raises re.error."""
+    """Return the literals that a match of an expression requires. Raises re.error."""
     tree = _parsed(regex)
     if tree.state.flags & re.IGNORECASE:
         return Literals()
-    each = [(_texts(way), way) for way in _ways(tree)]
-    enough = _once(text for texts, _ in each if texts is not None for text in texts)
-    if not all(enough):  # it matches an empty text
+    each = [(_texts(alternative), alternative) for alternative in _alternatives(tree)]
+    sufficient = _unique(text for texts, _ in each if texts is not None for text in texts)
+    if not all(sufficient):  # it matches the empty text
         return Literals()
-    if tree.state.groups > 1:  # what is captured needs the match
-        enough = []
-    others = [way for texts, way in each if texts is None or not enough]
+    if tree.state.groups > 1:  # captured groups need a real match
+        sufficient = []
+    others = [alternative for texts, alternative in each if texts is None or not sufficient]
     groups = list(_groups(others[0])) if len(others) == 1 else [_one_of_each(others)]
-    return Literals([words for words in groups if not others or (words and min(map(len, words)) >= _LEAST)], enough)
+    return Literals([group for group in groups if not others or (group and min(map(len, group)) >= _MIN_LITERAL)],
+                    sufficient)
 
 
-def _ways(tree: Any) -> list[Any]:
-    """The alternatives of an expression, each with what stands before all of them."""
-    *head, (operation, given) = tree or [("", None)]
+def _alternatives(tree: Any) -> list[Any]:
+    """Return the alternatives of an expression, each with their common head."""
+    *head, (operation, argument) = tree or [("", None)]
     if str(operation) != "BRANCH" or _texts(head) is None:
         return [tree]
-    return [[*head, *branch] for branch in given[1]]
+    return [[*head, *branch] for branch in argument[1]]
 
 
 def _parsed(regex: str) -> Any:
-    """The expression's tree: of items, each a name of an operation and its arguments."""
+    """Return the expression's parse tree: items of an operation's name and its argument."""
     return sre_parse.parse(regex)
 
 
 def _groups(tree: Iterable[Any]) -> Iterable[list[str]]:
-    """For each part of a sequence that must match: the words of which one stands there."""
-    texts: list[str] = [""]  # what the parts since the last one of unknown text may read
-    for operation, given in tree:
-        more = _item_texts(str(operation), given)
+    """Yield, for each part of a sequence that must match, the literals of which it contains one."""
+    texts: list[str] = [""]  # the texts that the parts since the last unknown text can match
+    for operation, argument in tree:
+        more = _item_texts(str(operation), argument)
         both = _joined(texts, more) if more is not None else None
         if both is not None:
             texts = both
@@ -65,61 +66,61 @@ def _groups(tree: Iterable[Any]) -> Iterable[list[str]]:
             yield texts
         texts = more if more is not None else [""]
         if more is None:
-            yield from _item_groups(str(operation), given)
+            yield from _item_groups(str(operation), argument)
     if all(texts):
         yield texts
 
 
-def _item_groups(operation: str, given: Any) -> Iterable[list[str]]:
+def _item_groups(operation: str, argument: Any) -> Iterable[list[str]]:
     if operation == "SUBPATTERN":
-        return () if given[1] & re.IGNORECASE else _groups(given[3])
+        return () if argument[1] & re.IGNORECASE else _groups(argument[3])
     if operation == "ASSERT":
-        return _groups(given[1])
+        return _groups(argument[1])
     if operation == "ATOMIC_GROUP":
-        return _groups(given)
-    if operation.endswith("REPEAT") and given[0] > 0:
-        return _groups(given[2])
+        return _groups(argument)
+    if operation.endswith("REPEAT") and argument[0] > 0:
+        return _groups(argument[2])
     if operation == "BRANCH":
-        return [words] if (words := _one_of_each(given[1])) else ()
+        return [literals] if (literals := _one_of_each(argument[1])) else ()
     return ()
 
 
 def _one_of_each(branches: Iterable[Any]) -> list[str]:
-    """Words of which each branch needs one; none where a branch needs none."""
-    each = [max(_groups(branch), key=lambda words: min(map(len, words)), default=[]) for branch in branches]
-    return _once(word for words in each for word in words) if all(each) else []
+    """Return literals of which every branch requires one; empty if a branch requires none."""
+    each = [max(_groups(branch), key=lambda literals: min(map(len, literals)), default=[]) for branch in branches]
+    return _unique(literal for literals in each for literal in literals) if all(each) else []
 
 
-def _item_texts(operation: str, given: Any) -> list[str] | None:
-    """All texts that an item matches; None where they are too many, or where more than its text counts."""
+def _item_texts(operation: str, argument: Any) -> list[str] | None:
+    """Return all texts that an item matches; None if there are too many or its match depends on the context."""
     if operation == "LITERAL":
-        return [chr(given)]
-    if operation == "IN" and all(str(kind) == "LITERAL" for kind, _ in given):
-        return [chr(character) for _, character in given]
-    if operation == "SUBPATTERN" and not given[1] and not given[2]:  # neither flags of its own
-        return _texts(given[3])
+        return [chr(argument)]
+    if operation == "IN" and all(str(kind) == "LITERAL" for kind, _ in argument):
+        return [chr(character) for _, character in argument]
+    if operation == "SUBPATTERN" and not argument[1] and not argument[2]:  # without flags of its own
+        return _texts(argument[3])
     if operation == "BRANCH":
-        each = [_texts(branch) for branch in given[1]]
-        found = _once(text for texts in each if texts for text in texts)
-        return None if None in each or len(found) > _MOST else found
-    if operation in {"MAX_REPEAT", "MIN_REPEAT"} and given[:2] == (0, 1):
-        texts = _texts(given[2])
-        return None if texts is None else _once(["", *texts])
+        each = [_texts(branch) for branch in argument[1]]
+        combined = _unique(text for texts in each if texts for text in texts)
+        return None if None in each or len(combined) > _MAX_TEXTS else combined
+    if operation in {"MAX_REPEAT", "MIN_REPEAT"} and argument[:2] == (0, 1):
+        texts = _texts(argument[2])
+        return None if texts is None else _unique(["", *texts])
     return None
 
 
 def _texts(tree: Iterable[Any]) -> list[str] | None:
-    """All texts that a sequence matches; None where they are too many."""
+    """Return all texts that a sequence matches; None if there are too many."""
     texts: list[str] | None = [""]
-    for operation, given in tree:
-        more = _item_texts(str(operation), given)
+    for operation, argument in tree:
+        more = _item_texts(str(operation), argument)
         texts = _joined(texts, more) if texts is not None and more is not None else None
     return texts
 
 
 def _joined(heads: list[str], tails: list[str]) -> list[str] | None:
-    return _once(map("".join, product(heads, tails))) if len(heads) * len(tails) <= _MOST else None
+    return _unique(map("".join, product(heads, tails))) if len(heads) * len(tails) <= _MAX_TEXTS else None
 
 
-def _once(texts: Iterable[str]) -> list[str]:
+def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))

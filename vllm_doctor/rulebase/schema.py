@@ -1,6 +1,6 @@
-"""The shape of a rule file: a JSON Schema, and a check of YAML against it that can point at line and column.
+"""The JSON Schema of a rule file, and a check of YAML against it that reports line and column.
 
-The schema is what editors and `vllm-doctor rules schema` get; the check reads the same schema, so there is one truth.
+`vllm-doctor rules schema` prints the same schema for editors.
 """
 
 from __future__ import annotations
@@ -135,29 +135,29 @@ _TAGS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases: a short file with them can stand for an endless one."""
+    """A safe YAML loader that rejects aliases, which let a short file expand without limit."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The node that comes next."""
+        """Return the next node. Raises ComposerError for an alias."""
         if self.check_event(yaml.AliasEvent):
             mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
         return super().compose_node(parent, index)
 
 
-def said(error: Exception) -> str:
-    """What a YAML error says, in one line, with `:line:column: ` before it."""
+def yaml_problem(error: Exception) -> str:
+    """Return the problem of a YAML error in one line, prefixed with `:line:column: `."""
     mark = getattr(error, "problem_mark", None)
     where = f":{mark.line + 1}:{mark.column + 1}" if mark else ":1:1"
     return f"{where}: not YAML: {' '.join(str(getattr(error, 'problem', None) or error).split())}"
 
 
 def check(text: str, path: str, schema: dict[str, Any] = RULE_SCHEMA) -> None:
-    """Raise RuleError naming `path:line:column` for the first thing in the YAML that the schema does not allow."""
+    """Raise RuleError with `path:line:column` for the first violation of the schema."""
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        raise RuleError(f"{path}{said(error)}") from error
+        raise RuleError(f"{path}{yaml_problem(error)}") from error
     except RecursionError as error:
         raise RuleError(f"{path}:1:1: nested too deeply") from error
     if root is None:
@@ -165,7 +165,7 @@ def check(text: str, path: str, schema: dict[str, Any] = RULE_SCHEMA) -> None:
     _check(root, schema, path, "the rule")
 
 
-def _fail(path: str, node: yaml.Node, problem: str) -> None:
+def _raise_problem(path: str, node: yaml.Node, problem: str) -> None:
     raise RuleError(f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}: "
                     f"{' '.join(problem.split())}")
 
@@ -174,51 +174,52 @@ def _kind(node: yaml.Node) -> str:
     return _TAGS.get(node.tag, "tagged")
 
 
-def _check(node: yaml.Node, schema: dict[str, Any], path: str, what: str) -> None:
+def _check(node: yaml.Node, schema: dict[str, Any], path: str, description: str) -> None:
     kind = _kind(node)
-    wanted = schema.get("type")
-    allowed = [wanted] if isinstance(wanted, str) else wanted
+    expected = schema.get("type")
+    allowed = [expected] if isinstance(expected, str) else expected
     if kind == "tagged" or ("enum" in schema and kind in {"array", "object", "date"}):
-        _fail(path, node, f"{what} cannot be {_NAMES[kind]}")
+        _raise_problem(path, node, f"{description} cannot be {_NAMES[kind]}")
     if allowed and kind not in allowed:
-        _fail(path, node, f"{what} must be {' or '.join(_NAMES[name] for name in allowed)}, not {_NAMES[kind]}")
+        names = " or ".join(_NAMES[name] for name in allowed)
+        _raise_problem(path, node, f"{description} must be {names}, not {_NAMES[kind]}")
     if isinstance(node, yaml.ScalarNode):
-        _check_scalar(node, schema, path, what)
+        _check_scalar(node, schema, path, description)
     elif isinstance(node, yaml.SequenceNode):
         if len(node.value) < schema.get("minItems", 0):
-            _fail(path, node, f"{what} must not be empty")
+            _raise_problem(path, node, f"{description} must not be empty")
         for item in node.value:
-            _check(item, schema.get("items", {}), path, f"an item of {what}")
+            _check(item, schema.get("items", {}), path, f"an item of {description}")
     elif isinstance(node, yaml.MappingNode):
-        _check_mapping(node, schema, path, what)
+        _check_mapping(node, schema, path, description)
 
 
-def _check_scalar(node: yaml.ScalarNode, schema: dict[str, Any], path: str, what: str) -> None:
+def _check_scalar(node: yaml.ScalarNode, schema: dict[str, Any], path: str, description: str) -> None:
     value = node.value
     if "enum" in schema and value not in schema["enum"]:
-        _fail(path, node, f"{what} cannot be `{value}`{did_you_mean(value, schema['enum'])}; "
+        _raise_problem(path, node, f"{description} cannot be `{value}`{did_you_mean(value, schema['enum'])}; "
                           f"it is one of {', '.join(str(v) for v in schema['enum'] if v)}")
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        _fail(path, node, f"{what} `{value}` has not the form {schema['pattern']}")
+        _raise_problem(path, node, f"{description} `{value}` has not the form {schema['pattern']}")
     if len(value) < schema.get("minLength", 0):
-        _fail(path, node, f"{what} `{value}` is shorter than {schema['minLength']} characters")
+        _raise_problem(path, node, f"{description} `{value}` is shorter than {schema['minLength']} characters")
 
 
-def _check_mapping(node: yaml.MappingNode, schema: dict[str, Any], path: str, what: str) -> None:
+def _check_mapping(node: yaml.MappingNode, schema: dict[str, Any], path: str, description: str) -> None:
     properties = schema.get("properties", {})
     extra = schema.get("additionalProperties", True)
     seen: set[str] = set()
     for key, value in node.value:
         if _kind(key) != "string":
-            _fail(path, key, f"a key of {what} must be a text, not {_NAMES[_kind(key)]}")
+            _raise_problem(path, key, f"a key of {description} must be a text, not {_NAMES[_kind(key)]}")
         name = key.value
         seen.add(name)
         if name in properties:
             _check(value, properties[name], path, f"`{name}`")
         elif extra is False:
-            _fail(path, key, f"{what} has no key `{name}`{did_you_mean(name, list(properties))}")
+            _raise_problem(path, key, f"{description} has no key `{name}`{did_you_mean(name, list(properties))}")
         elif isinstance(extra, dict):
             _check(value, extra, path, f"`{name}`")
     for name in schema.get("required", ()):
         if name not in seen:
-            _fail(path, node, f"{what} lacks `{name}`")
+            _raise_problem(path, node, f"{description} lacks `{name}`")

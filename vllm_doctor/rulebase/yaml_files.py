@@ -1,4 +1,4 @@
-"""What stands in the YAML files of rules, or one clear line with the place where it does not stand right."""
+"""Read the YAML files of rules; errors name file, line and column."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import yaml
 
 from vllm_doctor.errors import RuleError
 from vllm_doctor.rulebase import schema
-from vllm_doctor.rulebase.schema import said
+from vllm_doctor.rulebase.schema import yaml_problem
 
 
 def check_text(text: str, path: str) -> None:
-    """Raise RuleError when `text` has not the shape of a rule."""
+    """Raise RuleError if `text` does not follow the schema of a rule."""
     schema.check(text, path)
 
 
 def read_text(path: Path) -> str:
-    """The text of a rule file. Raises RuleError."""
+    """Return the text of a rule file. Raises RuleError."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -29,22 +29,21 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> Any:
-    """What stands in a YAML file. Raises RuleError with file:line:column when it is none."""
+    """Return the value of a YAML file. Raises RuleError with file:line:column if it is invalid."""
     try:
         return yaml.load(read_text(path), Loader=_loader())  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or date that is none
-
-        raise RuleError(f"{path}{said(error)}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an invalid number or date
+        raise RuleError(f"{path}{yaml_problem(error)}") from error
 
 
 @lru_cache(maxsize=1)
 def _loader() -> Any:
-    """The safe loader, but for a key that stands twice in one mapping: of its values PyYAML would take the last."""
+    """Return a safe loader that rejects duplicate keys, of which PyYAML would silently use the last."""
     safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-    class Loader(safe):  # type: ignore[misc] # which of the two is known only when it runs
+    class Loader(safe):  # type: ignore[misc] # the base class is chosen at run time
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
-            made = super().construct_mapping(node, deep)
+            mapping = super().construct_mapping(node, deep)
             seen = set()
             for key, _ in node.value:
                 name = key.tag, str(key.value)
@@ -52,7 +51,7 @@ def _loader() -> Any:
                     raise yaml.constructor.ConstructorError(problem=f"`{key.value}` stands twice",
                                                             problem_mark=key.start_mark)
                 seen.add(name)
-            return made
+            return mapping
 
     return Loader
 

@@ -1,7 +1,7 @@
-"""The weights of a local model folder: the bytes of each tensor, from the headers of its safetensors files.
+"""Measure the weights of a local model folder from the headers of its safetensors files.
 
-Nothing of the tensors themselves is read. Where only an index, a Git LFS pointer or another format is there, the total
-is known and the tensors are not.
+The tensor data is never read. If the folder only has an index, Git LFS pointers or another format, the total size is
+known but the tensors are not.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 from vllm_doctor.errors import InputError
 
-_MOST_HEADER = 100 << 20  # bytes; safetensors' own bound
-_WIDTHS = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
-_LFS_SIZE = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?s:.*?)^size (\d+)$", re.MULTILINE)
+_MAX_HEADER_BYTES = 100 << 20  # bytes; safetensors' own bound
+_DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+_LFS_SIZE = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?s:.{0,400}?)^size (\d{1,18})$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a checkpoint: its name, safetensors' dtype, its elements and bytes."""
+    """One tensor of a checkpoint: name, safetensors dtype, number of elements, size in bytes."""
 
     name: str
     dtype: str
@@ -33,24 +33,27 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All weights of a folder. `tensors` is empty where only the total is known; `told` says where it is from."""
+    """All weights of a folder: `total` in bytes, and `source`, a phrase that says where the total comes from.
+
+    `tensors` is empty if only the total is known.
+    """
 
     total: int
     tensors: tuple[Tensor, ...]
-    told: str
+    source: str
     files: int
 
     @property
     def by_dtype(self) -> dict[str, int]:
-        """Bytes by dtype, the most first."""
-        found: dict[str, int] = {}
+        """Return the bytes of each dtype, the largest first."""
+        sizes: dict[str, int] = {}
         for tensor in self.tensors:
-            found[tensor.dtype] = found.get(tensor.dtype, 0) + tensor.size
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            sizes[tensor.dtype] = sizes.get(tensor.dtype, 0) + tensor.size
+        return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """The weights in a folder, or None when there are none. Raises InputError for a file that is no safetensors."""
+    """Return the weights in a folder, or None if it has none. Raises InputError for an invalid safetensors file."""
     files = sorted(path for path in folder.glob("*.safetensors") if path.is_file())
     # As vLLM does: a consolidated file (Mistral's own format) repeats what the others hold.
     split = [path for path in files if not path.name.startswith("consolidated")]
@@ -61,16 +64,16 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     if (total := _index_total(index)) is not None:
         return Checkpoint(total, (), f"{index.name}; the files themselves are not there", 0)
     for pattern in ("*.gguf", "*.bin", "*.pt", "*.pth"):
-        found = [path for path in sorted(folder.glob(pattern))
+        matches = [path for path in sorted(folder.glob(pattern))
                  if path.is_file() and not path.name.startswith(("training_args", "optimizer", "tokenizer"))]
-        if found:
-            size = sum(_pointed(path) or path.stat().st_size for path in found)
-            return Checkpoint(size, (), f"the size of {len(found)} {pattern} file(s)", len(found))
+        if matches:
+            size = sum(_lfs_pointer_size(path) or path.stat().st_size for path in matches)
+            return Checkpoint(size, (), f"the size of {len(matches)} {pattern} file(s)", len(matches))
     return None
 
 
 def _safetensors(folder: Path, files: list[Path]) -> Checkpoint:
-    pointers = [size for path in files if (size := _pointed(path)) is not None]
+    pointers = [size for path in files if (size := _lfs_pointer_size(path)) is not None]
     if pointers:
         if len(pointers) != len(files):
             raise InputError(f"{folder}: some of the weights are Git LFS pointers and some are not")
@@ -89,25 +92,25 @@ def _tensors(path: Path) -> Iterator[Tensor]:
         if name == "__metadata__" or not isinstance(entry, dict):
             continue
         shape, offsets, dtype = entry.get("shape"), entry.get("data_offsets"), entry.get("dtype")
-        sizes, ends = _whole(shape), _whole(offsets)
+        sizes, ends = _as_counts(shape), _as_counts(offsets)
         if sizes is None or ends is None or len(ends) != 2 or not isinstance(dtype, str):
             raise InputError(f"{path}: its header says nothing sensible of {name!r}")
         yield Tensor(name, dtype, prod(sizes), max(0, ends[1] - ends[0]))
 
 
-def _whole(value: Any) -> list[int] | None:
-    """The value, if it is a list of whole numbers from 0."""
+def _as_counts(value: Any) -> list[int] | None:
+    """Return the value if it is a list of non-negative integers, else None."""
     if isinstance(value, list) and all(isinstance(one, int) and one >= 0 for one in value):
         return value
     return None
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """The JSON header: eight bytes of length, little-endian, then the text."""
+    """Return the JSON header of a safetensors file: eight bytes of length (little-endian), then JSON."""
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
-            if not 2 <= size <= _MOST_HEADER:
+            if not 2 <= size <= _MAX_HEADER_BYTES:
                 raise InputError(f"{path}: not a safetensors file")
             header = json.loads(file.read(size))
     except (OSError, ValueError, RecursionError) as error:
@@ -125,17 +128,17 @@ def _index_total(path: Path) -> int | None:
     return int(total) if isinstance(total, (int, float)) and total > 0 else None
 
 
-def _pointed(path: Path) -> int | None:
-    """The size that a Git LFS pointer stands for, or None when the file is none."""
+def _lfs_pointer_size(path: Path) -> int | None:
+    """Return the file size that a Git LFS pointer names, or None if the file is not a pointer."""
     try:
         if path.stat().st_size > 1024:
             return None
-        found = _LFS_SIZE.search(path.read_bytes())
+        match = _LFS_SIZE.search(path.read_bytes())
     except OSError:
         return None
-    return int(found.group(1)) if found else None
+    return int(match.group(1)) if match else None
 
 
-def width(dtype: str) -> int:
-    """Bytes of one element of a safetensors dtype; 1 for the eight-bit ones and for any not known."""
-    return _WIDTHS.get(dtype, 1)
+def dtype_bytes(dtype: str) -> int:
+    """Return the bytes of one element of a safetensors dtype; 1 for 8-bit and unknown dtypes."""
+    return _DTYPE_BYTES.get(dtype, 1)

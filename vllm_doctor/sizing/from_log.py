@@ -1,4 +1,4 @@
-"""A launch to plan from the log of an earlier one: its facts take the place of estimates, its flags of defaults."""
+"""Read an earlier launch from its log: measured facts replace estimates, its flags replace defaults."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 from vllm_doctor.diagnosis.capacity import linear_token_bytes
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
@@ -13,19 +14,19 @@ from vllm_doctor.facts.store import number
 from vllm_doctor.logs.inputs import chunks
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
-from vllm_doctor.sizing.launch import Version, version_of
+from vllm_doctor.sizing.launch import parse_release
 from vllm_doctor.sizing.plan import Measured
 
 _CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a log tells of a launch."""
+class LoggedLaunch:
+    """A launch as its log shows it: measurements, flags, release and GPU. Sizes in GiB, lengths in tokens."""
 
     measured: Measured
-    launch: dict[str, Any]  # fields of Launch that the log shows
-    version: Version | None
+    launch: dict[str, Any]  # the fields of Launch that the log shows
+    version: ReleaseNumbers | None
     device_gib: float | None
     gpu_name: str
     model: str
@@ -33,16 +34,16 @@ class Told:
     derived_length: int
 
 
-def read_log(path: str, options: Options) -> Told:
-    """Read a log as `diagnose` does. Raises InputError when it tells nothing of memory."""
+def read_log(path: str, options: Options) -> LoggedLaunch:
+    """Read a log as `diagnose` does. Raises InputError if it shows no memory figures."""
     diagnosis = Diagnosis(options, path)
     for chunk in chunks(path, _CHUNK):
         diagnosis.feed(chunk)
-    return told_by(diagnosis.finish())
+    return logged_launch(diagnosis.finish())
 
 
-def told_by(report: Report) -> Told:
-    """What a report on a log tells of its launch."""
+def logged_launch(report: Report) -> LoggedLaunch:
+    """Extract the launch from the report on its log. Raises InputError if it shows no memory figures."""
     facts, memory = report.facts, report.memory
     weights, available = number(facts, "model_weights_gib"), number(facts, "kv_cache_available_gib")
     if facts.get("device") == "cpu":
@@ -51,26 +52,26 @@ def told_by(report: Report) -> Told:
     if weights is None and available is None:
         raise InputError(f"{report.source.path}: the log tells neither the weights nor the KV cache")
     version = facts.get("vllm_version")
-    release = version_of(str(version)) if version else None
+    release = parse_release(str(version)) if version else None
     estimate = number(facts, "cuda_graph_estimate_gib")
     inside = release is not None and release >= (0, 20, 0) and not facts.get("enforce_eager")
     budget = memory.budget_gib if memory is not None else None
     share = number(facts, "gpu_memory_utilization")
     if memory is not None and memory.device_gib and share:
-        budget = memory.device_gib * share  # unrounded, as the plan takes it
-    beside = None
+        budget = memory.device_gib * share  # unrounded, as the plan computes it
+    overhead = None
     by_hand = number(facts, "kv_cache_memory_bytes") or number(facts, "kv_cache_explicit_gib")
     if weights is not None and available is not None and budget is not None and not by_hand:
-        beside = budget - weights - available - (estimate or 0.0 if inside else 0.0)
-        if beside <= 0:
+        overhead = budget - weights - available - (estimate or 0.0 if inside else 0.0)
+        if overhead <= 0:
             raise InputError(f"{report.source.path}: the log's memory does not add up; name the model's folder instead")
     elif (peak := number(facts, "peak_activation_gib")) is not None:
-        beside = peak + (number(facts, "non_torch_gib") or 0.0)
+        overhead = peak + (number(facts, "non_torch_gib") or 0.0)
     per_token = linear_token_bytes(report.derived)
     measured = Measured(
-        weights=weights, beside=beside,
+        weights=weights, activations_and_non_torch=overhead,
         graphs=max(0.0, estimate) if estimate is not None else None if inside else number(facts, "cuda_graph_gib"),
-        graphs_beside=inside and estimate is None,
+        includes_graph_estimate=inside and estimate is None,
         tokens=_whole(facts, "max_num_batched_tokens"), token_bytes=per_token,
         block_size=_whole(facts, "block_size") or 16, kv_cache_dtype=str(facts.get("kv_cache_dtype") or "auto"),
         tensor_parallel_size=_whole(facts, "tensor_parallel_size") or 1,
@@ -84,7 +85,7 @@ def told_by(report: Report) -> Told:
         launch["enforce_eager"] = facts["enforce_eager"]
     launch["kv_cache_dtype"] = measured.kv_cache_dtype
     failed_check = number(facts, "oom_tried_gib") is None
-    return Told(
+    return LoggedLaunch(
         measured, launch, release,
         memory.device_gib if memory is not None else None, str(facts.get("gpu_name") or ""),
         str(facts.get("model") or ""), number(facts, "gpu_free_gib") if failed_check else None,

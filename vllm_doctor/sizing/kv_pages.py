@@ -1,7 +1,7 @@
-"""The pages of the KV cache: the bytes of a block of tokens in each layer, and which layers share a block table.
+"""Compute KV cache pages: the bytes of a block of tokens in each layer, and which layers share a block table.
 
 Sources: kv_cache_interface.py, core/kv_cache_utils.py (from 0.33 kv_cache_planning.py) and platforms/interface.py of
-vLLM 0.32. With the layer-outer layouts that vLLM chooses unless a kernel needs another.
+vLLM 0.32, with the layer-outer layout that vLLM uses unless a kernel needs another one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from vllm_doctor.sizing.model_layers import Attention, Layer, State
 DEFAULT_BLOCK_SIZE = 16
 _LATENT_BLOCK_SIZE = 64  # FlashMLA, FlashInfer-MLA; CUTLASS-MLA has 128, Triton-MLA 16
 _CPU_BLOCK_SIZE = 128
-_SCALE_BYTES = 4  # float32 beside each head's data
+_SCALE_BYTES = 4  # a float32 scale for each head's keys and values
 
 
 @dataclass(frozen=True, slots=True)
 class KvSettings:
-    """What of a launch decides the pages. `kv_cache_dtype` auto is the checkpoint's, else the model's dtype.
+    """The settings of a launch that decide the pages.
 
-    `mamba_ssm_cache_dtype` auto is the model's own; on a processor with AVX-512 BF16 vLLM makes it float32
-    (CpuPlatform.check_and_update_config, 0.32).
+    `kv_cache_dtype` "auto" is the checkpoint's KV cache dtype, else the model's dtype. `mamba_ssm_cache_dtype` "auto"
+    is the model's; on a CPU with AVX-512 BF16 vLLM makes it float32 (CpuPlatform.check_and_update_config, 0.32).
     """
 
     tensor_parallel_size: int = 1
@@ -39,60 +39,63 @@ class KvSettings:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a layer keeps of `block_size` tokens (a state: of a sequence). Layers of equal pages are of one kind."""
+    """The cache of one layer for one block of `block_size` tokens (a Mamba state: for one sequence).
+
+    Pages are compared by value: layers with equal pages can share a block table. Hence fields that no size uses.
+    """
 
     kind: str
     block_size: int
     heads: int
-    content: int  # bytes of one head and token; of a state, all of it
+    content: int  # bytes per head and token; for a state, its total bytes
     window: int | None = None
     padded: int | None = None
     head_size: int = 0
     state_shape: tuple[int, ...] = ()
-    checkpointed: bool = False  # a state that may be kept once more, at a block's end (Mamba 2, prefix caching, 0.29)
+    checkpointed: bool = False  # a third copy of the state is kept at block ends (Mamba 2, prefix caching, 0.29)
 
     @property
     def size(self) -> int:
-        """Bytes of one page."""
+        """Return the bytes of one page."""
         own = self.content if self.kind == "state" else self.heads * self.content * self.block_size
         return own if self.padded is None else self.padded
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token; 0 for a state."""
+        """Return the bytes of one token; 0 for a state."""
         return 0 if self.kind == "state" else self.heads * self.content
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Layers that share a block table: their hidden layer numbers, and the page of each."""
+    """A group of layers that share a block table: their layer indices, and the page of each."""
 
     layers: tuple[int, ...]
     pages: tuple[Page, ...]
 
     @property
     def page(self) -> Page:
-        """The first layer's; all of a group need the same number of blocks."""
+        """Return the first layer's page; all layers of a group need the same number of blocks."""
         return self.pages[0]
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a block in all layers of the group."""
+        """Return the bytes of a block, summed over the layers of the group."""
         return sum(page.size for page in self.pages)
 
 
 def cache_dtype(model: ModelConfig, settings: KvSettings) -> str:
-    """The dtype that keys and values are stored in."""
+    """Return the dtype that keys and values are stored in."""
     asked = settings.kv_cache_dtype
     if asked == "auto":
         asked = model.kv_cache_dtype
     if model.model_type == "falcon":
-        asked = "auto"  # its attention layers are not told the cache's dtype
+        asked = "auto"  # vLLM does not pass the cache dtype to Falcon's attention layers
     return (settings.dtype or model.dtype) if asked == "auto" else asked
 
 
 def block_size_of(model: ModelConfig, settings: KvSettings) -> int:
-    """Tokens of a block: as told, else the usual of the attention kernel; enlarged until it holds a state of the model.
+    """Return the tokens per block: as set, else the attention kernel's default, enlarged until it holds a Mamba state.
 
     Source: update_block_size_for_backend and _align_hybrid_block_size, 0.32.
     """
@@ -112,21 +115,21 @@ def block_size_of(model: ModelConfig, settings: KvSettings) -> int:
 
 
 def pages_of(model: ModelConfig, settings: KvSettings) -> tuple[tuple[int, Page], ...]:
-    """The page of each layer that keeps something, with the hidden layer it is in."""
+    """Return the page of each layer with a cache, as (layer index, page)."""
     size = block_size_of(model, settings)
     attention = next((layer for layer in model.layers if isinstance(layer, Attention)
                       and layer.kind != "indexer"), None)
-    found: list[tuple[int, Page]] = []
+    pages: list[tuple[int, Page]] = []
     for layer in model.layers:
         if isinstance(layer, State):
             page = _state(layer, model, settings)
             if attention is not None:
                 full = size * _attention(attention, model, settings, 1).token_bytes
                 page = replace(page, padded=full) if full > page.size else page
-            found.append((layer.layer, page))
+            pages.append((layer.layer, page))
         else:
-            found.append((layer.layer, _attention(layer, model, settings, size)))
-    return tuple(found)
+            pages.append((layer.layer, _attention(layer, model, settings, size)))
+    return tuple(pages)
 
 
 def _attention(layer: Attention, model: ModelConfig, settings: KvSettings, block_size: int) -> Page:
@@ -142,21 +145,21 @@ def _attention(layer: Attention, model: ModelConfig, settings: KvSettings, block
 
 
 def _content(layer: Attention, dtype: str) -> int:
-    """Bytes of one token in one head: keys and values, or the latent."""
+    """Return the bytes of one token in one head: key and value, or the MLA latent. Raises InputError."""
     elements = layer.head_size + layer.head_size_v
     if dtype in DTYPE_BYTES:
         return elements * DTYPE_BYTES[dtype]
     if dtype in {"fp8_per_token_head", "int8_per_token_head"}:
         return elements + 2 * _SCALE_BYTES
     if dtype == "fp8_ds_mla" and layer.kind == "mla":
-        return 656  # 512 bytes, their scales and the rotary part in 16 bits (FlashMLA sparse)
+        return 656  # 512 bytes, their scales, and the rotary part in 16 bits (FlashMLA sparse)
     if dtype == "nvfp4" and layer.kind != "mla":
-        return elements // 2 + elements // 16  # an eight-bit scale for 16 values
+        return elements // 2 + elements // 16  # one 8-bit scale for 16 values
     raise InputError(f"the size of a KV cache in `{dtype}` is not known here")
 
 
 def _state(layer: State, model: ModelConfig, settings: KvSettings) -> Page:
-    """The state of one sequence on one rank (MambaStateShapeCalculator, 0.32)."""
+    """Return the state of one sequence on one rank (MambaStateShapeCalculator, 0.32)."""
     ranks = settings.tensor_parallel_size
     extra = 0 if not layer.groups or layer.groups % ranks == 0 else ranks - layer.groups
     channels = (layer.channels + (layer.groups + extra) * layer.group_channels) // ranks
@@ -169,10 +172,10 @@ def _state(layer: State, model: ModelConfig, settings: KvSettings) -> Page:
 
 
 def groups_of(pages: Sequence[tuple[int, Page]], *, local_layers: bool = True) -> tuple[Group, ...]:
-    """The groups of layers that share a block table (get_kv_cache_groups, 0.32).
+    """Return the groups of layers that share a block table (get_kv_cache_groups, 0.32).
 
-    `local_layers`: sliding windows are managed as such; without it (before 0.9.1) they are kept whole where other
-    layers are. Raises InputError for pages that cannot be brought to one size.
+    Without `local_layers` (before 0.9.1), sliding-window layers keep every token if the model also has full attention.
+    Raises InputError for pages that cannot be unified to one size.
     """
     if not pages:
         return ()
@@ -186,17 +189,17 @@ def groups_of(pages: Sequence[tuple[int, Page]], *, local_layers: bool = True) -
         kinds.setdefault(page, []).append(layer)
     fewest, most = min(map(len, kinds.values())), max(map(len, kinds.values()))
     size = most if most < fewest * 1.5 else fewest
-    found = []
+    groups = []
     for page, layers in kinds.items():
         parts = ceil(len(layers) / size)
         for part in range(parts):
             chosen = tuple(layers[part::parts])
-            found.append(Group(chosen, (page,) * len(chosen)))
-    return tuple(found)
+            groups.append(Group(chosen, (page,) * len(chosen)))
+    return tuple(groups)
 
 
 def _alike(pages: Sequence[tuple[int, Page]]) -> bool:
-    """Whether all layers need the same number of blocks (UniformTypeKVCacheSpecs.is_uniform_type)."""
+    """Return whether all layers need the same number of blocks (UniformTypeKVCacheSpecs.is_uniform_type)."""
     first = pages[0][1]
     every = {"full", "mla", "indexer"}
     if first.kind in every:
@@ -208,39 +211,42 @@ def _alike(pages: Sequence[tuple[int, Page]]) -> bool:
 
 
 def _of_one_size(pages: Sequence[tuple[int, Page]]) -> list[tuple[int, Page]]:
-    """The pages at the size of the largest: more tokens in a block, or padding (unify_kv_cache_spec_page_size)."""
+    """Return the pages enlarged to the largest: more tokens per block, or padding (unify_kv_cache_spec_page_size)."""
     largest = max(page.size for _, page in pages)
-    found = []
+    unified = []
     for layer, page in pages:
         if page.size == largest:
-            found.append((layer, page))
+            unified.append((layer, page))
         elif page.kind != "state" and largest % page.size == 0:
-            found.append((layer, replace(page, block_size=page.block_size * (largest // page.size))))
+            unified.append((layer, replace(page, block_size=page.block_size * (largest // page.size))))
         elif page.kind not in {"mla", "indexer"}:
-            found.append((layer, replace(page, padded=largest)))
+            unified.append((layer, replace(page, padded=largest)))
         else:
             raise InputError("the pages of this model's KV cache do not fit one another; use --from LOG")
-    return found
+    return unified
 
 
 def stages(num_layers: int, pipeline_parallel_size: int) -> tuple[range, ...]:
-    """The layers of each pipeline stage; what is left over goes to the last but one, and before (get_pp_indices)."""
+    """Return the layers of each pipeline stage (get_pp_indices).
+
+    Layers that do not divide evenly go to the second-to-last stage and the ones before it. Raises InputError.
+    """
     if pipeline_parallel_size > num_layers:
         raise InputError(f"{pipeline_parallel_size} pipeline stages are more than the model's {num_layers} layers")
     counts = [num_layers // pipeline_parallel_size] * pipeline_parallel_size
     for back in range(2, num_layers % pipeline_parallel_size + 2):
         counts[-back] += 1
-    found, start = [], 0
+    ranges, start = [], 0
     for count in counts:
-        found.append(range(start, start + count))
+        ranges.append(range(start, start + count))
         start += count
-    return tuple(found)
+    return tuple(ranges)
 
 
 def layer_kinds(layers: Sequence[Layer]) -> dict[str, int]:
-    """How many layers there are of each kind: full, sliding, mla, indexer, state."""
-    found: dict[str, int] = {}
+    """Return how many layers there are of each kind: full, sliding, mla, indexer, state."""
+    counts: dict[str, int] = {}
     for layer in layers:
         kind = layer.kind if isinstance(layer, Attention) else "state"
-        found[kind] = found.get(kind, 0) + 1
-    return found
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts

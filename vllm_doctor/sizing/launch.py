@@ -1,24 +1,23 @@
-"""A launch to plan: vLLM's flags that decide its memory, and what they are when not given, by release and GPU."""
+"""The vLLM flags that decide a launch's memory, and their defaults by release and GPU."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from vllm_doctor.catalog.release_numbers import ReleaseNumbers, release_numbers
 from vllm_doctor.errors import InputError
 from vllm_doctor.memory.era import default_utilization
 from vllm_doctor.size_units import BINARY, FACTORS
 
-Version = tuple[int, int, int]
-
-_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)")
+_HUMAN = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kmgtKMGT]?)")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The flags, by vLLM's names; None is vLLM's own default. `max_model_len` 0 is auto: the longest that fits."""
+    """The flags by their vLLM names; None means vLLM's default. `max_model_len` 0 means auto: the longest that fits."""
 
-    version: Version
+    version: ReleaseNumbers
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     max_model_len: int | None = None
@@ -38,18 +37,18 @@ class Launch:
 
     @property
     def utilization(self) -> float:
-        """The share of the GPU that is asked for: 0.9, from 0.20 on 0.92."""
+        """Return --gpu-memory-utilization: as given, else the release's default."""
         if self.gpu_memory_utilization is not None:
             return self.gpu_memory_utilization
         return default_utilization(self.version)
 
     @property
     def reserves_graphs(self) -> bool:
-        """Whether the CUDA graphs' estimate is taken out of the budget (from 0.20)."""
+        """Return whether the CUDA graph estimate is taken out of the budget (since 0.20)."""
         return self.version >= (0, 20, 0) and not self.enforce_eager and self.device != "cpu"
 
     def sequences(self, total_gib: float, gpu_name: str = "") -> int:
-        """--max-num-seqs of the server (EngineArgs.get_batch_defaults, 0.8-0.33; 256 in V0)."""
+        """Return --max-num-seqs, given or default (EngineArgs.get_batch_defaults, 0.8-0.33; 256 in V0)."""
         if self.max_num_seqs is not None:
             return self.max_num_seqs
         if self.device == "cpu":
@@ -59,7 +58,10 @@ class Launch:
         return 1024 if self._large(total_gib, gpu_name) else 256
 
     def batched_tokens(self, total_gib: float, length: int, gpu_name: str = "") -> int:
-        """--max-num-batched-tokens of the server (the same function; V0 without chunks: the whole length)."""
+        """Return --max-num-batched-tokens, given or default (the same function).
+
+        V0 without chunked prefill needs the entire length in one batch.
+        """
         if self.max_num_batched_tokens is not None:
             return self.max_num_batched_tokens
         if self.version < (0, 8, 0):
@@ -72,25 +74,25 @@ class Launch:
         return min(tokens, self.sequences(total_gib, gpu_name) * max(1, length))
 
     def _large(self, total_gib: float, gpu_name: str) -> bool:
-        """Whether the GPU gets the defaults of large ones: 70 GiB; an A100 does not, from 0.9 on."""
+        """Return whether the GPU gets the defaults for large GPUs: 70 GiB or more, since 0.9 not an A100."""
         excepted = "a100" in gpu_name.lower() and self.version >= (0, 9, 0)
         return total_gib >= 70 and self.version >= (0, 8, 0) and not excepted
 
 
-def version_of(text: str) -> Version:
-    """(0, 8, 5) of 0.8.5.post1. Raises InputError for what is no version."""
-    numbers = re.match(r"[vV]?(\d+)\.(\d+)(?:\.(\d+))?", text)
+def parse_release(text: str) -> ReleaseNumbers:
+    """Return (0, 8, 5) for `0.8.5.post1`. Raises InputError if the text is not a version."""
+    numbers = release_numbers(text)
     if numbers is None:
         raise InputError(f"--vllm-version {text}: not a version such as 0.8.5")
-    return int(numbers.group(1)), int(numbers.group(2)), int(numbers.group(3) or 0)
+    return numbers
 
 
 def human_int(text: str) -> int:
-    """A number as vLLM's flags take it: 8192, 8k (8000), 8K (8192), 25.6k. Raises ValueError."""
-    found = _HUMAN.fullmatch(text.strip())
-    if found is None:
+    """Parse a number as vLLM's flags accept it: 8192, 8k (8000), 8K (8192), 25.6k. Raises ValueError."""
+    match = _HUMAN.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is not a number such as 8192, 8k (8000) or 8K (8192)")
-    unit = found.group(2)
-    if unit in BINARY and "." in found.group(1):
+    unit = match.group(2)
+    if unit in BINARY and "." in match.group(1):
         raise ValueError(f"{text!r}: no decimals with a binary unit")
-    return int(float(found.group(1)) * FACTORS[unit])
+    return int(float(match.group(1)) * FACTORS[unit])

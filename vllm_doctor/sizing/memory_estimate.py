@@ -1,7 +1,7 @@
-"""What a launch will hold beside its KV cache, before it has been tried: weights, activations, CUDA graphs.
+"""Estimate the memory of a launch other than the KV cache: weights, activations, non-torch memory, CUDA graphs.
 
-Weights come from the checkpoint's headers and are near exact. The rest is estimated: only vLLM's profile run on the GPU
-knows it. Each estimate is a range whose ends are meant (sections 1 and 4 of the memory ledger).
+Weights come from the checkpoint's headers and are near exact. The rest is estimated, because only vLLM's memory
+profiling run on the GPU measures it. Each estimate is a range (sections 1 and 4 of the memory ledger).
 """
 
 from __future__ import annotations
@@ -17,80 +17,81 @@ from vllm_doctor.sizing.model_config import DTYPE_BYTES, ModelConfig
 from vllm_doctor.sizing.model_layers import State
 
 _GIB = 2**30
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|layer)\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|layer)\.(\d{1,9})\.")
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _ENCODER = re.compile(r"(?:^|\.)(?:visual|vision\w*|audio\w*|multi_modal_projector|mm_projector)\.")
-# Every rank holds these whole: norms, routers, the latent's first projections.
+# Every rank holds these in full: norms, routers, the first MLA projections.
 _REPLICATED = re.compile(
-    r"norm|(?:gate|router|e_score_correction\w*)\.(?:weight|bias)$|_a_proj|kv_a_|q_a_|rotary|wpe\.")
+    r"norm|(?:gate|router|e_score_correction\w{0,40})\.(?:weight|bias)$|_a_proj|kv_a_|q_a_|rotary|wpe\.")
 _KV = re.compile(r"\.(?:k|v)_proj\.")
-# Bytes a weight takes in a quantized linear layer, scales included.
+# Bytes per weight of a quantized linear layer, scales included.
 _QUANTIZED = {"awq": 0.56, "gptq": 0.56, "bitsandbytes": 0.56, "mxfp4": 0.54, "modelopt-fp4": 0.57, "fp8": 1.01,
               "modelopt": 1.01, "compressed-tensors": 1.01, "fbgemm-fp8": 1.01, "int8": 1.01}
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A quantity in GiB: the least, the expected, the most."""
+    """A quantity in GiB: low end, expected value, high end."""
 
     low: float
     expected: float
     high: float
 
     def __add__(self, other: Range) -> Range:
-        """The sum, end by end."""
+        """Return the sum of the low ends, of the expected values and of the high ends."""
         return Range(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     @classmethod
     def exactly(cls, gib: float) -> Range:
-        """A quantity that is known."""
+        """Return the range of a known quantity."""
         return cls(gib, gib, gib)
 
 
 def weights(model: ModelConfig, launch: Launch) -> tuple[Range, str]:
-    """GiB of weights on the fullest GPU, and where the number is from."""
+    """Return the weights on the GPU that holds the most, and a phrase that says where the number comes from."""
     ranks = launch.tensor_parallel_size * launch.pipeline_parallel_size
     checkpoint = model.checkpoint
     if checkpoint is not None and checkpoint.tensors:
-        gib = max(_of_stages(model, launch)) / _GIB
-        found, told = Range(gib, gib * 1.005 + 0.01, gib * 1.03 + 0.05), checkpoint.told
+        gib = max(_stage_bytes(model, launch)) / _GIB
+        estimate, source = Range(gib, gib * 1.005 + 0.01, gib * 1.03 + 0.05), checkpoint.source
     elif checkpoint is not None:
         gib = checkpoint.total / _GIB / ranks
-        found, told = Range(gib * 0.95, gib * 1.02, gib * (1.05 if ranks == 1 else 1.15)), checkpoint.told
+        estimate, source = Range(gib * 0.95, gib * 1.02, gib * (1.05 if ranks == 1 else 1.15)), checkpoint.source
     else:
         gib = _parameter_bytes(model, launch) / _GIB / ranks
         plain = not model.latent and not model.has_states and not model.multimodal
-        found = Range(gib * 0.98, gib * 1.01, gib * 1.05) if plain else Range(gib * 0.9, gib, gib * 1.15)
-        told = "the shapes in config.json; there are no weights in the folder"
+        estimate = Range(gib * 0.98, gib * 1.01, gib * 1.05) if plain else Range(gib * 0.9, gib, gib * 1.15)
+        source = "the shapes in config.json; there are no weights in the folder"
     if launch.cpu_offload_gb:
-        off = min(launch.cpu_offload_gb, found.expected)
-        # Layers that a kernel repacks may stay: up to a tenth of what was to go.
-        found = Range(max(0.0, found.low - off), max(0.0, found.expected - off), max(0.0, found.high - 0.9 * off))
-        told += f", less {launch.cpu_offload_gb:g} GiB offloaded"
-    return found, told
+        off = min(launch.cpu_offload_gb, estimate.expected)
+        # Layers that a kernel repacks may stay on the GPU: up to a tenth of the offloaded size.
+        estimate = Range(max(0.0, estimate.low - off), max(0.0, estimate.expected - off),
+                         max(0.0, estimate.high - 0.9 * off))
+        source += f", less {launch.cpu_offload_gb:g} GiB offloaded"
+    return estimate, source
 
 
-def _of_stages(model: ModelConfig, launch: Launch) -> list[float]:
-    """Bytes of weights on a rank of each pipeline stage."""
+def _stage_bytes(model: ModelConfig, launch: Launch) -> list[float]:
+    """Return the bytes of weights on one rank of each pipeline stage."""
     parts = stages(model.num_layers, launch.pipeline_parallel_size)
-    found = [0.0] * len(parts)
+    totals = [0.0] * len(parts)
     for tensor in model.checkpoint.tensors if model.checkpoint is not None else ():
         if model.tied_embeddings and "lm_head." in tensor.name:
             continue  # vLLM keeps one copy
-        size = _size(tensor, model, launch) / _share(tensor.name, model, launch.tensor_parallel_size)
+        size = _loaded_bytes(tensor, model, launch) / _shard_count(tensor.name, model, launch.tensor_parallel_size)
         layer = _LAYER.search(tensor.name)
         if _ENCODER.search(tensor.name) or layer is None:
             last = "lm_head" in tensor.name or "norm" in tensor.name
-            found[-1 if last else 0] += size
+            totals[-1 if last else 0] += size
             if model.tied_embeddings and "embed" in tensor.name and len(parts) > 1 and not _ENCODER.search(tensor.name):
-                found[-1] += size
-        elif int(layer.group(1)) < model.num_layers:  # those beyond are of a draft model (MTP), not loaded by default
-            found[next(at for at, part in enumerate(parts) if int(layer.group(1)) in part)] += size
-    return found
+                totals[-1] += size
+        elif int(layer.group(1)) < model.num_layers:  # the rest is an MTP draft model, not loaded by default
+            totals[next(at for at, part in enumerate(parts) if int(layer.group(1)) in part)] += size
+    return totals
 
 
-def _size(tensor: Tensor, model: ModelConfig, launch: Launch) -> float:
-    """Bytes of a tensor once loaded: in the model's dtype, or quantized on the way (--quantization fp8)."""
+def _loaded_bytes(tensor: Tensor, model: ModelConfig, launch: Launch) -> float:
+    """Return the bytes of a loaded tensor: in the model's dtype, or quantized while loading (--quantization fp8)."""
     if tensor.dtype not in _FLOATS or model.quantization:
         return float(tensor.size)
     own = DTYPE_BYTES.get(model.dtype if launch.dtype == "auto" else launch.dtype, 2)
@@ -100,15 +101,15 @@ def _size(tensor: Tensor, model: ModelConfig, launch: Launch) -> float:
     return float(tensor.elements * own)
 
 
-def _share(name: str, model: ModelConfig, ranks: int) -> int:
-    """Over how many ranks a tensor is divided."""
+def _shard_count(name: str, model: ModelConfig, ranks: int) -> int:
+    """Return the number of ranks that a tensor is sharded over."""
     if ranks == 1 or _REPLICATED.search(name):
         return 1
     return min(ranks, max(1, model.kv_heads)) if _KV.search(name) else ranks
 
 
 def _parameter_bytes(model: ModelConfig, launch: Launch) -> float:
-    """Bytes of all weights by the shapes of the config."""
+    """Return the bytes of all weights, computed from the shapes in config.json."""
     hidden, experts = model.hidden_size, model.experts
     attention = sum(1 for layer in model.layers if not isinstance(layer, State) and layer.kind != "indexer")
     heads = (2 * model.attention_heads + 2 * model.kv_heads) * model.head_size
@@ -117,7 +118,7 @@ def _parameter_bytes(model: ModelConfig, launch: Launch) -> float:
     states = sum(3 * hidden * layer.channels for layer in model.layers if isinstance(layer, State))
     dense = model.num_layers - experts.layers
     if model.model_type == "nemotron_h":
-        dense = model.num_layers - len(model.layers)  # a layer is a state, attention or a feed-forward one
+        dense = model.num_layers - len(model.layers)  # a layer is a Mamba, an attention or a feed-forward layer
     elif not attention:
         dense = 0
     feed = 3 * hidden * (dense * model.intermediate_size
@@ -130,10 +131,10 @@ def _parameter_bytes(model: ModelConfig, launch: Launch) -> float:
 
 
 def activations(model: ModelConfig, launch: Launch, tokens: int, sequences: int) -> Range:
-    """The peak of the profile run: a batch of `tokens` through the widest layer, or the sampler over `sequences`.
+    """Estimate the activation peak: a batch of `tokens` in the widest layer, or the sampler over `sequences`.
 
-    Section 1 of the ledger, "What the activation peak depends on". Measured peaks lie between the larger of the two
-    and twice their sum.
+    Source: section 1 of the memory ledger, "What the activation peak depends on". Measured peaks lie between the larger
+    of the two and twice their sum.
     """
     ranks, width = launch.tensor_parallel_size, 2
     experts = model.experts
@@ -145,12 +146,12 @@ def activations(model: ModelConfig, launch: Launch, tokens: int, sequences: int)
     forward = (hidden + max(dense if experts.layers < model.num_layers else 0, routed, keys)) / _GIB
     sampler = min(sequences, tokens) * model.vocab_size * 16 / _GIB
     larger, smaller = max(forward, sampler), min(forward, sampler)
-    found = Range(0.7 * larger, larger + 0.25 * smaller, 2 * (larger + smaller))
-    return found + Range(0.1, 1.0, 4.0) if model.multimodal else found
+    peak = Range(0.7 * larger, larger + 0.25 * smaller, 2 * (larger + smaller))
+    return peak + Range(0.1, 1.0, 4.0) if model.multimodal else peak
 
 
 def non_torch(launch: Launch) -> Range:
-    """Memory outside PyTorch: the libraries' workspaces, with several ranks NCCL and the custom all-reduce."""
+    """Estimate non-torch memory: library workspaces; with several ranks also NCCL and the custom all-reduce."""
     if launch.device == "cpu":
         return Range.exactly(0.0)
     several = launch.tensor_parallel_size * launch.pipeline_parallel_size > 1
@@ -158,7 +159,7 @@ def non_torch(launch: Launch) -> Range:
 
 
 def cuda_graphs(model: ModelConfig | None, launch: Launch) -> Range:
-    """CUDA graphs of the default capture sizes; 0 with --enforce-eager. More in mixtures and with latents."""
+    """Estimate the CUDA graphs of the default capture sizes; 0 with --enforce-eager, more for MoE and MLA models."""
     if launch.enforce_eager or launch.device == "cpu":
         return Range.exactly(0.0)
     layers = 32 if model is None else ceil(model.num_layers / launch.pipeline_parallel_size)

@@ -1,4 +1,4 @@
-"""A local model folder: what its `config.json` and checkpoint say of the memory it takes. No network."""
+"""Read from a local model folder (`config.json` and checkpoint) what decides its memory. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.checkpoint import Checkpoint, read_checkpoint
 from vllm_doctor.sizing.model_fields import Fields, read_fields
-from vllm_doctor.sizing.model_layers import Layer, kv_heads, layers_of
+from vllm_doctor.sizing.model_layers import Layer, State, kv_heads, layers_of
 
 DTYPE_BYTES: Mapping[str, int] = {
     "float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
     "fp8_inc": 1, "int8": 1, "uint8": 1}
-"""Bytes of one element by vLLM's name of a dtype."""
+"""Bytes of one element of a dtype, by vLLM's dtype names."""
 
 _MOST_CONFIG = 32 << 20  # bytes
 _LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
                 "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len")
-# Rope types whose maximum length is already scaled (config/model.py, 0.32); the others multiply it by their factor.
+# RoPE types whose maximum length is already scaled (config/model.py, 0.32); the others multiply it by their factor.
 _SCALED_ALREADY = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
 _ENCODERS = ("vision_config", "audio_config", "visual", "vision_tower", "encoder_config")
 
 
 @dataclass(frozen=True)
 class Experts:
-    """The experts of a mixture: how many, how many a token is sent to, their size, and in how many layers."""
+    """The experts of an MoE model: number, number per token, intermediate size, layers with experts, shared size."""
 
     count: int = 0
     per_token: int = 0
@@ -39,7 +39,7 @@ class Experts:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What a model folder says. `kv_cache_dtype` is what the checkpoint asks for where the command says auto."""
+    """The sizes of a model. `kv_cache_dtype` is the one that --kv-cache-dtype auto means for this checkpoint."""
 
     name: str
     model_type: str
@@ -63,19 +63,17 @@ class ModelConfig:
 
     @property
     def has_states(self) -> bool:
-        """Whether some layers keep a state of fixed size (Mamba and its kin)."""
-        from vllm_doctor.sizing.model_layers import State  # noqa: PLC0415 - a name only this needs
-
+        """Return whether some layers keep a state of fixed size per sequence (Mamba, linear attention)."""
         return any(isinstance(layer, State) for layer in self.layers)
 
     @property
     def latent(self) -> bool:
-        """Whether its attention keeps one latent vector a token (MLA)."""
+        """Return whether its attention keeps one latent vector per token (MLA)."""
         return any(getattr(layer, "kind", "") == "mla" for layer in self.layers)
 
 
 def read_model(folder: str | Path) -> ModelConfig:
-    """Read a model folder (or the path of its config.json). Raises InputError for what is none or cannot be read."""
+    """Read a model folder (or the path of its config.json). Raises InputError if it is not one or is unreadable."""
     path = Path(folder)
     path = path.parent if path.is_file() and path.name == "config.json" else path
     if not path.is_dir():
@@ -93,7 +91,7 @@ def model_of(
     document: Mapping[str, Any], *, name: str = "model", checkpoint: Checkpoint | None = None,
     tokenizer: Mapping[str, Any] | None = None, quantization: Mapping[str, Any] | None = None,
 ) -> ModelConfig:
-    """The model that a config.json describes. Raises InputError naming the field that lacks."""
+    """Return the model that a config.json describes. Raises InputError naming the missing field."""
     fields = read_fields(document)
     architectures = document.get("architectures")
     first = architectures[0] if isinstance(architectures, list) and architectures else ""
@@ -112,10 +110,10 @@ def model_of(
         kv_cache_dtype=_kv_cache_dtype(quantized),
         num_layers=fields.layers,
         layers=layers,
-        hidden_size=fields.need("hidden_size", "n_embd", "d_model"),
+        hidden_size=fields.require("hidden_size", "n_embd", "d_model"),
         intermediate_size=fields.number("intermediate_size", "ffn_hidden_size", "n_inner")
-        or 4 * fields.need("hidden_size", "n_embd", "d_model"),
-        vocab_size=fields.need("vocab_size"),
+        or 4 * fields.require("hidden_size", "n_embd", "d_model"),
+        vocab_size=fields.require("vocab_size"),
         attention_heads=heads,
         kv_heads=kv_heads(fields) if heads else 0,
         head_size=attention.head_size if attention is not None and hasattr(attention, "head_size") else 0,
@@ -128,7 +126,7 @@ def model_of(
 
 
 def _json(path: Path, *, forgiving: bool = False) -> dict[str, Any] | None:
-    """A JSON object of a file; None when there is no file, or (forgiving) none that can be read."""
+    """Read a JSON object from a file; None if there is no file or, when `forgiving`, no valid object in it."""
     reason = "not a JSON object"
     value = None
     try:
@@ -146,8 +144,8 @@ def _json(path: Path, *, forgiving: bool = False) -> dict[str, Any] | None:
 
 
 def _dtype(document: Mapping[str, Any], fields: Fields) -> str:
-    """The dtype that --dtype auto means on a GPU: the config's; bfloat16 for float32 (_resolve_auto_dtype)."""
-    for part in (document, fields.own):
+    """Return the dtype that --dtype auto means on a GPU: config.json's, bfloat16 for float32 (_resolve_auto_dtype)."""
+    for part in (document, fields.language_model):
         named = part.get("dtype") or part.get("torch_dtype")
         if isinstance(named, str):
             short = named.removeprefix("torch.")
@@ -155,22 +153,25 @@ def _dtype(document: Mapping[str, Any], fields: Fields) -> str:
     return "bfloat16"
 
 
-def _quantization(document: Mapping[str, Any], beside: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The quantization config, with `quant_method` in vLLM's words; ModelOpt's stands in a file of its own."""
+def _quantization(document: Mapping[str, Any], modelopt_file: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the quantization config with vLLM's spelling of `quant_method`; ModelOpt keeps it in a separate file."""
     inner = document.get("text_config")
-    found = document.get("quantization_config") or document.get("compression_config")
-    if found is None and isinstance(inner, Mapping):
-        found = inner.get("quantization_config")
-    if isinstance(found, Mapping):
-        return {**found, "quant_method": str(found.get("quant_method", "")).lower().replace("_", "-")}
-    if beside is not None and isinstance(beside.get("quantization"), Mapping):
-        algorithm = str(beside["quantization"].get("quant_algo", "")).upper()
-        return {**beside, "quant_method": "modelopt-fp4" if "FP4" in algorithm else "modelopt"}
+    config = document.get("quantization_config") or document.get("compression_config")
+    if config is None and isinstance(inner, Mapping):
+        config = inner.get("quantization_config")
+    if isinstance(config, Mapping):
+        return {**config, "quant_method": str(config.get("quant_method", "")).lower().replace("_", "-")}
+    if modelopt_file is not None and isinstance(modelopt_file.get("quantization"), Mapping):
+        algorithm = str(modelopt_file["quantization"].get("quant_algo", "")).upper()
+        return {**modelopt_file, "quant_method": "modelopt-fp4" if "FP4" in algorithm else "modelopt"}
     return {}
 
 
 def _kv_cache_dtype(quantized: Mapping[str, Any]) -> str:
-    """What `--kv-cache-dtype auto` means for this checkpoint (get_kv_cache_quant_algo_string, 0.32): ModelOpt only."""
+    """Return what --kv-cache-dtype auto means for a checkpoint (get_kv_cache_quant_algo_string, 0.32).
+
+    Only ModelOpt checkpoints choose a dtype.
+    """
     if not str(quantized.get("quant_method", "")).startswith("modelopt"):
         return "auto"
     inner = quantized.get("quantization")
@@ -198,7 +199,7 @@ def _experts(fields: Fields) -> Experts:
 
 
 def _max_model_len(fields: Fields, tokenizer: Mapping[str, Any] | None) -> int:
-    """The length vLLM derives when none is given (_get_and_verify_max_len, 0.32); 2048 where nothing says it."""
+    """Return the default max_model_len (_get_and_verify_max_len, 0.32); 2048 if config.json does not say."""
     lengths = [length for key in _LENGTH_KEYS if (length := fields.number(key))]
     if (command_r := fields.number("model_max_length")) is not None:
         lengths = [command_r]

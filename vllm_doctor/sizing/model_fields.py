@@ -1,7 +1,8 @@
-"""The fields of a Hugging Face `config.json`: nested text configs, other names, and what a short file leaves out.
+"""Read the fields of a Hugging Face `config.json`: nested text configs, alternative names, and omitted defaults.
 
-Many published files leave out what is the default of their model type (Gemma 3 leaves out the heads). Those defaults
-and the names other than the usual ones are data, `model_types.json`, from the configuration classes of transformers 5.
+Many published files omit fields that have their model type's default value (Gemma 3 omits the number of heads). Those
+defaults and the alternative field names are in `model_types.json`, taken from the configuration classes of
+transformers 5.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 
 from vllm_doctor.errors import InputError
 
-_MOST_LAYERS = 4096
-_MOST = 1 << 40
-# Where the language model of a multimodal one stands (transformers' get_text_config).
+_MAX_LAYERS = 4096
+_MAX_NUMBER = 1 << 40
+# The fields that hold the language model of a multimodal model (transformers' get_text_config).
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
 
 
@@ -30,81 +31,76 @@ def _types() -> Mapping[str, Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Fields:
-    """The language model's part of a config.json, read by the usual names. Values of a wrong type count as absent."""
+    """The language model's part of a config.json, read by the usual field names. Values of a wrong type are ignored."""
 
-    own: Mapping[str, Any]
-    whole: Mapping[str, Any]
+    language_model: Mapping[str, Any]
     model_type: str
 
     def get(self, *names: str) -> Any:
-        """The first of these that the file gives, else the first that the model type has a default for."""
+        """Return the first of these fields that the file has, else the first with a default for the model type."""
         for name in names:
-            for spelling in (self._usual.get(name, name), name):
-                if self.own.get(spelling) is not None:
-                    return self.own[spelling]
+            for spelling in (self._aliases.get(name, name), name):
+                if self.language_model.get(spelling) is not None:
+                    return self.language_model[spelling]
         for name in names:
-            value = self._defaults.get(self._usual.get(name, name), self._defaults.get(name))
-            if value is not None and name not in self.own:  # null in the file means none, not the default
+            value = self._defaults.get(self._aliases.get(name, name), self._defaults.get(name))
+            if value is not None and name not in self.language_model:  # null means no value, not the default
                 return value
         return None
 
     def number(self, *names: str) -> int | None:
-        """`get` as a whole number from 0."""
+        """Return the field as a non-negative integer (a list: its maximum), or None."""
         value = self.get(*names)
         if isinstance(value, list) and value:
             value = max((one for one in value if isinstance(one, int)), default=None)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MAX_NUMBER:
             return None
         return int(value)
 
-    def need(self, *names: str) -> int:
-        """`number`, or InputError naming the first."""
+    def require(self, *names: str) -> int:
+        """Return the field as `number` does. Raises InputError naming the first field if there is none."""
         value = self.number(*names)
         if value is None:
             raise InputError(f"config.json says nothing of `{names[0]}`")
         return value
 
-    def words(self, *names: str) -> tuple[str, ...] | None:
-        """`get` as a list of words, one a layer (a text counts as its letters); None when it is no such list."""
+    def strings(self, *names: str) -> tuple[str, ...] | None:
+        """Return the field as strings, one per layer (a string: its characters), or None."""
         value = self.get(*names)
         if isinstance(value, str):
             value = list(value)
-        if isinstance(value, list) and len(value) <= _MOST_LAYERS and all(isinstance(one, str) for one in value):
+        if isinstance(value, list) and len(value) <= _MAX_LAYERS and all(isinstance(one, str) for one in value):
             return tuple(value)
         return None
 
-    def numbers(self, *names: str) -> tuple[int, ...] | None:
-        """`get` as a list of whole numbers, or None."""
+    def integers(self, *names: str) -> tuple[int, ...] | None:
+        """Return the field as integers, or None."""
         value = self.get(*names)
-        if isinstance(value, list) and len(value) <= _MOST_LAYERS and all(isinstance(one, int) for one in value):
+        if isinstance(value, list) and len(value) <= _MAX_LAYERS and all(isinstance(one, int) for one in value):
             return tuple(value)
         return None
 
     @property
     def layers(self) -> int:
-        """Hidden layers. Raises InputError when there are none, or more than any model has."""
-        count = self.need("num_hidden_layers", "n_layers", "n_layer", "num_layers")
-        if not 0 < count <= _MOST_LAYERS:
+        """Return the number of hidden layers. Raises InputError if there are none, or more than any model has."""
+        count = self.require("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+        if not 0 < count <= _MAX_LAYERS:
             raise InputError(f"config.json says {count} layers")
         return count
 
-    @property
-    def nested(self) -> bool:
-        """Whether the language model is a part of a larger one (vision, audio)."""
-        return self.own is not self.whole
 
     @property
     def _defaults(self) -> Mapping[str, Any]:
         return _types().get(self.model_type, {})
 
     @property
-    def _usual(self) -> Mapping[str, str]:
+    def _aliases(self) -> Mapping[str, str]:
         names = self._defaults.get("names", {})
         return names if isinstance(names, Mapping) else {}
 
 
 def read_fields(document: Mapping[str, Any]) -> Fields:
-    """The fields of a config.json; its language model's where it has several parts."""
+    """Return the fields of a config.json; of its language model if it describes several models."""
     model_type = document.get("model_type")
     outer = model_type if isinstance(model_type, str) else ""
     for name in _NESTED:
@@ -112,15 +108,10 @@ def read_fields(document: Mapping[str, Any]) -> Fields:
         if isinstance(inner, Mapping) and name == "thinker_config":
             return read_fields({**inner, "model_type": inner.get("model_type", outer)})
         if isinstance(inner, Mapping) and inner:
-            found = inner.get("model_type")
+            inner_type = inner.get("model_type")
             default = _types().get(outer, {}).get("text_config", outer)
-            return Fields(inner, document, found if isinstance(found, str) else str(default))
+            return Fields(inner, inner_type if isinstance(inner_type, str) else str(default))
     text = _types().get(outer, {}).get("text_config")
     if isinstance(text, str) and document.get("hidden_size") is None:
-        return Fields({}, document, text)
-    return Fields(document, document, outer)
-
-
-def known_types() -> frozenset[str]:
-    """The model types with defaults on record."""
-    return frozenset(_types())
+        return Fields({}, text)
+    return Fields(document, outer)

@@ -1,6 +1,7 @@
-"""What each layer of a model keeps of a request: keys and values of every token, of a window, a latent, or a state.
+"""Work out what each layer caches: full attention, a sliding window, an MLA latent, or a Mamba state.
 
-As vLLM 0.32 builds its attention and Mamba layers (model_executor/models, model_executor/layers/mamba/mamba_utils.py).
+Source: the attention and Mamba layers of vLLM 0.32 (model_executor/models and
+model_executor/layers/mamba/mamba_utils.py).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from vllm_doctor.sizing.model_fields import Fields
 
 Kind = Literal["full", "sliding", "mla", "indexer"]
 
-# model_arch_config_convertor.is_deepseek_mla of 0.32, less those whose cache has rules of its own.
+# model_arch_config_convertor.is_deepseek_mla of 0.32, without the models in _UNKNOWN.
 _MLA = frozenset({
     "axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_mtp", "glm_moe_dsa", "glm4_moe_lite", "kimi_k2",
     "pangu_ultra_moe"})
-# Their caches follow rules of their own (compressed latents, several state kinds, encoders, pooled blocks).
+# Models with a special cache that is not implemented here (compressed latents, several kinds of states, encoders,
+# pooled blocks).
 _UNKNOWN = frozenset({
     "deepseek_v4", "deepseek_v41", "zamba2", "plamo2", "minimax", "minimax_text_01", "bailing_hybrid", "qwen4_exp",
     "kimi_k3", "kimi_linear", "glm5_next", "longcat_flash", "whisper", "t5", "bart", "mllama", "rwkv", "inkling",
@@ -29,11 +31,11 @@ _ATTENTION_WORDS = frozenset({"attention", "full_attention", "sliding_attention"
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A layer that keeps something of every token, or of every token of a window. `layer` counts from 0."""
+    """A layer that caches every token, or the tokens of a sliding window. `layer` is its index."""
 
     layer: int
     kind: Kind
-    kv_heads: int  # of the whole model; a latent has one, which every rank holds
+    kv_heads: int  # of the entire model; MLA has one latent head, which every rank holds
     head_size: int
     head_size_v: int
     window: int | None = None
@@ -41,10 +43,11 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A layer that keeps a state of fixed size for a sequence: `taps` columns of `channels`, and `cells`.
+    """A layer that keeps a state of fixed size per sequence (Mamba, linear attention).
 
-    `groups` of `group_channels` are added to the channels; ranks that share no whole group get a copy
-    (extra_groups_for_head_shards). `cell_dtype` None is the model's dtype.
+    The convolution state has shape (`channels`, `taps`), the SSM state `cells` elements of `cell_dtype` (None: the
+    model's dtype). `groups` * `group_channels` are added to the channels; a rank without an entire group gets a copy
+    (extra_groups_for_head_shards).
     """
 
     layer: int
@@ -60,7 +63,7 @@ Layer = Attention | State
 
 
 def layers_of(fields: Fields) -> tuple[Layer, ...]:
-    """The layers that keep something, first to last. Raises InputError for a model whose rules are not known here."""
+    """Return the layers with a cache, first to last. Raises InputError for a model that is not supported here."""
     if fields.model_type in _UNKNOWN or fields.get("compress_ratios") is not None:
         raise InputError(f"the KV cache of a `{fields.model_type}` model follows rules that are not known here; "
                          "start it once and use --from LOG")
@@ -69,37 +72,37 @@ def layers_of(fields: Fields) -> tuple[Layer, ...]:
     if fields.model_type in {"mamba", "falcon_mamba", "mamba2"}:
         return tuple(_state(fields, layer) for layer in range(fields.layers))
     words = _layer_words(fields)
-    found: list[Layer] = []
+    layers: list[Layer] = []
     shared_from = fields.layers - (fields.number("num_kv_shared_layers") or 0)
     for layer in range(fields.layers):
         word = words[layer] if words is not None else "attention"
         if word in _STATE_WORDS or word == "hybrid":
-            found.append(_state(fields, layer))
+            layers.append(_state(fields, layer))
         if word in _ATTENTION_WORDS and layer < shared_from:
-            found.append(_attention(fields, layer, word, words))
-    return tuple(found)
+            layers.append(_attention(fields, layer, word, words))
+    return tuple(layers)
 
 
 def _latent(fields: Fields) -> tuple[Layer, ...]:
-    """MLA: one vector a token and layer, the same on every rank; DeepSeek V3.2 has an index of the keys beside it."""
-    size = fields.need("kv_lora_rank") + fields.need("qk_rope_head_dim")
+    """Return MLA layers: one vector per token, replicated on every rank; DeepSeek V3.2 adds an indexer cache."""
+    size = fields.require("kv_lora_rank") + fields.require("qk_rope_head_dim")
     index = fields.number("index_head_dim")
-    found: list[Layer] = []
+    layers: list[Layer] = []
     for layer in range(fields.layers):
         if index:
-            found.append(Attention(layer, "indexer", 1, index + index // 128 * 4, 0))
-        found.append(Attention(layer, "mla", 1, size, 0))
-    return tuple(found)
+            layers.append(Attention(layer, "indexer", 1, index + index // 128 * 4, 0))
+        layers.append(Attention(layer, "mla", 1, size, 0))
+    return tuple(layers)
 
 
 def _layer_words(fields: Fields) -> tuple[str, ...] | None:
-    """What each layer is, in the words of `layer_types`; None when all are the same attention."""
+    """Return the kind of each layer in the terms of `layer_types`; None if all layers are the same attention."""
     count, model_type = fields.layers, fields.model_type
-    given = fields.words("layers_block_type", "layer_types")
+    given = fields.strings("layers_block_type", "layer_types")
     if model_type == "falcon_h1":
         return ("hybrid",) * count
     if model_type == "nemotron_h":
-        letters = fields.words("hybrid_override_pattern")
+        letters = fields.strings("hybrid_override_pattern")
         names = {"M": "mamba", "*": "attention"}
         given = tuple(names.get(letter, "mlp") for letter in letters) if letters else given
     if given is not None:
@@ -107,13 +110,13 @@ def _layer_words(fields: Fields) -> tuple[str, ...] | None:
             raise InputError(f"config.json has {count} layers and the kinds of {len(given)}")
         return given[:count]
     if model_type == "jamba":
-        period, offset = fields.need("attn_layer_period"), fields.need("attn_layer_offset")
+        period, offset = fields.require("attn_layer_period"), fields.require("attn_layer_offset")
         return tuple("attention" if layer % max(1, period) == offset else "mamba" for layer in range(count))
     if model_type == "bamba":
-        attention = fields.numbers("attn_layer_indices") or ()
+        attention = fields.integers("attn_layer_indices") or ()
         return tuple("attention" if layer in attention else "mamba" for layer in range(count))
     if model_type in {"lfm2", "lfm2_moe"}:
-        attention = fields.numbers("full_attn_idxs") or tuple(range(count))
+        attention = fields.integers("full_attn_idxs") or tuple(range(count))
         return tuple("full_attention" if layer in attention else "conv" for layer in range(count))
     if model_type in {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"}:
         every = fields.number("full_attention_interval") or 4
@@ -122,7 +125,7 @@ def _layer_words(fields: Fields) -> tuple[str, ...] | None:
 
 
 def _windowed_words(fields: Fields) -> tuple[str, ...] | None:
-    """The alternation of sliding and full attention that a model type has without saying so."""
+    """Return the alternation of sliding and full attention that is implied by a model type."""
     count, model_type = fields.layers, fields.model_type
     every = {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6, "gemma3n_text": 5, "gemma4_text": 6, "cohere2": 4,
              "exaone4": 4, "olmo3": 4}.get(model_type)
@@ -151,67 +154,67 @@ def _attention(fields: Fields, layer: int, word: str, words: tuple[str, ...] | N
         if fields.get("attention_k_eq_v"):
             heads = fields.number("num_global_key_value_heads") or heads
     if words is not None and word != "sliding_attention":
-        window = None  # without layer types the window holds for every layer (engine/arg_utils.py)
+        window = None  # without layer types the window applies to every layer (engine/arg_utils.py)
     if window and fields.model_type == "cohere2":
         window += 1
     return Attention(layer, "sliding" if window else "full", heads, size, value, window)
 
 
 def head_size(fields: Fields) -> int:
-    """The size of an attention head."""
+    """Return the size of an attention head."""
     given = fields.number("head_dim", "attention_head_dim", "hidden_size_per_head")
     if given:
         return given
-    heads = fields.need("num_attention_heads", "n_head")
+    heads = fields.require("num_attention_heads", "n_head")
     if not heads:
         raise InputError("config.json says 0 attention heads")
-    return fields.need("hidden_size", "n_embd") // heads
+    return fields.require("hidden_size", "n_embd") // heads
 
 
 def kv_heads(fields: Fields) -> int:
-    """Key/value heads of the whole model (get_total_num_kv_heads)."""
+    """Return the key/value heads of the entire model (get_total_num_kv_heads)."""
     if fields.model_type in {"falcon", "gpt_bigcode"} and fields.get("multi_query") \
             and not fields.get("new_decoder_architecture"):
         return 1
     configured = fields.get("attn_config")  # Dbrx, MPT
     if isinstance(configured, dict) and isinstance(configured.get("kv_n_heads"), int):
         return int(configured["kv_n_heads"])
-    found = fields.number("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num",
+    heads = fields.number("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num",
                           "num_attention_groups")
-    return found or fields.need("num_attention_heads", "n_head")
+    return heads or fields.require("num_attention_heads", "n_head")
 
 
 def _state(fields: Fields, layer: int) -> State:
-    """The state of a layer (MambaStateShapeCalculator and the models' get_mamba_state_shape_from_config, 0.32)."""
-    need, model_type = fields.need, fields.model_type
+    """Return the state of a layer (MambaStateShapeCalculator, get_mamba_state_shape_from_config, 0.32)."""
+    require, model_type = fields.require, fields.model_type
     cell_dtype = fields.get("mamba_ssm_dtype")
     if not isinstance(cell_dtype, str):
         cell_dtype = None
     if fields.number("linear_num_value_heads"):  # gated delta net: Qwen3-Next, Qwen3.5
-        keys = need("linear_key_head_dim") * need("linear_num_key_heads") * 2
-        values = need("linear_value_head_dim") * need("linear_num_value_heads")
-        return State(layer, channels=keys + values, taps=need("linear_conv_kernel_dim") - 1,
-                     cells=values * need("linear_key_head_dim"), cell_dtype=cell_dtype)
+        keys = require("linear_key_head_dim") * require("linear_num_key_heads") * 2
+        values = require("linear_value_head_dim") * require("linear_num_value_heads")
+        return State(layer, channels=keys + values, taps=require("linear_conv_kernel_dim") - 1,
+                     cells=values * require("linear_key_head_dim"), cell_dtype=cell_dtype)
     if model_type in {"lfm2", "lfm2_moe"}:
-        return State(layer, channels=need("conv_dim", "hidden_size"), taps=need("conv_L_cache") - 1)
+        return State(layer, channels=require("conv_dim", "hidden_size"), taps=require("conv_L_cache") - 1)
     if model_type in {"mamba", "falcon_mamba"}:
-        inner = fields.number("intermediate_size") or need("expand") * need("hidden_size")
-        return State(layer, channels=inner, taps=need("conv_kernel") - 1, cells=inner * need("state_size"))
+        inner = fields.number("intermediate_size") or require("expand") * require("hidden_size")
+        return State(layer, channels=inner, taps=require("conv_kernel") - 1, cells=inner * require("state_size"))
     if model_type == "jamba":
-        inner = need("mamba_expand") * need("hidden_size")
-        return State(layer, channels=inner, taps=need("mamba_d_conv") - 1, cells=inner * need("mamba_d_state"))
+        inner = require("mamba_expand") * require("hidden_size")
+        return State(layer, channels=inner, taps=require("mamba_d_conv") - 1, cells=inner * require("mamba_d_state"))
     if model_type in {"nemotron_h", "mamba2"}:
-        heads, size = need("mamba_num_heads", "num_heads"), need("mamba_head_dim", "head_dim")
-        states, groups, taps = need("ssm_state_size", "state_size"), need("n_groups"), need("conv_kernel") - 1
-        inner = heads * size if model_type == "nemotron_h" else need("expand") * need("hidden_size")
+        heads, size = require("mamba_num_heads", "num_heads"), require("mamba_head_dim", "head_dim")
+        states, groups, taps = require("ssm_state_size", "state_size"), require("n_groups"), require("conv_kernel") - 1
+        inner = heads * size if model_type == "nemotron_h" else require("expand") * require("hidden_size")
         if model_type == "nemotron_h":
             named = fields.get("mamba_ssm_cache_dtype")
             cell_dtype = named if isinstance(named, str) else "float32"
     else:
-        heads, states, groups = need("mamba_n_heads"), need("mamba_d_state"), need("mamba_n_groups")
-        taps = need("mamba_d_conv") - 1
+        heads, states, groups = require("mamba_n_heads"), require("mamba_d_state"), require("mamba_n_groups")
+        taps = require("mamba_d_conv") - 1
         given = fields.number("mamba_d_ssm") if model_type == "falcon_h1" else None
-        inner = given or need("mamba_expand") * need("hidden_size")
+        inner = given or require("mamba_expand") * require("hidden_size")
         named = fields.number("mamba_d_head")
         size = named or inner // max(1, heads)
     return State(layer, channels=inner, taps=taps, cells=heads * size * states, groups=groups,

@@ -1,8 +1,8 @@
-"""The plan of a launch before it is tried: the ledger of one GPU, the KV cache, what fits, and what would make it fit.
+"""Plan a launch: the memory ledger of one GPU, the KV cache, and whether the requested length fits.
 
     KV cache = total * utilization - weights - activations - non-torch memory (- CUDA graphs, from 0.20)
 
-The KV arithmetic is vLLM's own (`kv_layout`). What is estimated is a range, and so is all that follows from it.
+The KV cache arithmetic is vLLM's own (`kv_layout`). Estimates are ranges, and so is everything computed from them.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ LENGTHS = (2048, 8192, 32768, 131072)
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """One holder of memory, GiB. `origin`: checkpoint, log, computed or estimated; `outside` the budget or in it."""
+    """One part of the memory, in GiB. `origin` is checkpoint, log, computed or estimated."""
 
     name: str
     gib: Range
     origin: str
-    outside: bool = False
+    outside: bool = False  # of the budget
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a log of an earlier start says, GiB per GPU; it takes the place of the estimates."""
+    """Measurements from the log of an earlier launch, GiB per GPU; they replace the estimates."""
 
     weights: float | None = None
-    beside: float | None = None  # activations, non-torch memory (and CUDA graphs, where they are in the budget)
+    activations_and_non_torch: float | None = None
     graphs: float | None = None
-    graphs_beside: bool = False  # `beside` holds the CUDA graphs' estimate too
+    includes_graph_estimate: bool = False  # `activations_and_non_torch` includes the CUDA graph estimate
     tokens: int | None = None  # max_num_batched_tokens of that start
-    token_bytes: int | None = None  # of the KV cache; None where the need is not in proportion to the length
+    token_bytes: int | None = None  # of the KV cache; None if the need is not proportional to the length
     block_size: int = 16
     kv_cache_dtype: str = "auto"
     tensor_parallel_size: int = 1
@@ -51,8 +51,8 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What is to be launched: a model folder, the facts of a log, or both. `device_gib` is the GPU's total."""
+class LaunchTarget:
+    """What is to be launched: a model folder, the measurements of a log, or both. `device_gib` is the GPU's total."""
 
     device_gib: float
     model: ModelConfig | None = None
@@ -64,9 +64,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a launch will do on the GPU."""
+    """The planned memory of a launch on one GPU."""
 
-    subject: Subject
+    target: LaunchTarget
     launch: Launch
     length: int
     parts: tuple[PlannedPart, ...]
@@ -75,12 +75,12 @@ class Plan:
 
     @property
     def budget_gib(self) -> float:
-        """What vLLM asks for: total * utilization."""
-        return self.subject.device_gib * self.launch.utilization
+        """Return the memory vLLM requests: total * utilization."""
+        return self.target.device_gib * self.launch.utilization
 
     @cached_property
     def kv_gib(self) -> Range:
-        """The KV cache: what the budget leaves, or what --kv-cache-memory-bytes says. `low` is the cautious end."""
+        """Return the KV cache: the rest of the budget, or --kv-cache-memory-bytes. `low` is the cautious end."""
         if self.launch.kv_cache_memory_bytes is not None:
             return Range.exactly(self.launch.kv_cache_memory_bytes / GIB)
         inside = [part.gib for part in self.parts if not part.outside]
@@ -90,12 +90,12 @@ class Plan:
 
     @property
     def need_gib(self) -> float:
-        """The KV cache that one request of the wanted length needs, as vLLM prints it: without the block held back."""
+        """Return the KV cache that one request of the planned length needs, without the reserved null block."""
         return self.layout.need(self.length) / GIB
 
     @property
-    def lacking_gib(self) -> float:
-        """What the KV cache lacks at the cautious end for one request; negative when it has more than that."""
+    def missing_gib(self) -> float:
+        """Return the GiB of KV cache missing for one request at the cautious end; negative if there is room left."""
         held_back = self.layout.block_bytes if self.layout.era.null_block else 0
         return self.need_gib + held_back / GIB - self.kv_gib.low
 
@@ -104,171 +104,174 @@ class Plan:
 
     @cached_property
     def verdict(self) -> str:
-        """`fits` even at the cautious end, `likely` at the expected values, else `does-not-fit`."""
+        """Return `fits` (even at the cautious end), `likely` (at the expected values) or `does-not-fit`."""
         if self.refusal or not self.layout.fits(self.length, self._bytes(self.kv_gib.expected)):
             return "does-not-fit"
-        return "fits" if self.cautious and not self.crowded else "likely"
+        return "fits" if self.fits_at_cautious_end and not self.lacks_room_outside_budget else "likely"
 
     @property
-    def cautious(self) -> bool:
-        """Whether one request fits in the KV cache even at the cautious end of the estimates."""
+    def fits_at_cautious_end(self) -> bool:
+        """Return whether one request fits in the KV cache even at the cautious end of the estimates."""
         return self.refusal is None and self.layout.fits(self.length, self._bytes(self.kv_gib.low))
 
     @property
-    def crowded(self) -> bool:
-        """Whether what lives outside the budget (CUDA graphs up to 0.19) is expected not to find its room."""
+    def lacks_room_outside_budget(self) -> bool:
+        """Return whether memory outside the budget (CUDA graphs up to 0.19) is expected to exceed the room there."""
         outside = sum(part.gib.expected for part in self.parts if part.outside)
-        return self.launch.device != "cpu" and outside > self.subject.device_gib - self.budget_gib
+        return self.launch.device != "cpu" and outside > self.target.device_gib - self.budget_gib
 
     @property
     def refusal(self) -> str | None:
-        """Why the start would end before the KV cache is sized, in words; None when it would not."""
-        free = self.subject.free_gib
+        """Return why startup would fail before the KV cache is sized, as a clause; None if it would not."""
+        free = self.target.free_gib
         if free is not None and self.budget_gib > free:
             return f"vLLM asks for {self.budget_gib:.2f} GiB at the start and {free:.2f} GiB are free"
         inside = sum(part.gib.expected for part in self.parts if not part.outside)
         if self.launch.kv_cache_memory_bytes is not None and self.launch.device != "cpu" \
-                and inside + self.kv_gib.expected > self.subject.device_gib:
+                and inside + self.kv_gib.expected > self.target.device_gib:
             return "the KV cache set by hand does not fit beside the weights"
         return None
 
     def longest(self, *, cautious: bool = False) -> int:
-        """The longest max_model_len that fits, at most the model's own; 0 when none does."""
+        """Return the longest max_model_len that fits, at most the model's own; 0 when none does."""
         available = self._bytes(self.kv_gib.low if cautious else self.kv_gib.expected)
-        return self.layout.longest(available, max(self.length, self.subject.derived_length))
+        return self.layout.longest(available, max(self.length, self.target.derived_length))
 
     def tokens(self, end: str = "expected") -> int:
-        """Tokens of the KV cache, as vLLM prints them."""
+        """Return the tokens of the KV cache as vLLM prints them; `end` is low, expected or high."""
         return self.layout.tokens(self._bytes(getattr(self.kv_gib, end)), self.length)
 
     def concurrency(self, length: int, end: str = "expected") -> float:
-        """How many requests of that length run at once, before --max-num-seqs."""
+        """Return how many requests of `length` tokens fit at once, regardless of --max-num-seqs."""
         return self.layout.concurrency(self._bytes(getattr(self.kv_gib, end)), length)
 
     @property
     def sequences(self) -> int:
-        """--max-num-seqs, given or default."""
-        return self.launch.sequences(self.subject.device_gib, self.subject.gpu_name)
+        """Return --max-num-seqs, given or default."""
+        return self.launch.sequences(self.target.device_gib, self.target.gpu_name)
 
     @property
     def batched_tokens(self) -> int:
-        """--max-num-batched-tokens, given or default."""
-        return self.launch.batched_tokens(self.subject.device_gib, self.length, self.subject.gpu_name)
+        """Return --max-num-batched-tokens, given or default."""
+        return self.launch.batched_tokens(self.target.device_gib, self.length, self.target.gpu_name)
 
 
-def plan(subject: Subject, launch: Launch) -> Plan:
-    """Plan a launch. Raises InputError for one that vLLM refuses, or whose KV cache is not known here."""
-    derived = subject.derived_length or (subject.model.max_model_len if subject.model else 0)
+def plan(target: LaunchTarget, launch: Launch) -> Plan:
+    """Plan a launch. Raises InputError if vLLM would refuse it or if its KV cache is not supported here."""
+    derived = target.derived_length or (target.model.max_model_len if target.model else 0)
     length = launch.max_model_len or derived
     if not length:
         raise InputError("the length is not known: give --max-model-len")
-    _check(subject, launch)
-    tokens = launch.batched_tokens(subject.device_gib, length, subject.gpu_name)
-    layout = _layout(subject, launch, tokens)
-    parts, notes = _parts(subject, launch, tokens)
-    made = Plan(subject, launch, length, parts, layout, notes)
-    if launch.max_model_len == 0:  # auto: what fits, at most the model's own
-        fitting = made.longest()
-        made = Plan(subject, launch, fitting or length, parts, layout, notes)
-    return made
+    _check(target, launch)
+    tokens = launch.batched_tokens(target.device_gib, length, target.gpu_name)
+    layout = _layout(target, launch, tokens)
+    parts, notes = _parts(target, launch, tokens)
+    planned = Plan(target, launch, length, parts, layout, notes)
+    if launch.max_model_len == 0:  # auto: the longest that fits, at most the model's own
+        fitting = planned.longest()
+        planned = Plan(target, launch, fitting or length, parts, layout, notes)
+    return planned
 
 
-def _check(subject: Subject, launch: Launch) -> None:
-    """What vLLM refuses whatever the memory."""
-    model, ranks = subject.model, launch.tensor_parallel_size
+def _check(target: LaunchTarget, launch: Launch) -> None:
+    """Raise InputError for a launch that vLLM refuses regardless of the memory."""
+    model, ranks = target.model, launch.tensor_parallel_size
     if model is not None and model.attention_heads and model.attention_heads % ranks:
         raise InputError(f"the model's {model.attention_heads} attention heads cannot be divided by "
                          f"--tensor-parallel-size {ranks}")
     if not 0 < launch.utilization <= 1:
         raise InputError(f"--gpu-memory-utilization {launch.utilization:g} is not above 0 and at most 1")
-    own = subject.derived_length or (model.max_model_len if model else 0)
+    own = target.derived_length or (model.max_model_len if model else 0)
     if launch.max_model_len and own and launch.max_model_len > own:
         raise InputError(f"--max-model-len {launch.max_model_len} is more than the model's own {own}; vLLM refuses "
                          "that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or a rope scaling")
 
 
-def _layout(subject: Subject, launch: Launch, tokens: int) -> KvLayout:
-    if subject.model is not None:
+def _layout(target: LaunchTarget, launch: Launch, tokens: int) -> KvLayout:
+    if target.model is not None:
         settings = KvSettings(
             launch.tensor_parallel_size, launch.pipeline_parallel_size, launch.kv_cache_dtype,
             None if launch.dtype == "auto" else launch.dtype, launch.block_size, launch.device,
-            "float32" if _unsure_of_states(subject, launch) else launch.mamba_ssm_cache_dtype)
-        return layout_of(subject.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
-    measured = subject.measured
+            "float32" if _unsure_of_states(target, launch) else launch.mamba_ssm_cache_dtype)
+        return layout_of(target.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
+    measured = target.measured
     if measured is None or measured.token_bytes is None:
         raise InputError("the log does not tell the KV cache's bytes per token; give the model's folder as well")
     return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
 
 
-def _unsure_of_states(subject: Subject, launch: Launch) -> bool:
-    """Whether the processor decides the dtype of the states: float32 with AVX-512 BF16, the model's own without."""
-    states = subject.model is not None and subject.model.has_states
+def _unsure_of_states(target: LaunchTarget, launch: Launch) -> bool:
+    """Return whether the CPU decides the dtype of Mamba states: float32 with AVX-512 BF16, else the model's dtype."""
+    states = target.model is not None and target.model.has_states
     return launch.device == "cpu" and launch.mamba_ssm_cache_dtype == "auto" and states
 
 
 def _token_bytes(measured: Measured, launch: Launch) -> int:
-    """Bytes of a token on a rank at this launch, from another's: KV heads and layers are taken to be divided evenly."""
+    """Return the bytes per token and rank of this launch, scaled from a measured one.
+
+    Assumes that KV heads and layers are divided evenly.
+    """
     then = measured.tensor_parallel_size * measured.pipeline_parallel_size
     now = launch.tensor_parallel_size * launch.pipeline_parallel_size
     halved = launch.kv_cache_dtype.startswith("fp8") and not measured.kv_cache_dtype.startswith("fp8")
     return max(1, measured.token_bytes or 0) * then // now // (2 if halved else 1)
 
 
-def _parts(subject: Subject, launch: Launch, tokens: int) -> tuple[tuple[PlannedPart, ...], tuple[str, ...]]:
-    model, measured = subject.model, subject.measured
-    found: list[PlannedPart] = []
+def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[PlannedPart, ...], tuple[str, ...]]:
+    model, measured = target.model, target.measured
+    parts: list[PlannedPart] = []
     notes: list[str] = []
     if measured is not None and measured.weights is not None:
         then = measured.tensor_parallel_size * measured.pipeline_parallel_size
         now = launch.tensor_parallel_size * launch.pipeline_parallel_size
         gib = max(0.0, measured.weights * then / now - launch.cpu_offload_gb)
-        found.append(PlannedPart("weights", Range.exactly(gib) if then == now else Range(gib, gib * 1.02, gib * 1.08),
+        parts.append(PlannedPart("weights", Range.exactly(gib) if then == now else Range(gib, gib * 1.02, gib * 1.08),
                                  "log" if then == now else "computed"))
     elif model is not None:
-        gib_range, told = memory_estimate.weights(model, launch)
+        gib_range, source = memory_estimate.weights(model, launch)
         exact = model.checkpoint is not None and bool(model.checkpoint.tensors)
-        found.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
-        notes.append(f"The weights are by {told}.")
+        parts.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
+        notes.append(f"The weights are by {source}.")
     else:
         raise InputError("the log does not tell the weights; give the model's folder as well")
-    if _unsure_of_states(subject, launch):
+    if _unsure_of_states(target, launch):
         notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
                      "the model's dtype.")
     if launch.device == "cpu":
-        return tuple(found), tuple(notes)
-    found += _beside(subject, launch, tokens)
+        return tuple(parts), tuple(notes)
+    parts += _beside(target, launch, tokens)
     if model is not None and model.multimodal:
         notes.append("The encoder's peak depends on the largest image or video; the range allows for 4 GiB.")
-    return tuple(found), tuple(notes)
+    return tuple(parts), tuple(notes)
 
 
-def _beside(subject: Subject, launch: Launch, tokens: int) -> list[PlannedPart]:
-    """Activations, non-torch memory and CUDA graphs: measured where a log has them, else estimated."""
-    model, measured = subject.model, subject.measured
-    found: list[PlannedPart] = []
+def _beside(target: LaunchTarget, launch: Launch, tokens: int) -> list[PlannedPart]:
+    """Return activations, non-torch memory and CUDA graphs: measured if a log has them, else estimated."""
+    model, measured = target.model, target.measured
+    parts: list[PlannedPart] = []
     graphs = memory_estimate.cuda_graphs(model, launch)
-    if measured is not None and measured.beside is not None:
-        peak = measured.beside + HALF_UNIT  # what is printed with two decimals is off by up to half a unit
-        gib, origin = Range(measured.beside, peak, peak), "log"
+    if measured is not None and measured.activations_and_non_torch is not None:
+        peak = measured.activations_and_non_torch + HALF_UNIT  # printed with two decimals
+        gib, origin = Range(measured.activations_and_non_torch, peak, peak), "log"
         if measured.tokens and measured.tokens != tokens:
             scaled = peak * (0.25 + 0.75 * tokens / measured.tokens)  # recipe 7: a quarter is fixed
             origin = "estimated"
             gib = Range(0.9 * min(peak, scaled), scaled, peak if scaled < peak else 1.2 * scaled)
         if measured.tensor_parallel_size == 1 < launch.tensor_parallel_size:
             gib, origin = Range(gib.low, gib.expected + 0.6, gib.high + 1.3), "estimated"
-        name = "activations_and_non_torch" + ("_and_cuda_graphs" if measured.graphs_beside else "")
-        found.append(PlannedPart(name, gib, origin))
-        if measured.graphs_beside:
-            return found
+        name = "activations_and_non_torch" + ("_and_cuda_graphs" if measured.includes_graph_estimate else "")
+        parts.append(PlannedPart(name, gib, origin))
+        if measured.includes_graph_estimate:
+            return parts
     elif model is not None:
-        sequences = launch.sequences(subject.device_gib, subject.gpu_name)
+        sequences = launch.sequences(target.device_gib, target.gpu_name)
         peak_range = memory_estimate.activations(model, launch, tokens, sequences)
-        found.append(PlannedPart("activations", peak_range, "estimated"))
-        found.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
+        parts.append(PlannedPart("activations", peak_range, "estimated"))
+        parts.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
     else:
         raise InputError("the log does not tell what the profile run took; give the model's folder as well")
     if graphs.high:
         known = measured.graphs if measured is not None else None
-        found.append(PlannedPart("cuda_graphs", graphs if known is None else Range.exactly(known),
+        parts.append(PlannedPart("cuda_graphs", graphs if known is None else Range.exactly(known),
                                  "estimated" if known is None else "log", outside=not launch.reserves_graphs))
-    return found
+    return parts

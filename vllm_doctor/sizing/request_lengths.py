@@ -1,7 +1,7 @@
-"""The lengths of real requests, from a file of JSON lines: what context they need.
+"""Read the lengths of real requests from a JSON Lines file, to choose a context length.
 
-A line gives lengths, or text: OpenAI requests and batch lines, usage records, ShareGPT conversations, prompt/completion
-pairs. Text is counted with a tokenizer file where one is given, else as four characters a token.
+A line has lengths or text: OpenAI requests and batch lines, usage records, ShareGPT conversations, prompt/completion
+pairs. Text is counted with a tokenizer file if one is given, else as four characters per token.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PROMPT_TEXTS = ("prompt", "messages", "input", "text", "question", "instruction
 _OUTPUT_TEXTS = ("completion", "response", "output", "answer", "generated_text", "choices")
 _WRAPPERS = ("body", "usage", "request", "params")
 _CHARACTERS = 4
-_CHAT_TOKENS = 4  # what a chat template adds to a message, about
+_CHAT_TOKENS = 4  # added to each message by the chat template, roughly
 _MOST_LINE = 64 << 20
 _MOST_TOKENS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Percentiles in tokens: {50: …, 95: …, 99: …}."""
+    """The percentiles of lengths in tokens ({50: …, 95: …, 99: …}) and the maximum."""
 
     percentiles: dict[int, int]
     longest: int
@@ -38,25 +38,25 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Requests:
-    """What the requests of a file need. `needed` is the max_model_len that holds a P99 prompt and a P99 output."""
+    """The lengths of the requests of a file, in tokens."""
 
     count: int
     prompts: Lengths
     outputs: Lengths | None
     totals: Lengths
     mean_total: int
-    counted: str  # how text was counted, in words; "" when only lengths were given
+    counted: str  # how text was counted, as a phrase; "" if all lines had lengths
     skipped: int = 0
 
     @property
     def needed(self) -> int:
-        """P99 of the prompts and P99 of the outputs, up to a multiple of 16."""
+        """Return the max_model_len that holds a P99 prompt and a P99 output, rounded up to a multiple of 16."""
         output = self.outputs.percentiles[99] if self.outputs is not None else 0
         return math.ceil((self.prompts.percentiles[99] + output) / 16) * 16
 
 
 def read_requests(path: str | Path, tokenizer: str | Path | None = None) -> Requests:
-    """Read a file of JSON lines. Raises InputError when no line of it tells a prompt."""
+    """Read a JSON Lines file. Raises InputError if no line has a prompt or its length."""
     count = _counter(tokenizer)
     prompts: list[int] = []
     outputs: list[int | None] = []
@@ -66,28 +66,29 @@ def read_requests(path: str | Path, tokenizer: str | Path | None = None) -> Requ
             while line := file.readline(_MOST_LINE):
                 if not line.strip():
                     continue
-                found = _line(line, count)
-                if found is None:
+                tokens = _line(line, count)
+                if tokens is None:
                     skipped += 1
                     continue
-                prompts.append(found[0])
-                outputs.append(found[1])
-                texts = texts or found[2]
+                prompts.append(tokens[0])
+                outputs.append(tokens[1])
+                texts = texts or tokens[2]
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     if not prompts:
         raise InputError(f"{path}: no line tells the length or the text of a prompt (JSON lines are expected)")
     known = [one for one in outputs if one is not None]
     totals = [prompt + (output or 0) for prompt, output in zip(prompts, outputs, strict=True)]
-    told = ""
+    how_counted = ""
     if texts:
-        told = f"counted with {Path(tokenizer).name}" if tokenizer else f"estimated as {_CHARACTERS} characters a token"
+        how_counted = (f"counted with {Path(tokenizer).name}" if tokenizer
+                       else f"estimated as {_CHARACTERS} characters a token")
     return Requests(len(prompts), _lengths(prompts), _lengths(known) if known else None, _lengths(totals),
-                    round(sum(totals) / len(totals)), told, skipped)
+                    round(sum(totals) / len(totals)), how_counted, skipped)
 
 
 def _lengths(values: Sequence[int]) -> Lengths:
-    """Percentiles by the nearest rank."""
+    """Return the percentiles by the nearest-rank method."""
     ordered = sorted(values)
     return Lengths({percent: ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)] for percent in (50, 95, 99)},
                    ordered[-1])
@@ -109,7 +110,7 @@ def _counter(tokenizer: str | Path | None) -> Callable[[str], int]:
 
 
 def _line(line: bytes, count: Callable[[str], int]) -> tuple[int, int | None, bool] | None:
-    """Prompt and output tokens of one line, and whether text was counted; None when it tells no prompt."""
+    """Return the prompt and output tokens of one line, and whether text was counted; None without a prompt."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -144,19 +145,19 @@ def _length(value: Mapping[str, Any], names: Sequence[str]) -> int | None:
 
 
 def _text(value: Mapping[str, Any], names: Sequence[str]) -> tuple[str, int] | None:
-    """The text under the first of these names, and how many chat messages it is made of."""
+    """Return the text of the first of these fields, and how many chat messages it consists of."""
     for name in names:
-        found = value.get(name)
-        if isinstance(found, str):
-            return found, 0
-        if isinstance(found, list) and found:
-            pieces = [_piece(one) for one in found]
-            return "\n".join(pieces), sum(isinstance(one, Mapping) for one in found)
+        content = value.get(name)
+        if isinstance(content, str):
+            return content, 0
+        if isinstance(content, list) and content:
+            pieces = [_piece(one) for one in content]
+            return "\n".join(pieces), sum(isinstance(one, Mapping) for one in content)
     return None
 
 
 def _piece(value: Any) -> str:
-    """The text of a message: its content, a choice's message, or the text itself."""
+    """Return the text of a message: its content, a choice's message, or the string itself."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The plan of `vllm-doctor size`, as text and as JSON."""
+"""Render the plan of `vllm-doctor size` as text or JSON."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _WORDS = {"full": "every token", "sliding": "a window of tokens", "mla": "a late
 
 
 def as_json(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None) -> str:
-    """The plan as one JSON object."""
+    """Return the plan as one JSON object."""
     return json.dumps(document(plan, changes, requests), indent=2, ensure_ascii=False) + "\n"
 
 
 def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None) -> dict[str, Any]:
-    """The plan as plain values. GiB are of one GPU; a range has its low, expected and high end."""
-    layout, model = plan.layout, plan.subject.model
+    """Return the plan as plain values. GiB are per GPU; a range has a low, an expected and a high end."""
+    layout, model = plan.layout, plan.target.model
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "vllm-doctor", "version": __version__},
@@ -44,7 +44,7 @@ def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None 
             "max_num_batched_tokens": plan.batched_tokens, "kv_cache_dtype": plan.launch.kv_cache_dtype,
             "enforce_eager": plan.launch.enforce_eager, "cpu_offload_gb": plan.launch.cpu_offload_gb},
         "memory": {
-            "device_gib": _round(plan.subject.device_gib), "budget_gib": _round(plan.budget_gib),
+            "device_gib": _round(plan.target.device_gib), "budget_gib": _round(plan.budget_gib),
             "parts": [_part(part) for part in plan.parts]},
         "kv_cache": {
             "gib": _range(plan.kv_gib), "needed_gib": _round(plan.need_gib), "bytes_per_token": layout.bytes_per_token,
@@ -66,11 +66,11 @@ def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None 
 
 
 def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None, width: int = 100) -> str:
-    """The plan for a person, at most `width` columns."""
+    """Return the plan as text of at most `width` columns."""
     lines = [*_wrap(_head(plan), width), ""]
     lines += [f"Memory of one {'node' if plan.launch.device == 'cpu' else 'GPU'}, GiB"]
     if plan.launch.device != "cpu":
-        lines += [_row("total", Range.exactly(plan.subject.device_gib), ""),
+        lines += [_row("total", Range.exactly(plan.target.device_gib), ""),
                   _row(f"budget ({plan.launch.utilization:g} of it)", Range.exactly(plan.budget_gib), "")]
     lines += [_row(part.name.replace("_", " "), part.gib, part.origin + ", outside the budget" * part.outside)
               for part in plan.parts]
@@ -85,7 +85,8 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
                   else "What makes it fit, the smallest change first"]
         for change in changes:
             typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
-            lines += _wrap(f"- {typed}: KV cache {_ends(change.plan.kv_gib)} GiB; costs {change.cost}", width, 2, 4)
+            kv_cache = _range_text(change.plan.kv_gib)
+            lines += _wrap(f"- {typed}: KV cache {kv_cache} GiB; costs {change.cost}", width, 2, 4)
     elif plan.verdict == "does-not-fit":
         lines += ["", *_wrap("No single change of the usual ones makes it fit, nor two: a smaller or quantized model, "
                              "or a larger GPU.", width)]
@@ -97,17 +98,17 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
 
 
 def _head(plan: Plan) -> str:
-    model = plan.subject.model
+    model = plan.target.model
     name = model.name if model is not None else "The launch of the log"
     gpus = plan.launch.tensor_parallel_size * plan.launch.pipeline_parallel_size
     where = "the CPU" if plan.launch.device == "cpu" else \
-        f"{gpus} GPU{'s' if gpus > 1 else ''} of {plan.subject.device_gib:.2f} GiB"
-    words = {"fits": "fits", "likely": "probably fits", "does-not-fit": "does not fit"}[plan.verdict]
+        f"{gpus} GPU{'s' if gpus > 1 else ''} of {plan.target.device_gib:.2f} GiB"
+    percentile_text = {"fits": "fits", "likely": "probably fits", "does-not-fit": "does not fit"}[plan.verdict]
     release = ".".join(map(str, plan.launch.version))
-    text = f"{name} with {plan.length:,} tokens of context {words} on {where} (vLLM {release})."
+    text = f"{name} with {plan.length:,} tokens of context {percentile_text} on {where} (vLLM {release})."
     if plan.refusal:
         return f"{text} {plan.refusal}."
-    if plan.verdict == "likely" and plan.cautious:
+    if plan.verdict == "likely" and plan.fits_at_cautious_end:
         return text + " What lives outside the budget, CUDA graphs above all, may not find its room."
     if plan.verdict == "likely":
         return text + " At the cautious end of the estimates it does not."
@@ -117,38 +118,38 @@ def _head(plan: Plan) -> str:
 def _cache(plan: Plan, width: int) -> list[str]:
     layout = plan.layout
     grows = "of every further token" if not layout.linear else "a token"
-    found = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
+    lines = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
     if layout.block_size > 1:
-        found[0] += f", blocks of {layout.block_size} tokens"
-    model = plan.subject.model
+        lines[0] += f", blocks of {layout.block_size} tokens"
+    model = plan.target.model
     if model is not None and not layout.linear:
         kinds = layer_kinds(model.layers)
-        found += _wrap("Layers that keep " + ", ".join(f"{_WORDS[kind]}: {count}" for kind, count in kinds.items())
+        lines += _wrap("Layers that keep " + ", ".join(f"{_WORDS[kind]}: {count}" for kind, count in kinds.items())
                        + ". What a request needs is not in proportion to its length.", width, 2)
-    found.append(f"  one request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB")
+    lines.append(f"  one request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB")
     low, expected = plan.longest(cautious=True), plan.longest()
     if expected:
-        found.append(f"  longest max_model_len that fits: {_two(low, expected)}")
+        lines.append(f"  longest max_model_len that fits: {_low_to_expected(low, expected)}")
     low, expected = plan.tokens("low"), plan.tokens()
     if expected:
-        found.append(f"  tokens of all requests: {_two(low, expected)}")
+        lines.append(f"  tokens of all requests: {_low_to_expected(low, expected)}")
         rows = [(length, plan.concurrency(length, "low"), plan.concurrency(length)) for length in _lengths(plan)]
-        found.append("  requests at once: " + "; ".join(
+        lines.append("  requests at once: " + "; ".join(
             f"{one:.1f} to {other:.1f} of {length:,} tokens" if f"{one:.1f}" != f"{other:.1f}"
             else f"{other:.1f} of {length:,} tokens" for length, one, other in rows))
         if rows and rows[0][2] > plan.sequences:
-            found.append(f"  and never more than --max-num-seqs, {plan.sequences}")
-    return [line for text in found for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
+            lines.append(f"  and never more than --max-num-seqs, {plan.sequences}")
+    return [line for text in lines for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
 
 
 def _requests(requests: Requests, plan: Plan) -> str:
-    def words(name: str, lengths: Lengths) -> str:
+    def percentile_text(name: str, lengths: Lengths) -> str:
         tail = ", ".join(f"P{percent} {value:,}" for percent, value in lengths.percentiles.items())
         return f"{name} {tail}, longest {lengths.longest:,}"
 
-    told = f" ({requests.counted})" if requests.counted else ""
-    text = f"{requests.count:,} requests{told}: " + words("prompts", requests.prompts)
-    text += "; " + words("outputs", requests.outputs) if requests.outputs else "; their outputs are not told"
+    counting = f" ({requests.counted})" if requests.counted else ""
+    text = f"{requests.count:,} requests{counting}: " + percentile_text("prompts", requests.prompts)
+    text += "; " + percentile_text("outputs", requests.outputs) if requests.outputs else "; their outputs are not told"
     text += f". A max_model_len of {requests.needed:,} covers a P99 prompt and a P99 output."
     if requests.mean_total and plan.kv_gib.expected > 0:
         at_once = min(plan.concurrency(requests.mean_total), plan.sequences)
@@ -157,21 +158,21 @@ def _requests(requests: Requests, plan: Plan) -> str:
 
 
 def _lengths(plan: Plan) -> list[int]:
-    """The lengths to tell the concurrency of: usual ones that a request can have, and the wanted one."""
+    """Return the lengths to report the concurrency for: the usual ones below the planned length, and that length."""
     return sorted({length for length in LENGTHS if length < plan.length} | {plan.length})
 
 
 def _row(name: str, gib: Range, origin: str) -> str:
-    return f"  {name:<28}{_ends(gib):>18}  {origin}"
+    return f"  {name:<28}{_range_text(gib):>18}  {origin}"
 
 
-def _ends(gib: Range) -> str:
+def _range_text(gib: Range) -> str:
     if round(gib.low, 2) == round(gib.high, 2):
         return f"{gib.expected:.2f}"
     return f"{gib.low:.2f} to {gib.high:.2f}"
 
 
-def _two(low: int, expected: int) -> str:
+def _low_to_expected(low: int, expected: int) -> str:
     if not low:
         return f"{expected:,} at the expected values, none at the cautious end"
     return f"{low:,} to {expected:,}" if low != expected else f"{expected:,}"

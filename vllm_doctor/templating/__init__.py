@@ -1,1 +1,1 @@
-"""The expressions and texts of rules."""
+"""The expressions and texts of rules: parse, evaluate, render, and the filters they use."""

@@ -1,12 +1,11 @@
-"""The small arithmetic of rules.
+"""Evaluate the expressions of rules.
 
-An expression is written in Jinja's expression syntax (`max_model_len * 0.5 | floor_to(16)`), read by Jinja's own parser
-into a tree (`parser`) and computed here, over a closed list of kinds:
-names, numbers, whole strings, `+ - * / //`, comparisons, `in`, `and/or/not`, `is defined` and our own filters. Nothing
-else can be written, so nothing else can run.
+An expression has Jinja's syntax (`max_model_len * 0.5 | floor_to(16)`). Jinja's parser reads it into a tree (`parser`),
+which is evaluated here. The language is closed: names, numbers, strings, `+ - * / //`, comparisons, `in`, `and/or/not`,
+`is defined` and our own filters. Nothing else can be written, so nothing else can run.
 
-A name the log does not show is UNKNOWN, and UNKNOWN spreads: arithmetic with it is UNKNOWN, `and`/`or` follow Kleene's
-three-valued logic. Division by zero and a filter that answers None are UNKNOWN too: "cannot be computed".
+A name that the log does not show is UNKNOWN. Arithmetic with UNKNOWN is UNKNOWN, `and`/`or` follow Kleene's
+three-valued logic. Division by zero and a filter that returns None give UNKNOWN too: "cannot be computed".
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from vllm_doctor.templating.filters import REFUSALS, find, numeric_parameters, optional_parameters, parameters
+from vllm_doctor.templating.filters import REFUSALS, find_filter, numeric_parameters, optional_parameters, parameters
 from vllm_doctor.templating.parser import MAX_NUMBER, ExpressionError, Tree, read_expression
 
 
 class _Unknown:
-    """The value of what the log does not say."""
+    """The type of UNKNOWN, the value of a fact that the log does not show."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -53,39 +52,39 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class Expression(NamedTuple):
-    """One checked expression."""
+    """A parsed expression."""
 
     source: str
     tree: Tree
 
     @property
     def names(self) -> frozenset[str]:
-        """The facts it reads."""
+        """Return the names of the facts that the expression uses."""
         return frozenset(names(self.tree))
 
     def value(self, facts: Mapping[str, Any]) -> Any:
-        """Its value given `facts`, or UNKNOWN."""
+        """Return the value given `facts`, or UNKNOWN."""
         return evaluate(self.tree, facts)
 
     def holds(self, facts: Mapping[str, Any]) -> bool:
-        """Whether it is certainly true: UNKNOWN counts as false."""
+        """Return whether the expression is certainly true; UNKNOWN counts as false."""
         result = self.value(facts)
         return result is not UNKNOWN and bool(result)
 
 
 @lru_cache(maxsize=4096)
 def parse(source: str) -> Expression:
-    """Read one expression. Raises ExpressionError with the reason."""
+    """Parse one expression. Raises ExpressionError with the reason."""
     return Expression(source, read_expression(source))
 
 
 def names(tree: Tree) -> Iterator[str]:
-    """The names that a tree reads."""
+    """Yield the names that a tree uses."""
     return (node[1] for node in _nodes(tree) if node[0] == "name")
 
 
 def compared_with(name: str, tree: Tree) -> Iterator[str]:
-    """The texts with which a tree compares what has that name."""
+    """Yield the strings that a tree compares the variable `name` with."""
     for node in _nodes(tree):
         if node[0] == "compare" and node[1] == ["name", name]:
             yield from (part[1] for part in _nodes(node) if part[0] == "const" and isinstance(part[1], str))
@@ -102,7 +101,7 @@ def _nodes(tree: Tree) -> Iterator[Tree]:
 
 
 def evaluate(tree: Tree, facts: Mapping[str, Any]) -> Any:
-    """The value of a tree given `facts`, or UNKNOWN."""
+    """Return the value of a tree given `facts`, or UNKNOWN."""
     kind, *parts = tree
     if kind == "const":
         return parts[0]
@@ -174,8 +173,8 @@ def _apply(name: str, arguments: Tree, keywords: Mapping[str, Tree], facts: Mapp
 
 
 def apply_filter(name: str, values: Iterable[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a filter. An UNKNOWN argument is None where its parameter's default is None, else the result is UNKNOWN."""
-    filter_ = find(name)
+    """Call a filter. An UNKNOWN argument becomes None if that is its default; otherwise the result is UNKNOWN."""
+    filter_ = find_filter(name)
     if filter_ is None:
         raise ExpressionError(f"unknown filter `{name}`")
     named = {**dict(zip(parameters(name), values, strict=False)), **keywords}
@@ -185,7 +184,7 @@ def apply_filter(name: str, values: Iterable[Any], keywords: Mapping[str, Any]) 
                 return UNKNOWN
             named[key] = None
         elif key in numeric_parameters(name) and not isinstance(value, (int, float)):
-            return UNKNOWN  # a text times a number would be a very long text
+            return UNKNOWN  # a string times a number could be a very long string
     try:
         result = filter_(**named)
     except REFUSALS:
@@ -194,5 +193,5 @@ def apply_filter(name: str, values: Iterable[Any], keywords: Mapping[str, Any]) 
 
 
 def arithmetic(operator_name: str, left: Any, right: Any) -> Any:
-    """Compute one of ARITHMETIC. UNKNOWN for what is no number, cannot be computed or is beyond MAX_NUMBER."""
+    """Compute one of ARITHMETIC. UNKNOWN for operands that are not numbers, failures, and results above MAX_NUMBER."""
     return UNKNOWN if left is UNKNOWN or right is UNKNOWN else _arithmetic(ARITHMETIC[operator_name], left, right)

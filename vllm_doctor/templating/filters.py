@@ -1,8 +1,8 @@
-"""The filters rules may use: `value | name(argument, …)`, in expressions and in the words of a rule.
+"""The filters that rules may use, `value | name(argument, …)`, in expressions and texts.
 
 A filter is a plain function. Its first parameter is the value before the bar. A parameter whose default is None gets
-None when the log does not show that fact; any other unknown argument makes the whole result unknown. Answering None
-means "cannot be computed".
+None if the log does not show that fact; any other unknown argument makes the result unknown. Returning None means
+"cannot be computed".
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from vllm_doctor.memory import solver
 from vllm_doctor.templating import flag_filters, model_filters, value_filters
 
 REFUSALS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a filter raises when a value is none for it: a text where a number belongs, a number beyond all bounds."""
-_MAX_COUNT = 2**20  # no dimension of a model and no number of ranks is larger; bounds the search for a divisor
+"""The exceptions of a filter for an unsuitable value, such as a string in place of a number."""
+_MAX_COUNT = 2**20  # larger than any dimension of a model or number of ranks; bounds the search for a divisor
 _MAX_DIGITS = 15
 
 
 def floor_to(value: float, step: float) -> float:
-    """The largest multiple of `step` not above `value`."""
-    return _tidy(math.floor(value / step + 1e-9) * step, step)
+    """Return the largest multiple of `step` not above `value`."""
+    return _without_float_error(math.floor(value / step + 1e-9) * step, step)
 
 
 def ceil_to(value: float, step: float) -> float:
-    """The smallest multiple of `step` not below `value`."""
-    return _tidy(math.ceil(value / step - 1e-9) * step, step)
+    """Return the smallest multiple of `step` not below `value`."""
+    return _without_float_error(math.ceil(value / step - 1e-9) * step, step)
 
 
-def _tidy(value: float, step: float) -> float:
+def _without_float_error(value: float, step: float) -> float:
     return int(value) if float(step).is_integer() else round(value, 6)
 
 
 def round_to(value: float, digits: int = 2) -> float:
-    """`value` with that many decimals, at most 15."""
+    """Return `value` rounded to that many decimals, at most 15."""
     return round(value, min(max(int(digits), 0), _MAX_DIGITS)) if digits else round(value)
 
 
 def at_least(value: float, bound: float | None = None) -> float:
-    """The larger of the two; `value` when the bound is unknown."""
+    """Return the larger of the two; `value` if the bound is unknown."""
     return value if bound is None else max(value, bound)
 
 
 def at_most(value: float, bound: float | None = None) -> float:
-    """The smaller of the two; `value` when the bound is unknown."""
+    """Return the smaller of the two; `value` if the bound is unknown."""
     return value if bound is None else min(value, bound)
 
 
 def power_of_two(value: float) -> int | None:
-    """The largest power of two not above `value`."""
+    """Return the largest power of two not above `value`."""
     return None if value < 1 else 1 << (int(value).bit_length() - 1)
 
 
 def largest_divisor(value: float, limit: float) -> int | None:
-    """The largest whole divisor of `value` that is not above `limit`. None for more than a million."""
+    """Return the largest divisor of `value` that is not above `limit`; None if `value` is above a million."""
     whole = int(value)
     if whole > _MAX_COUNT:
         return None
@@ -67,7 +67,7 @@ def largest_divisor(value: float, limit: float) -> int | None:
 
 
 def power_of_two_divisor(value: float, limit: float) -> int | None:
-    """The largest power of two not above `limit` that divides `value`: vLLM's kernels and KV heads like these best."""
+    """Return the largest power of two up to `limit` that divides `value`, as vLLM's kernels and KV heads prefer."""
     number, whole = 1, int(value)
     if whole < 1 or limit < 1:
         return None
@@ -77,10 +77,10 @@ def power_of_two_divisor(value: float, limit: float) -> int | None:
 
 
 def aligned_parallel(shard: float, parallel: float, unit: float) -> int | None:
-    """The largest number of ranks below `parallel` whose share of the split dimension is a whole number of units.
+    """Return the largest number of ranks below `parallel` whose shard is a multiple of `unit`.
 
-    `shard` is the share at `parallel` ranks; only divisors of `parallel` count, for they divide the heads as well.
-    None when none fits, not even a single rank, and for more than a million ranks.
+    `shard` is the shard size at `parallel` ranks. Only divisors of `parallel` count, because they divide the heads too.
+    None if there is none, and for more than a million ranks.
     """
     if parallel > _MAX_COUNT:
         return None
@@ -90,80 +90,80 @@ def aligned_parallel(shard: float, parallel: float, unit: float) -> int | None:
 
 
 def or_else(value: Any = None, fallback: Any = None) -> Any:
-    """`value`, or `fallback` when it is unknown."""
+    """Return `value`, or `fallback` if it is unknown."""
     return fallback if value is None else value
 
 
 def given(value: Any, condition: bool) -> Any:
-    """`value` when the condition certainly holds, else unknown."""
+    """Return `value` if the condition certainly holds, else unknown."""
     return value if condition else None
 
 
 def since(releases: Releases, version: str) -> bool | None:
-    """Whether every release this log can be of is `version` or newer; unknown when some are and some are not."""
+    """Return whether all possible releases are `version` or newer; unknown if only some are."""
     return releases.since(version)
 
 
 def before(releases: Releases, version: str) -> bool | None:
-    """Whether every release this log can be of is older than `version`; unknown when some are and some are not."""
+    """Return whether all possible releases are older than `version`; unknown if only some are."""
     answer = releases.since(version)
     return None if answer is None else not answer
 
 
 def reached(phase: str, other: str) -> bool:
-    """Whether a start in `phase` has come as far as `other`."""
+    """Return whether a server in `phase` has reached phase `other`."""
     return phases.reached(phase, other)
 
 
 def contains(text: Any, part: str) -> bool:
-    """Whether `part` stands in the text, without regard to case."""
+    """Return whether the text contains `part`, ignoring case."""
     return part.lower() in str(text).lower()
 
 
 def starts_with(text: Any, part: str) -> bool:
-    """Whether the text begins with `part`, without regard to case."""
+    """Return whether the text starts with `part`, ignoring case."""
     return str(text).lower().startswith(part.lower())
 
 
 def is_local_path(model: str) -> bool:
-    """Whether a model name is a path rather than a repository id (`org/name`)."""
+    """Return whether a model name is a path rather than a repository id (`org/name`)."""
     return model.startswith(("/", "./", "../", "~")) or model.count("/") > 1
 
 
 def count(items: Any) -> int:
-    """How many items a list holds (1 for a single value)."""
+    """Return the number of items of a list (1 for a single value)."""
     return len(items) if isinstance(items, Sequence) and not isinstance(items, str) else 1
 
 
 def listed(text: Any) -> int:
-    """How many items a text lists, separated by commas: 2 for `0, 1`, 0 for an empty one."""
+    """Return the number of comma-separated items of a text: 2 for `0, 1`, 0 for an empty text."""
     return sum(1 for item in str(text).split(",") if item.strip())
 
 
 def spaced(text: str) -> str:
-    """A list with a blank behind each comma: `a, b` for `a,b`."""
+    """Return a comma-separated list with a space after each comma: `a, b` for `a,b`."""
     return ", ".join(item.strip() for item in text.split(","))
 
 
 def gib(value: float) -> str:
-    """A quantity of memory in words: `4.5 GiB`, `512 MiB`."""
+    """Format a size given in GiB: `4.5 GiB`, `512 MiB`."""
     if abs(value) < 0.1 and value:
         return f"{value * 1024:.0f} MiB"
     return f"{value:.2f}".rstrip("0").rstrip(".") + " GiB"
 
 
 def number(value: float) -> str:
-    """A number with thousands separated: `131,072`."""
+    """Format a number with thousands separators: `131,072`."""
     return f"{value:,.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
 
 
 def percent(value: float) -> str:
-    """A share in words: `0.92` is `92 %`."""
+    """Format a fraction as a percentage: `92 %` for 0.92."""
     return f"{value * 100:.1f}".rstrip("0").rstrip(".") + " %"
 
 
 def plural(value: float, one: str, many: str) -> str:
-    """A value with its noun: 1 with 'GPU' and 'GPUs' is `1 GPU`."""
+    """Format a count with its noun: `1 GPU` for 1 with 'GPU' and 'GPUs'."""
     return f"{number(value)} {one if value == 1 else many}"
 
 
@@ -199,19 +199,19 @@ _MODULES = (solver, value_filters, flag_filters, model_filters)  # all their pub
 
 
 def names() -> list[str]:
-    """The names of all filters, in order."""
+    """Return the names of all filters, sorted."""
     return sorted({*_NAMES, *(name for module in _MODULES for name in module.__all__)})
 
 
 @lru_cache(maxsize=256)
-def find(name: str) -> Callable[..., Any] | None:
+def find_filter(name: str) -> Callable[..., Any] | None:
     """Return the filter of that name, or None."""
     if name in _NAMES:
         return _NAMES[name]
     for module in _MODULES:
         if name in module.__all__:
-            found: Callable[..., Any] = getattr(module, name)
-            return found
+            function: Callable[..., Any] = getattr(module, name)
+            return function
     return None
 
 
@@ -233,10 +233,10 @@ def numeric_parameters(name: str) -> frozenset[str]:
     return frozenset(key for key, parameter in _signature(name).items() if parameter.annotation in _NUMBERS)
 
 
-# As `from __future__ import annotations` keeps them, and as values.
+# As strings (`from __future__ import annotations`) and as types.
 _NUMBERS = ("int", "float", "int | None", "float | None", int, float, int | None, float | None)
 
 
 def _signature(name: str) -> Mapping[str, inspect.Parameter]:
-    found = find(name)
-    return inspect.signature(found).parameters if found else {}
+    function = find_filter(name)
+    return inspect.signature(function).parameters if function else {}

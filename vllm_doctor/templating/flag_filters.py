@@ -1,6 +1,6 @@
-"""Filters about flags that a release does not know: what they are, and what to write instead.
+"""Filters about unrecognized flags: what they were, and what to write instead.
 
-Which flag and successor exist in which release is `flags`' knowledge; here it is put together for one log.
+`catalog.flags` knows which flags and replacements exist in which release; these filters apply it to one log.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.patterns import lazy
 from vllm_doctor.templating.value_filters import scalar
@@ -21,6 +22,7 @@ __all__ = [
     "flag_meant",
     "later_flags",
     "later_release",
+    "names_setting",
     "replacement_flag",
     "replacement_value",
     "replacement_words",
@@ -31,11 +33,11 @@ __all__ = [
 
 _FLAG = lazy(r"--?[A-Za-z][\w.-]*")
 
-_TYPO = 0.8  # how like a flag's name a spelling must be to be read as it
+_MIN_SIMILARITY = 0.8  # of a misspelt flag to the flag that was meant
 
-_NONE = "--model"  # stands where there is no further flag; its value False says "leave it"
+_NO_FLAG = "--model"  # in place of a missing flag; its value False means "do not change it"
 
-# How other servers, and people, call what vLLM has under another name ("" where it has none).
+# Flag names of other servers, and common guesses, with vLLM's flag ("" if it has none).
 _OTHER_NAMES: Mapping[str, str] = {
     "--tp": "--tensor-parallel-size",
     "--tp-size": "--tensor-parallel-size",
@@ -65,33 +67,37 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--enable-ep-moe": "--enable-expert-parallel",
     "--tool-parser": "--tool-call-parser",
     "--reasoning-parser-name": "--reasoning-parser",
-    "--enable-metrics": "",  # vLLM has no flag for it, and one of another meaning looks like it
+    "--enable-metrics": "",  # vLLM has no flag for it, but one of another meaning with a similar name
     "--cache-size": "",
     "--enable-flashinfer": "",
 }
 
 
-# How messages speak of a setting that they do not name; of others the name's own words are looked for.
-_SPOKEN: Mapping[str, tuple[str, ...]] = {
+# How messages refer to a setting without its name; for other settings the words of the name are searched.
+_MESSAGE_TERMS: Mapping[str, tuple[str, ...]] = {
     "speculative_config": ("speculative", "spec decod"),
     "speculative_model": ("speculative", "spec decod"),
-    "model_loader_extra_config": ("extra config",),
+    "model_loader_extra_config": ("extra config", "tensorizer uri"),
     "quantization": ("quantiz",),
     "kv_transfer_config": ("kv connector", "kv transfer"),
     "enable_lora": ("lora",),
     "enable_expert_parallel": ("expert parallel",),
+    "kv_cache_dtype": ("kv cache dtype", "kv cache quant", "fp8", "v scale"),
+    "decode_context_parallel_size": ("decode context parallel", "dcp"),
+    "distributed_executor_backend": ("executor backend", " ray"),
 }
-_NOT_MEANT = frozenset({
+_TOO_GENERAL = frozenset({
     "model", "model_tag", "tokenizer", "host", "port", "seed", "dtype", "revision", "load_format", "served_model_name",
     "trust_remote_code", "max_model_len", "gpu_memory_utilization",
 })  # fmt: skip
-"""Settings without which a command is another one, or whose names stand in many messages."""
+"""Settings that are essential to a command, or whose names occur in many messages."""
 
 
 class Remedy(NamedTuple):
-    """What became of one flag that the release does not know.
+    """What to do about one unrecognized flag.
 
-    `kind`: renamed (write `set` instead), dropped (no successor), later (`since` has it), misspelt (`set`), unknown.
+    `kind`: renamed (write `set` instead), dropped (no replacement), later (exists from release `since` on), misspelt
+    (write `set` instead), unknown.
     """
 
     flag: str
@@ -101,51 +107,52 @@ class Remedy(NamedTuple):
     since: str = ""
     note: str = ""
 
-    def words(self) -> str:
-        """The flag as it was typed, with its value."""
+    def as_typed(self) -> str:
+        """Return the flag as it was typed, with its value."""
         return f"{self.flag} {self.value}" if self.value else self.flag
 
 
 def split_arguments(arguments: str) -> list[tuple[str, str | None]]:
-    """What argparse calls unrecognized, as flags with their values; what stands before the first flag is left away.
+    """Split argparse's list of unrecognized arguments into flags with values; skip words before the first flag.
 
-    argparse joins the words by blanks and forgets the quotes, so a value may hold blanks.
+    argparse joins the words with spaces and drops quotes, so a value may contain spaces.
     """
-    found: list[tuple[str, list[str]]] = []
+    options: list[tuple[str, list[str]]] = []
     for word in arguments.split():
         name, equals, value = word.partition("=")
         if _FLAG.fullmatch(name):
-            found.append((name, [value] if equals else []))
-        elif found:
-            found[-1][1].append(word)
-    return [(name, " ".join(words) if words else None) for name, words in found]
+            options.append((name, [value] if equals else []))
+        elif options:
+            options[-1][1].append(word)
+    return [(name, " ".join(words) if words else None) for name, words in options]
 
 
 def unknown_flags(arguments: str) -> str | None:
-    """The flags among what argparse calls unrecognized: `--swap-space 4 --foo=1` is `--swap-space --foo`."""
+    """Return the flags among argparse's unrecognized arguments: `--swap-space --foo` for `--swap-space 4 --foo=1`."""
     return " ".join(dict.fromkeys(name for name, _ in split_arguments(arguments))) or None
 
 
 def remedies(arguments: str, releases: Releases) -> list[Remedy]:
-    """What to do about each unrecognized flag."""
+    """Return what to do about each unrecognized flag."""
     return [_remedy(name, value, releases) for name, value in split_arguments(arguments)]
 
 
 def _remedy(name: str, value: str | None, releases: Releases) -> Remedy:
     newest = flags.releases()[-1]
-    found = flags.lookup(name)
-    if found is None:
+    known_flag = flags.lookup(name)
+    if known_flag is None:
         return _misspelt(name, value, releases)
-    lacking = [release for release in releases.candidates if not found.exists(release)] or [newest]
+    releases_without = [release for release in releases.candidates if not known_flag.exists(release)] or [newest]
     spelling = flags.canonical(name)
-    if found.last == newest or flags.releases().index(lacking[-1]) < flags.releases().index(found.first):
-        return Remedy(spelling, value, "later", since=found.first)
-    if found.replaced_by is None:
+    order = flags.releases().index
+    if known_flag.last == newest or order(releases_without[-1]) < order(known_flag.first):
+        return Remedy(spelling, value, "later", since=known_flag.first)
+    if known_flag.replaced_by is None:
         return Remedy(spelling, value, "dropped")
-    successor = {new: text for new, text in found.replaced_by.for_value(value).items()
-                 if (other := flags.lookup(new)) is not None and other.exists(lacking[-1])}
+    successor = {new: text for new, text in known_flag.replaced_by.for_value(value).items()
+                 if (other := flags.lookup(new)) is not None and other.exists(releases_without[-1])}
     kind = "renamed" if successor else "dropped"
-    return Remedy(spelling, value, kind, _whole(successor), note=found.replaced_by.note)
+    return Remedy(spelling, value, kind, _with_merged_json_keys(successor), note=known_flag.replaced_by.note)
 
 
 def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
@@ -154,7 +161,7 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     meant = _OTHER_NAMES.get(spelling)
     if meant is None:
         like = flags.nearest(name, release, 1)
-        close = like and SequenceMatcher(None, spelling, like[0]).ratio() >= _TYPO
+        close = like and SequenceMatcher(None, spelling, like[0]).ratio() >= _MIN_SIMILARITY
         meant = like[0] if close and like[0] != spelling else None
     flag = flags.lookup(meant) if meant else None
     if flag is None or meant is None:
@@ -166,86 +173,86 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     return Remedy(spelling, value, "misspelt", {meant: "" if flag.kind_in(release) == "bool" else given})
 
 
-def _whole(successor: Mapping[str, str]) -> dict[str, str]:
-    """Single keys of a JSON flag (`--x.key value`) as that flag with its JSON, which every release reads."""
-    made: dict[str, str] = {}
+def _with_merged_json_keys(successor: Mapping[str, str]) -> dict[str, str]:
+    """Merge single keys of a JSON flag (`--x.key value`) into that flag with JSON, which every release accepts."""
+    merged: dict[str, str] = {}
     for name, text in successor.items():
         flag, _, key = name.partition(".")
         if not key:
-            made[name] = text
+            merged[name] = text
             continue
-        read = made.get(flag)
-        whole = json.loads(read) if read else {}
-        whole[key] = scalar(text)
-        made[flag] = json.dumps(whole)
-    return made
+        existing = merged.get(flag)
+        settings = json.loads(existing) if existing else {}
+        settings[key] = scalar(text)
+        merged[flag] = json.dumps(settings)
+    return merged
 
 
 def _successors(arguments: str, releases: Releases) -> dict[str, str]:
-    """All flags to write instead; keys of one JSON flag are put together."""
-    made: dict[str, str] = {}
+    """Return all flags to write instead, with the keys of one JSON flag merged."""
+    merged: dict[str, str] = {}
     for remedy in remedies(arguments, releases):
         for name, value in remedy.set.items():
-            if name in made and made[name].startswith("{") and value.startswith("{"):
-                made[name] = json.dumps({**json.loads(made[name]), **json.loads(value)})
+            if name in merged and merged[name].startswith("{") and value.startswith("{"):
+                merged[name] = json.dumps({**json.loads(merged[name]), **json.loads(value)})
             else:
-                made[name] = value
-    return made
+                merged[name] = value
+    return merged
 
 
 def replacement_flag(arguments: str, releases: Releases, number: int = 1) -> str:
-    """The name of the number-th flag to write instead; a stand-in when there are fewer."""
+    """Return the name of the number-th flag to write instead; a placeholder if there are fewer."""
     names = list(_successors(arguments, releases))
-    return names[number - 1] if number <= len(names) else _NONE
+    return names[number - 1] if number <= len(names) else _NO_FLAG
 
 
 def replacement_value(arguments: str, releases: Releases, number: int = 1) -> str | bool:
-    """The value of the number-th flag to write instead; False when there are fewer."""
+    """Return the value of the number-th flag to write instead; False if there are fewer."""
     values = list(_successors(arguments, releases).values())
     return (values[number - 1] or True) if number <= len(values) else False
 
 
 def replacement_words(arguments: str, releases: Releases) -> str | None:
-    """What to write instead of what, as one clause; None when nothing has a successor."""
+    """Return a clause that says which flags to write instead of which; None if no flag has a replacement."""
     known = remedies(arguments, releases)
     replaced = [remedy for remedy in known if remedy.set]
     if not replaced:
         return None
     new = " ".join(f"{name} {value}".strip() for name, value in _successors(arguments, releases).items())
     rest = [remedy.flag for remedy in known if not remedy.set]
-    return (f"Write {new} instead of {' '.join(remedy.words() for remedy in replaced)}"
+    return (f"Write {new} instead of {' '.join(remedy.as_typed() for remedy in replaced)}"
             + (f" and drop {', '.join(rest)}" if rest else ""))
 
 
 def spelling_words(arguments: str, releases: Releases) -> str | None:
-    """How a misspelt flag is written, when its value is not among the arguments; None when nothing is misspelt."""
+    """Return the correct spelling of misspelt flags whose value is not among the arguments; None if there are none."""
     meant = [(remedy.note, remedy.flag) for remedy in remedies(arguments, releases)
              if remedy.kind == "misspelt" and not remedy.set]
     return "; ".join(f"Write {flag} instead of {typed}" for flag, typed in meant) or None
 
 
 def later_flags(arguments: str, releases: Releases) -> str | None:
-    """The flags that only newer releases have; None when there is none."""
+    """Return the flags that only newer releases have; None if there are none."""
     return ", ".join(remedy.flag for remedy in remedies(arguments, releases) if remedy.kind == "later") or None
 
 
 def later_release(arguments: str, releases: Releases) -> str | None:
-    """The first release that has all of them; None when there is none."""
+    """Return the first release that has all flags of `later_flags`; None if there are none."""
     first = [remedy.since for remedy in remedies(arguments, releases) if remedy.kind == "later"]
     return max(first, key=flags.releases().index) if first else None
 
 
 def unknown_flag_notes(arguments: str, releases: Releases) -> str | None:
-    """One sentence a flag: when it lived, what became of it, or which flag it looks like."""
+    """Return one sentence per flag: its releases, its replacement, or the flag it resembles."""
     return " ".join(_note(remedy) for remedy in remedies(arguments, releases)) or None
 
 
 def _note(remedy: Remedy) -> str:
-    found = flags.lookup(remedy.flag)
+    known_flag = flags.lookup(remedy.flag)
     if remedy.kind == "later":
         return f"{remedy.flag} exists from vLLM {remedy.since} on; this release is older."
-    if found is not None:
-        life = f"{remedy.flag} existed from {found.first} to {found.last}."
+    if known_flag is not None:
+        life = f"{remedy.flag} existed from {known_flag.first} to {known_flag.last}."
         return f"{life} {remedy.note}".strip()
     if remedy.kind == "misspelt":
         return f"No release has {remedy.flag}; {next(iter(remedy.set), remedy.note)} is meant."
@@ -253,17 +260,32 @@ def _note(remedy: Remedy) -> str:
 
 
 def as_flag(keyword: str) -> str:
-    """A keyword, or how a message names a setting, as a flag: `max_model_len`, `kv cache dtype`."""
+    """Return the flag of a keyword or of a setting's name in a message: `max_model_len`, `kv cache dtype`."""
     return flags.canonical(keyword.strip().lower().replace(" ", "-"))
 
 
 def flag_meant(message: str, given: str) -> str | None:
-    """The flag of a message that speaks of one of the settings given (keywords, with blanks between) and no other."""
+    """Return the flag of the only setting in `given` (space-separated keywords) that a message refers to, or None."""
     text = message.lower().replace("-", " ").replace("_", " ")
-    meant = {name for name in given.split() if name not in _NOT_MEANT and any(part in text for part in _spoken(name))}
+    meant = {name for name in given.split()
+             if name not in _TOO_GENERAL and any(part in text for part in _message_terms(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
 
 
-def _spoken(keyword: str) -> tuple[str, ...]:
+def names_setting(message: str, given: str) -> bool:
+    """Return whether a message names one of the given settings (keywords separated by spaces).
+
+    If none is known, any engine argument with a name of several words counts.
+    """
+    text = message.lower().replace("-", " ").replace("_", " ")
+    if given:
+        names = [name for name in given.split() if name not in _TOO_GENERAL]
+        return any(part in text for name in names for part in _message_terms(name))
+    names = [flag.lstrip("-").replace("-", "_") for flag in table().flags]
+    return any(" " in part and part in text
+               for name in names if name not in _TOO_GENERAL for part in _message_terms(name))
+
+
+def _message_terms(keyword: str) -> tuple[str, ...]:
     core = keyword.removeprefix("enable_").removesuffix("_size").replace("_", " ")
-    return _SPOKEN.get(keyword, (core,))
+    return _MESSAGE_TERMS.get(keyword, (core,))

@@ -1,4 +1,4 @@
-"""Filters about model families: which parsers read their format, and whether a name is that of a base model."""
+"""Filters about model families: which parsers support their format, and whether a model is a base model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
     "tool_parser_for",
 ]
 
-# Which parsers know a family's format, the best first. The first that the release has is taken.
+# The parsers that support a family's format, the best first. The first one that the release has is used.
 _TOOL_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"qwen-?3[-_]?coder|qwen-?3\.[5-9]", ("qwen3_coder", "qwen3_xml", "hermes")),
     (r"qwen|qwq|hermes", ("hermes",)),
@@ -59,7 +59,7 @@ _REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"deepseek-?v4", ("deepseek_v4",)),
     (r"deepseek-?v3\.[12]", ("deepseek_v3", "deepseek_r1")),
     (r"deepseek-?r1|qwq|r1-distill", ("deepseek_r1",)),
-    (r"qwen-?3(?!.*(?:coder|instruct))", ("qwen3", "deepseek_r1")),  # these two do not think
+    (r"qwen-?3(?!.*(?:coder|instruct))", ("qwen3", "deepseek_r1")),  # Coder and Instruct models do not reason
     (r"glm-?(?:4\.7|5)", ("glm47", "glm45")),
     (r"glm-?4\.[56]", ("glm45",)),
     (r"gpt-?oss", ("openai_gptoss",)),
@@ -82,24 +82,24 @@ _CHAT = lazy(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking
 
 
 def is_base_model(model: str) -> bool:
-    """Whether a repository's name looks like that of a base model: nothing in it speaks of chat or instructions."""
+    """Return whether a repository name looks like a base model: nothing in it indicates chat or instruction tuning."""
     return "/" in model and not model.startswith("/") and not _CHAT.search(model)
 
 
 def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: str, releases: Releases) -> str | None:
-    found = flags.lookup(flag)
-    had = found.choices(releases.candidates[-1]) if found is not None else ()
+    known_flag = flags.lookup(flag)
+    choices = known_flag.choices(releases.candidates[-1]) if known_flag is not None else ()
     for family, parsers in families:
         if re.search(family, model, re.IGNORECASE):
-            return next((parser for parser in parsers if parser in had), None)
+            return next((parser for parser in parsers if parser in choices), None)
     return None
 
 
 def tool_parser_for(model: str, releases: Releases) -> str | None:
-    """The --tool-call-parser of the model's family that the release has."""
+    """Return the --tool-call-parser of the model's family that the release has."""
     return _parser(model, _TOOL_PARSERS, "--tool-call-parser", releases)
 
 
 def reasoning_parser_for(model: str, releases: Releases) -> str | None:
-    """The --reasoning-parser of the model's family that the release has."""
+    """Return the --reasoning-parser of the model's family that the release has."""
     return _parser(model, _REASONING_PARSERS, "--reasoning-parser", releases)

@@ -1,6 +1,6 @@
-"""Read the expressions of rules with Jinja's parser into small trees, and check the texts that hold them.
+"""Parse the expressions of rules with Jinja's parser into small trees, and check the texts that contain them.
 
-Only what can be computed is read; anything else of Jinja's language is refused.
+Only syntax that the evaluator supports is accepted; the rest of Jinja's language is rejected.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from jinja2.exceptions import TemplateSyntaxError
 from vllm_doctor.templating.filters import parameters
 
 Tree = list[Any]
-"""A kind and its parts, of values JSON knows: `["mul", ["name", "max_model_len"], ["const", 0.5]]`."""
-MAX_NUMBER = 1e18  # no quantity of a log is larger; bounds what multiplication can build
+"""A kind and its parts, as JSON values: `["mul", ["name", "max_model_len"], ["const", 0.5]]`."""
+MAX_NUMBER = 1e18  # larger than any quantity in a log; bounds the results of multiplication
 _MAX_LENGTH = 500
-_MAX_DEPTH = 100  # lists within lists of a tree
-_MAX_BRANCHES = 20  # conditions within conditions of a text
+_MAX_DEPTH = 100  # nested lists of a tree
+_MAX_BRANCHES = 20  # nested conditions of a text
 _ARITHMETIC: dict[type[nodes.Node], str] = {
     nodes.Add: "add", nodes.Sub: "sub", nodes.Mul: "mul", nodes.Div: "div", nodes.FloorDiv: "floordiv"}
 
 
 class ExpressionError(ValueError):
-    """An expression that is not in the language, with the reason in one line."""
+    """An expression that is not supported; the message is the reason in one line."""
 
 
 @lru_cache(maxsize=1)
 def _parser() -> Environment:
-    made = Environment(autoescape=False)  # noqa: S701 - only its parser is used, nothing is rendered
-    made.globals.clear()
-    return made
+    environment = Environment(autoescape=False)  # noqa: S701 - only its parser is used, nothing is rendered
+    environment.globals.clear()
+    return environment
 
 
 def _parse(source: str) -> list[nodes.Node]:
@@ -47,7 +47,7 @@ def _parse(source: str) -> list[nodes.Node]:
 
 
 def _bounded(tree: Tree) -> Tree:
-    """The tree. Raises ExpressionError when to compute it would take too deep a stack."""
+    """Return the tree. Raises ExpressionError if it is nested too deeply to evaluate."""
     level: list[Any] = [tree]
     depth = 0
     while level:
@@ -73,7 +73,7 @@ def read_expression(source: str) -> Tree:
 
 
 def read_text(source: str) -> list[Tree]:
-    """Return the trees of the expressions in a text, those of its conditions among them. Raises ExpressionError."""
+    """Return the trees of the expressions in a text, including its conditions. Raises ExpressionError."""
     return [_bounded(tree) for tree in _expressions(_parse(source))]
 
 

@@ -1,7 +1,7 @@
 """Render the texts of rules with Jinja: `{{ expression }}` and `{% if expression %}` in plain text.
 
-A paragraph that needs a fact the log does not show is left out, so an author writes one paragraph per thought and need
-not guard it.
+A paragraph that needs a fact that the log does not show is left out, so authors can write one paragraph per thought
+without conditions.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def _known(value: Any) -> Any:
 
 
 def _filter(name: str, *values: Any, **keywords: Any) -> Any:
-    """Apply one of our filters to what Jinja passes."""
-    given = [UNKNOWN if isinstance(value, Undefined) else value for value in values]
+    """Apply one of our filters to the values that Jinja passes."""
+    arguments = [UNKNOWN if isinstance(value, Undefined) else value for value in values]
     named = {key: UNKNOWN if isinstance(value, Undefined) else value for key, value in keywords.items()}
-    return _known(apply_filter(name, given, named))
+    return _known(apply_filter(name, arguments, named))
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -49,7 +49,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.filters = named
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute one operation. Raises UndefinedError where that cannot be done."""
+        """Compute one operation. Raises UndefinedError if it cannot be computed."""
         del context
         values = (UNKNOWN if isinstance(value, Undefined) else value for value in (left, right))
         return _known(arithmetic(_OPERATORS[operator], *values))
@@ -62,13 +62,13 @@ def _environment() -> _Environment:
 
 @lru_cache(maxsize=1024)
 def _template(source: str) -> Template:
-    """Return the template of a text. Raises ExpressionError or TemplateError for one that is not in the language."""
+    """Return the template of a text. Raises ExpressionError or TemplateError if the text is invalid."""
     read_text(source)
     return _environment().from_string(source)
 
 
 def sentence(source: str, known: Mapping[str, Any]) -> str | None:
-    """Return a text on one line, or None when it needs what the log does not show."""
+    """Return a text rendered on one line, or None if it needs a fact that the log does not show."""
     if "{" not in source:
         return " ".join(source.split())
     try:
@@ -78,12 +78,12 @@ def sentence(source: str, known: Mapping[str, Any]) -> str | None:
 
 
 def without_numbers(source: str) -> str:
-    """Return the text with an ellipsis for each value, where one of them is unknown."""
-    return " ".join(re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "…", source).split())
+    """Return the text with an ellipsis in place of each expression."""
+    return " ".join(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source).split())
 
 
 def split(text: str) -> list[str]:
-    """Return the paragraphs of a text."""
+    """Return the paragraphs of a text, which blank lines separate."""
     return re.split(r"\n[ \t]*\n", text.strip())
 
 

@@ -1,6 +1,6 @@
-"""Filters about values: which one of those a flag takes is meant, and what was meant as JSON.
+"""Filters that correct the values of flags: the choice, number or JSON that was probably meant.
 
-Which values exist in which release is `flags`' knowledge.
+`catalog.flags` knows which values exist in which release.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
     "yarn_overrides",
 ]
 
-_MAX_LISTED = 200  # values that a message prints to choose from
-_MAX_VALUE = 80  # characters of one; bounds the search for the likest
-_LIKE = 0.6  # the same for a value among the allowed ones
+_MAX_LISTED = 200  # choices printed by a message that are considered
+_MAX_VALUE = 80  # characters of one choice; bounds the similarity search
+_MIN_SIMILARITY = 0.6  # of a value to the choice that was meant
 
 _DTYPES: Mapping[str, tuple[str, ...]] = {
     "fp16": ("float16", "half"), "f16": ("float16", "half"), "torch.float16": ("float16", "half"),
@@ -46,50 +46,50 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 _NUMBER = lazy(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
 _TOKEN = lazy(r"""
-    '((?:[^'\\]|\\.)*)'                                        # a Python text
-    | ("(?:[^"\\]|\\.)*")                                      # a JSON text
+    '((?:[^'\\]|\\.)*)'                                        # a Python string
+    | ("(?:[^"\\]|\\.)*")                                      # a JSON string
     | ([\[\]{}:,])
-    | ([^\s\[\]{}:,'"]+(?::(?=[/\\])[^\s\[\]{},'"]+)?)       # a bare word, an address too
+    | ([^\s\[\]{}:,'"]+(?::(?=[/\\])[^\s\[\]{},'"]+)?)       # a bare word or URL
     | \s+
 """, re.VERBOSE)
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 
 
 def scalar(text: str) -> Any:
-    """A text as the JSON value it spells, else the text itself."""
+    """Return the JSON value of a text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
 def in_words(value: Any, before: str) -> str:
-    """The value behind some words."""
+    """Return the value with `before` in front of it."""
     return f"{before}{value}"
 
 
 def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:
-    """The first release whose flag takes the value, when it is newer than those that can have refused it; else None."""
-    found = flags.lookup(name)
-    if found is None:
+    """Return the first release newer than the possible ones whose flag accepts the value; None if there is none."""
+    flag = flags.lookup(name)
+    if flag is None:
         return None
-    refusing = [release for release in releases.candidates if value not in found.choices(release)]
+    refusing = [release for release in releases.candidates if value not in flag.choices(release)]
     if not refusing:
         return None
     order = flags.releases()
-    known = [release for release in refusing if found.choices(release)] or refusing
+    known = [release for release in refusing if flag.choices(release)] or refusing
     newer = order[order.index(known[-1]) + 1:]
-    return next((release for release in newer if value in found.choices(release)), None)
+    return next((release for release in newer if value in flag.choices(release)), None)
 
 
 def _listed(choices: str) -> list[str]:
-    """The values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
+    """Return the values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
     words = re.findall(r"[A-Za-z0-9_][\w.+-]*", choices)
     return [word for word in words if word not in {"or", "and"} and len(word) <= _MAX_VALUE][:_MAX_LISTED]
 
 
 def nearest_choice(value: Any, choices: str) -> str | None:
-    """Which of the printed values is meant: the next larger number, another name of the data type, or the likest."""
+    """Return the printed choice that is probably meant: the next larger number, a dtype alias, or the most similar."""
     listed = _listed(choices)
     text = str(value).strip("'\" ")
     if len(text) > _MAX_VALUE:
@@ -105,23 +105,23 @@ def nearest_choice(value: Any, choices: str) -> str | None:
 
     scored = [(SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
               for place, item in enumerate(listed)]
-    if scored and max(scored)[0] >= _LIKE:
+    if scored and max(scored)[0] >= _MIN_SIMILARITY:
         return listed[-max(scored)[1]]
-    begun = [item for item in listed if item.lower().startswith(text.lower()) and text]
-    return begun[0] if begun else None
+    with_prefix = [item for item in listed if item.lower().startswith(text.lower()) and text]
+    return with_prefix[0] if with_prefix else None
 
 
 def table_choice(value: Any, name: str, releases: Releases) -> str | None:
-    """The same among the values that the release's flag takes, for a log that does not print them."""
+    """Return the nearest choice of the release's flag, for a log that does not print the choices."""
     flag = flags.lookup(name)
     choices = flag.choices(releases.candidates[-1]) if flag is not None else ()
     return nearest_choice(value, ", ".join(choices)) if choices else None
 
 
 def number_meant(value: Any) -> int | None:
-    """The whole number in `32k`, `8,192` or `8192.0`, with vLLM's own reading of the letters (k 1000, K 1024).
+    """Return the integer in `32k`, `8,192` or `8192.0`, with vLLM's unit letters (k 1000, K 1024).
 
-    None when it is none, and when it is written plainly already.
+    None if it is not an integer, or already written plainly.
     """
     text = str(value).strip("'\" ")
     match = _NUMBER.fullmatch(text)
@@ -132,7 +132,7 @@ def number_meant(value: Any) -> int | None:
 
 
 def share_meant(value: Any) -> float | None:
-    """The share in `90`, `90%` or `0,9`: 0.9; None when it is none."""
+    """Return the fraction in `90`, `90%` or `0,9` (0.9); None for other texts."""
     match = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(%?)", str(value).strip("'\" "))
     if match is None:
         return None
@@ -143,11 +143,11 @@ def share_meant(value: Any) -> float | None:
 
 
 def as_json(value: Any) -> str | None:
-    """A value as the JSON that was meant: a Python dict, `image=4,audio=1`, JSON without its quotes or its end."""
+    """Return the JSON that was meant by a Python dict, `image=4,audio=1`, or JSON without quotes or last brackets."""
     text = str(value).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
-    if text[:2] in {"\\{", "\\[", "{\\"}:  # a launcher put a backslash before each mark
+    if text[:2] in {"\\{", "\\[", "{\\"}:  # a launcher escaped every mark
         text = text.replace("\\", "")
     if text.startswith("{{"):  # a template's doubled braces
         text = text.replace("{{", "{").replace("}}", "}")
@@ -156,38 +156,38 @@ def as_json(value: Any) -> str | None:
                            for key, _, item in (part.partition("=") for part in text.split(","))})
     if text[:1] not in "{[":
         return None
-    made, position = [], 0
+    tokens, position = [], 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
             return None
         single, double, mark, bare = match.groups()
         if single is not None:
-            made.append(json.dumps(single))
+            tokens.append(json.dumps(single))
         elif bare is not None:
-            made.append(_WORDS.get(bare) or (bare if re.fullmatch(r"-?\d+(?:\.\d+)?", bare) else json.dumps(bare)))
+            tokens.append(_WORDS.get(bare) or (bare if re.fullmatch(r"-?\d+(?:\.\d+)?", bare) else json.dumps(bare)))
         else:
-            made.append(double or mark or "")
+            tokens.append(double or mark or "")
         position = match.end()
-    if "..." not in text:  # what is only shortened in the message cannot be completed
-        made += _missing_end(made)
+    if "..." not in text:  # a value abbreviated by the message cannot be completed
+        tokens += _missing_end(tokens)
     try:
-        return json.dumps(json.loads("".join(made)))
-    except ValueError:
+        return json.dumps(json.loads("".join(tokens)))
+    except (ValueError, RecursionError):
         return None
 
 
 def as_json_list(value: Any) -> str | None:
-    """The JSON list that was meant by one word or several with commas: `*`, `GET,POST`, `[http://a]`."""
+    """Return the JSON list that was meant by comma-separated words: `*`, `GET,POST`, `[http://a]`."""
     text = str(value).strip("'\" ").removeprefix("[").removesuffix("]")
     items = [item.strip("'\" ") for item in text.split(",")]
     return json.dumps(items) if all(items) else None
 
 
-def _missing_end(made: list[str]) -> list[str]:
-    """The brackets that are still open, closed."""
+def _missing_end(tokens: list[str]) -> list[str]:
+    """Return the missing closing brackets."""
     closers: list[str] = []
-    for mark in made:
+    for mark in tokens:
         if mark in {"{", "["}:
             closers.append("}" if mark == "{" else "]")
         elif closers and mark == closers[-1]:
@@ -196,7 +196,7 @@ def _missing_end(made: list[str]) -> list[str]:
 
 
 def as_pairs(value: Any) -> str | None:
-    """A JSON object (or Python dict) of numbers as `image=4,audio=1`, which releases before 0.10 take."""
+    """Return a JSON object (or Python dict) of numbers as `image=4,audio=1`, the syntax before 0.10."""
     text = as_json(value)
     read = json.loads(text) if text else None
     if not isinstance(read, dict) or not all(isinstance(item, int) for item in read.values()):
@@ -205,7 +205,7 @@ def as_pairs(value: Any) -> str | None:
 
 
 def mm_limits(modality: str, count: float, releases: Releases) -> str:
-    """--limit-mm-per-prompt for one modality: `image=2` before 0.8.5, JSON from then on."""
+    """Return --limit-mm-per-prompt for one modality: `image=2` before 0.8.5, then JSON."""
     flag = flags.lookup("--limit-mm-per-prompt")
     text = json.dumps({modality: int(count)})
     takes_json = flag is None or flag.accepts(text, releases.candidates[-1])
@@ -213,10 +213,10 @@ def mm_limits(modality: str, count: float, releases: Releases) -> str:
 
 
 def yarn_overrides(length: float, original: float, theta: float, releases: Releases) -> str | None:
-    """--hf-overrides that stretch a RoPE model to `length` tokens with YaRN; None above a factor of 8.
+    """Return --hf-overrides that extend a RoPE model to `length` tokens with YaRN; None above a factor of 8.
 
-    The keys are those of vllm/config/model.py: from 0.30.0 max_position_embeddings is no longer multiplied by the
-    factor and must be given too.
+    The keys are those of vllm/config/model.py: since 0.30.0 max_position_embeddings is no longer multiplied by the
+    factor and must be set too.
     """
     factor = -(-int(length) // int(original))
     if not 1 < factor <= 8:
@@ -230,7 +230,7 @@ def yarn_overrides(length: float, original: float, theta: float, releases: Relea
 
 
 def with_position_limit(overrides: Any, length: float) -> str | None:
-    """The same --hf-overrides with max_position_embeddings beside the RoPE settings, as 0.30.0 and newer want it."""
+    """Return the --hf-overrides with max_position_embeddings next to the RoPE settings, as required since 0.30.0."""
     text = as_json(overrides)
     read = json.loads(text) if text else None
     if not isinstance(read, dict):
@@ -242,14 +242,14 @@ def with_position_limit(overrides: Any, length: float) -> str | None:
 
 
 def with_key(settings: Any, key: str, value: Any) -> str | None:
-    """A JSON flag's settings with one key set; None when they are no mapping."""
+    """Return a JSON flag's settings with one key set; None if they are not a JSON object."""
     text = as_json(settings)
     read = json.loads(text) if text else None
     return json.dumps({**read, key: value}) if isinstance(read, dict) else None
 
 
 def with_renamed_key(settings: Any, old: str, new: str) -> str | None:
-    """A JSON flag's settings with one key renamed, in its place; None when it is not there."""
+    """Return a JSON flag's settings with one key renamed, in the same position; None if the key is missing."""
     text = as_json(settings)
     read = json.loads(text) if text else None
     if not isinstance(read, dict) or old not in read:

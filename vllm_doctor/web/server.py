@@ -34,6 +34,7 @@ from vllm_doctor.logs.inputs import chunks
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_html
 from vllm_doctor.reports.escape import one_line
+from vllm_doctor.reports.output import finish
 from vllm_doctor.version import __version__
 from vllm_doctor.web.multipart import boundary_of, parts
 
@@ -263,7 +264,8 @@ def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tu
     diagnosis = Diagnosis(options, name)
     for chunk in chunks(_opened(data), _CHUNK):
         diagnosis.feed(chunk)
-    return to_html.render(diagnosis.finish()), to_html.policy()
+    report = diagnosis.finish()
+    return finish(to_html.render(report), "html", [report]), to_html.policy()
 
 
 def _opened(data: bytes) -> IO[bytes]:

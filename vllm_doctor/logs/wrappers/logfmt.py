@@ -43,5 +43,5 @@ def _unquoted(message: str) -> str:
         return message
     try:
         return str(json.loads(message, strict=False))
-    except ValueError:  # Go's \x1b and other escapes unknown to JSON
+    except (ValueError, RecursionError):  # Go's \x1b and other escapes unknown to JSON
         return message[1:-1].replace('\\"', '"').replace("\\\\", "\\")

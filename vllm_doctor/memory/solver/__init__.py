@@ -1,10 +1,10 @@
-"""The memory solver: which number for a flag would fit, from the numbers of a log.
+"""The memory solver: compute flag values that would fit, from the numbers of a log.
 
-Every function is a filter of the rules: the first parameter is the piped value, an optional fact that the log
-does not show is None, and the answer None means "there is no such number". GiB are 2**30 bytes, lengths are
-tokens, all is per GPU (per rank). vLLM prints GiB with two decimals, so a printed quantity is taken at the
-worse end of its half unit (`rounding_gib`; 0 is vLLM's own arithmetic on exact numbers), and an unknown block
-size counts as 256. Recipes are numbered as in the memory ledger's section 3.
+Every function is a filter for rules: the first parameter is the piped value, an optional fact that the log does not
+show is None, and the result None means "there is no such number". GiB are 2**30 bytes, lengths are tokens, everything
+is per GPU (per rank). vLLM prints GiB with two decimals, so a printed quantity is taken at the worse end of its
+rounding interval (`rounding_gib`; 0 for vLLM's own arithmetic on exact numbers), and an unknown block size counts as
+256. Recipes are numbered as in section 3 of the memory ledger.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The total memory of the device, where the log does not print it (recipes 1 and 12)."""
+"""Solve for the total memory of the device if the log does not print it (recipes 1 and 12)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ def total_from_graph_message(
     cuda_graph_estimate_gib: float, suggested_gpu_memory_utilization: float | None = None,
     gpu_memory_utilization: float | None = None, equivalent_gpu_memory_utilization: float | None = None,
 ) -> float | None:
-    """The GPU's total by the CUDA graph message: estimate / (suggestion - U) or / (U - equivalent).
+    """Return the GPU's total from the CUDA graph message: estimate / (suggestion - U) or / (U - equivalent).
 
-    Recipe 12. A suggestion of 1.0 is cut off and says nothing. None when rounding leaves the total open by
-    more than 2 %.
+    Recipe 12. A suggestion of 1.0 is capped and gives no total. None if the rounding error of the total exceeds 2 %.
     """
     if gpu_memory_utilization is None or cuda_graph_estimate_gib <= 0:
         return None
@@ -31,7 +30,7 @@ def total_from_two_runs(
     kv_cache_available_gib: float, gpu_memory_utilization: float, other_available_gib: float,
     other_utilization: float,
 ) -> float | None:
-    """The GPU's total from two starts that differ in utilization alone: (A2 - A1) / (U2 - U1) (recipe 1)."""
+    """Return the GPU's total from two starts that differ in utilization alone: (A2 - A1) / (U2 - U1) (recipe 1)."""
     share = other_utilization - gpu_memory_utilization
     total = (other_available_gib - kv_cache_available_gib) / share if share else 0.0
     return round(total, 2) if total > 0 else None

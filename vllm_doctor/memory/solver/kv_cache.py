@@ -1,4 +1,4 @@
-"""Tokens, bytes and blocks of the KV cache (recipes 2, 8 and 13)."""
+"""Solve for tokens, bytes and blocks of the KV cache (recipes 2, 8 and 13)."""
 # ruff: noqa: PLR0917 - rules give a filter its facts in order
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ import math
 from vllm_doctor.memory.solver.rounding import (
     ANY_BLOCK_SIZE,
     DEFAULT_BLOCK_SIZE,
+    EPSILON,
     GIB,
-    HAIR,
     HALF_UNIT,
     MIB,
     blocks_for,
-    roundest,
+    most_even_integer,
 )
 
 
@@ -21,38 +21,38 @@ def bytes_per_token(
     kv_cache_needed_gib: float, max_model_len: int, block_size: int | None = None,
     rounding_gib: float = HALF_UNIT,
 ) -> int | None:
-    """Bytes of KV cache a token takes on one rank, from what one request needs (ledger, section 2).
+    """Return the bytes of KV cache per token on one rank, from the need of one request (ledger, section 2).
 
-    Only for models whose layers all attend to every token. Of the numbers that print as this need, the one
-    with the largest power of two is taken. Source: check_enough_kv_cache_memory, V1 0.7-0.33.
+    Only for models with full attention in every layer. Of the integers that round to the printed need, the one
+    divisible by the largest power of two is taken. Source: check_enough_kv_cache_memory, V1 0.7-0.33.
     """
     block = block_size or DEFAULT_BLOCK_SIZE
     tokens = blocks_for(max_model_len, block) * block
     low, high = (kv_cache_needed_gib - rounding_gib) * GIB, (kv_cache_needed_gib + rounding_gib) * GIB
-    return roundest(low / tokens, high / tokens) if tokens > 0 and low > 0 else None
+    return most_even_integer(low / tokens, high / tokens) if tokens > 0 and low > 0 else None
 
 
 def bytes_per_token_from_cpu_blocks(
     kv_cache_cpu_blocks: int, swap_space_gb: float | None = None, block_size: int | None = None,
 ) -> int | None:
-    """Bytes of KV cache a token takes on one rank, from V0's "# CPU blocks" = swap space // block bytes.
+    """Return the bytes of KV cache per token on one rank, from V0's "# CPU blocks" = swap space // block bytes.
 
     The swap space is 4 GiB unless set. Source: worker.determine_num_available_blocks, 0.1.7-0.10.2.
     """
     if kv_cache_cpu_blocks <= 0:
         return None
     space = (4.0 if swap_space_gb is None else swap_space_gb) * GIB / (block_size or DEFAULT_BLOCK_SIZE)
-    return roundest(space / (kv_cache_cpu_blocks + 1), space / kv_cache_cpu_blocks)
+    return most_even_integer(space / (kv_cache_cpu_blocks + 1), space / kv_cache_cpu_blocks)
 
 
 def kv_gib(tokens: float, kv_bytes_per_token: float, block_size: int | None = None) -> float:
-    """GiB of KV cache that `tokens` take, in whole blocks when `block_size` is given (ledger, section 2)."""
+    """Return the GiB of KV cache for `tokens`, in whole blocks if `block_size` is given (ledger, section 2)."""
     held = blocks_for(tokens, block_size) * block_size if block_size else tokens
     return held * kv_bytes_per_token / GIB
 
 
 def tokens_in_blocks(kv_cache_gpu_blocks: int, block_size: int | None = None) -> int:
-    """Tokens that V0's "# GPU blocks" hold, its bound for max_model_len (recipe 2; 0.2.7-0.10.2)."""
+    """Return the tokens that V0's "# GPU blocks" hold, its bound for max_model_len (recipe 2; 0.2.7-0.10.2)."""
     return kv_cache_gpu_blocks * (block_size or DEFAULT_BLOCK_SIZE)
 
 
@@ -60,15 +60,15 @@ def tokens_that_fit(
     kv_cache_available_gib: float, kv_bytes_per_token: float, block_size: int | None = None,
     null_block: bool | None = None, rounding_gib: float = HALF_UNIT,
 ) -> int | None:
-    """Tokens that a KV cache of that size holds, in whole blocks (recipe 2; for full attention only).
+    """Return the tokens that a KV cache holds, in whole blocks (recipe 2; for full attention only).
 
-    `null_block`: one block is held back, as from 0.29; None, release unknown, counts as so.
+    `null_block`: one block is reserved (since 0.29); None means that the release is unknown, and counts as true.
     """
     block = block_size or ANY_BLOCK_SIZE
     if kv_bytes_per_token <= 0:
         return None
     block_bytes = kv_bytes_per_token * block
-    blocks = math.floor((kv_cache_available_gib - rounding_gib) * GIB / block_bytes + HAIR)
+    blocks = math.floor((kv_cache_available_gib - rounding_gib) * GIB / block_bytes + EPSILON)
     blocks -= 0 if null_block is False else 1
     return blocks * block if blocks > 0 else None
 
@@ -77,16 +77,16 @@ def length_that_fits(
     max_model_len: int, kv_cache_available_gib: float, kv_cache_needed_gib: float,
     block_size: int | None = None, null_block: bool | None = None, rounding_gib: float = HALF_UNIT,
 ) -> int | None:
-    """The longest request that fits, in whole blocks: L * A / N (recipe 2; for full attention only).
+    """Return the longest request that fits, in whole blocks: L * A / N (recipe 2; for full attention only).
 
-    Never above what vLLM computes; an estimate that it prints is exact and comes first. `null_block`: one
-    block is held back, as from 0.29; None, release unknown, counts as so. Source: estimate_max_model_len.
+    Never above vLLM's own result; prefer the estimate that vLLM prints, which is exact. `null_block`: one block is
+    reserved (since 0.29); None means that the release is unknown, and counts as true. Source: estimate_max_model_len.
     """
     block = block_size or ANY_BLOCK_SIZE
     needed, available = kv_cache_needed_gib + rounding_gib, kv_cache_available_gib - rounding_gib
     if needed <= 0 or available <= 0:
         return None
-    blocks = math.floor(available * blocks_for(max_model_len, block) / needed + HAIR)
+    blocks = math.floor(available * blocks_for(max_model_len, block) / needed + EPSILON)
     blocks -= 0 if null_block is False else 1
     return min(blocks * block, max_model_len) if blocks > 0 else None
 
@@ -95,9 +95,9 @@ def fp8_need(
     kv_cache_needed_gib: float, kv_cache_dtype: str | None = None,
     kv_cache_available_gib: float | None = None, rounding_gib: float = HALF_UNIT,
 ) -> float | None:
-    """GiB that the KV cache needs in 8 bits: half (recipe 8).
+    """Return the GiB that an FP8 KV cache needs: half (recipe 8).
 
-    None when the cache is not a 16-bit one, or when the half does not fit in what is available.
+    None if the cache is not a 16-bit one, or if half of it does not fit in what is available.
     """
     if kv_cache_dtype not in {None, "auto", "bfloat16", "float16", "half"}:
         return None
@@ -112,10 +112,10 @@ def kv_cache_memory_bytes_for(
     gpu_free_gib: float | None = None, model_weights_gib: float | None = None,
     peak_activation_gib: float | None = None, cuda_graph_gib: float | None = None,
 ) -> int | None:
-    """--kv-cache-memory-bytes: the need and 2 %, at least one block more, in whole MiB (recipe 13).
+    """Return --kv-cache-memory-bytes: the need plus 2 %, at least one more block, in whole MiB (recipe 13).
 
-    None when it is more than free - weights - activations - graphs - 0.15 GiB; while activations or graphs
-    are unknown, 1.5 GiB stand for what is beside the weights. `gpu_free_gib` is what was free at start-up.
+    None if it exceeds free - weights - activations - graphs - 0.15 GiB; if activations or graphs are unknown, at least
+    1.5 GiB are assumed besides the weights. `gpu_free_gib` is the free memory at startup.
     """
     if kv_cache_needed_gib <= 0:
         return None
@@ -123,16 +123,16 @@ def kv_cache_memory_bytes_for(
     block = need / blocks_for(max_model_len, block_size or ANY_BLOCK_SIZE) if max_model_len else 0.0
     size = math.ceil(max(kv_cache_needed_gib * 1.02, need + block) * GIB / MIB) * MIB
     if gpu_free_gib is not None and model_weights_gib is not None:
-        beside = (peak_activation_gib or 0.0) + (cuda_graph_gib or 0.0) + 0.15
+        other_parts = (peak_activation_gib or 0.0) + (cuda_graph_gib or 0.0) + 0.15
         if peak_activation_gib is None or cuda_graph_gib is None:
-            beside = max(1.5, beside)
-        if size / GIB > gpu_free_gib - model_weights_gib - beside:
+            other_parts = max(1.5, other_parts)
+        if size / GIB > gpu_free_gib - model_weights_gib - other_parts:
             return None
     return size
 
 
 def human_bytes(size: int) -> str:
-    """Bytes as --kv-cache-memory-bytes takes them: `4G`, `512M` (powers of two, whole), else the number.
+    """Format bytes for --kv-cache-memory-bytes: `4G`, `512M` (powers of two, integers), else the number.
 
     Source: human_readable_int in engine/arg_utils.py, 0.10.2-0.33.
     """

@@ -1,4 +1,4 @@
-"""More GPUs: tensor and pipeline parallel (recipes 9 and 10)."""
+"""Solve for tensor-parallel and pipeline-parallel sizes (recipes 9 and 10)."""
 # ruff: noqa: PLR0917 - rules give a filter its facts in order
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ def tensor_parallel_for(
     model_weights_gib: float, gpu_total_gib: float, tensor_parallel_size: int | None = None,
     num_gpus_visible: int | None = None, num_attention_heads: int | None = None, share: float = 0.85,
 ) -> int | None:
-    """The smallest larger tensor-parallel size whose weights take at most `share` of a GPU (recipe 9).
+    """Return the next larger tensor-parallel size whose weights take at most `share` of a GPU (recipe 9).
 
-    `model_weights_gib` is per GPU at the present size. Sizes divide the attention heads, or double the
-    present one where those are unknown; at most the GPUs visible, else 8.
+    `model_weights_gib` is per GPU at the current size. Candidate sizes divide the attention heads or, if those are
+    unknown, double the current size; at most the number of visible GPUs, else 8.
     """
     now = tensor_parallel_size or 1
     most = min(num_gpus_visible or max(8, now), _MAX_SIZE)
@@ -31,7 +31,7 @@ def kv_need_with_tensor_parallel(
     kv_cache_needed_gib: float, new_tensor_parallel_size: int, num_kv_heads: int,
     tensor_parallel_size: int | None = None,
 ) -> float | None:
-    """The KV cache a rank needs at another tensor-parallel size (recipe 9).
+    """Return the KV cache in GiB that a rank needs at another tensor-parallel size (recipe 9).
 
     KV heads per rank are max(1, heads // ranks): with more ranks than heads the need stops shrinking.
     """
@@ -45,10 +45,10 @@ def available_with_tensor_parallel(
     kv_cache_available_gib: float, model_weights_gib: float, new_tensor_parallel_size: int,
     tensor_parallel_size: int | None = None, communication_gib: float = 1.0,
 ) -> float | None:
-    """The KV cache at a larger tensor-parallel size, a cautious estimate (recipe 9).
+    """Estimate the KV cache in GiB at a larger tensor-parallel size, cautiously (recipe 9).
 
-    Weights shrink in proportion, NCCL and the custom all-reduce take `communication_gib`, and the activation
-    peak, which shrinks too, is left as it is.
+    Weights shrink proportionally, NCCL and the custom all-reduce take `communication_gib`; that the activation peak
+    shrinks too is ignored.
     """
     now = tensor_parallel_size or 1
     if new_tensor_parallel_size <= now:
@@ -61,9 +61,9 @@ def pipeline_stage_need(
     kv_cache_needed_gib: float, pipeline_parallel_size: int | None = None, layers_of_stage: int | None = None,
     num_layers: int | None = None,
 ) -> float | None:
-    """The KV cache one pipeline stage needs, of a need printed for all layers, as up to 0.16 (recipe 10).
+    """Return the KV cache in GiB that one pipeline stage needs, from the need of all layers printed up to 0.16.
 
-    Exact with the layer counts, else the even share.
+    Recipe 10. Exact if the layer counts are known, else an even share.
     """
     if layers_of_stage and num_layers:
         return kv_cache_needed_gib * layers_of_stage / num_layers

@@ -1,6 +1,7 @@
 """Names that announce a secret: `--hf-token`, `VLLM_API_KEY`, `accessToken`; `pad_token` only sounds so.
 
-A name that leaves it open (`my_token`) announces one only if the value looks random.
+To add one, add its words to NAMES, and to KINDS if reports should say whose it is. A name that leaves it open
+(`my_token`) announces a secret only if the value looks random.
 """
 
 from __future__ import annotations
@@ -9,14 +10,22 @@ import re
 from typing import NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
-NAME = r"""(?x)
-(?: secret[ _-]?access[ _-]?key | access[ _-]?key(?:[ _-]?id)? | api[ _.-]?key
-  | (?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?
-  | secret | pass(?:word|wd|phrase) | (?<=[_;-])(?:pwd|pass) | token | credential | sharedaccesssignature
-  | authorization | cookie )
-s? (?:_?[0-9]{1,2})? (?![A-Za-z0-9_-])
-"""
-CUES = ("key", "secret", "pass", "pwd", "token", "credential", "auth", "cookie", "sharedaccess")
+# What names of secrets end in, in small letters; `_`, `-`, `.` or a blank may join the words.
+NAMES = (
+    "secret[ _-]?access[ _-]?key", "access[ _-]?key(?:[ _-]?id)?", "api[ _.-]?key",
+    "(?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?",
+    "(?:salt|fernet|storage|webhook|cookie|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
+    "secret", "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
+    "token", "credential", "sharedaccesssignature", "authorization", "cookie", "(?<![a-z0-9])_?auth",
+    "honeycomb-team", "密码", "密钥", "口令", "令牌", "パスワード", "пароль", "비밀번호",
+)  # fmt: skip
+# What may stand behind: `OPENAI_API_KEY_2`, `HF_TOKEN_PROD`.
+_AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "primary", "secondary", "backup", "old",
+               "new", "value")
+_ENDINGS = f"s?(?:_?[0-9]{{1,2}})?(?:_(?:{'|'.join(_AFTERWARDS)}))?"
+NAME = rf"(?:{'|'.join(NAMES)}){_ENDINGS}(?![A-Za-z0-9_-])"
+CUES = ("key", "secret", "pass", "pwd", "_pw", "-pw", "token", "credential", "auth", "cookie", "sharedaccess",
+        "honeycomb", "pw=", "pw:", "密", "令", "パス", "парол", "비밀")
 
 # The word before `token` that makes it a credential; or a piece of text. Others: a value that looks random is
 # masked.
@@ -25,7 +34,7 @@ _CREDENTIAL_OF = frozenset({
     "id", "bearer", "gh", "github", "gitlab", "git", "oauth", "oauth2", "personal", "pat", "app", "service",
     "registry", "modelscope", "wandb", "replicate", "vault", "jwt", "sas", "deploy", "admin", "login", "seed",
     "ngc", "nvidia", "docker", "npm", "pypi", "slack", "telegram", "discord", "join", "bootstrap", "csrf", "xsrf",
-    "client", "secret", "private", "ray",
+    "client", "secret", "private", "ray", "bot", "identity", "hcp", "user",
 })
 _PIECE_OF_TEXT = frozenset({
     "pad", "bos", "eos", "unk", "sep", "cls", "mask", "image", "video", "audio", "vision", "per", "next", "first",
@@ -34,10 +43,9 @@ _PIECE_OF_TEXT = frozenset({
     "tool", "placeholder", "bad", "boi", "eoi", "eot", "n", "idx", "step", "valid", "response", "class", "prefix",
     "suffix", "media", "add", "use",
 })
-
 _LOGIN_OF = frozenset({
     "db", "user", "admin", "root", "mysql", "postgres", "pg", "redis", "smtp", "ftp", "mongo", "proxy", "http",
-    "ssl", "key", "auth", "login",
+    "ssl", "key", "auth", "login", "ssh", "sudo", "become",
 })
 _OWNERS = {
     **dict.fromkeys(("hf", "huggingface", "hugging", "hub"), "hf-token"),
@@ -46,7 +54,7 @@ _OWNERS = {
     "gcp": "gcp-key",
     "wandb": "wandb-key",
 }
-_KEYS = {  # a part of the name -> the kind
+KINDS = {  # a part of the name -> the kind
     "account": "azure-key",
     "sharedaccess": "azure-key",
     "accesskey": "aws-key",
@@ -60,32 +68,38 @@ class Name(NamedTuple):
     """What a name announces: the kind of secret, and whether its value surely is one."""
 
     kind: str
-    sure: bool  # else only a value that looks random is masked
+    is_sure: bool  # else only a value that looks random is masked
 
 
 def classify(name: str) -> Name | None:
     """What a name (`--hf-token`, `VLLM_API_KEY`, `accessToken`) announces; None when nothing secret."""
+    if not name.isascii():
+        return Name("password", is_sure=True)
     words = [
         word
         for word in re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[-80:]).lower())
         if word and not word.isdigit()
     ]
+    if len(words) > 1 and words[-1] in _AFTERWARDS:
+        words.pop()
     if not words:
         return None
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     joined = "".join(words)
     kind = next((_OWNERS[word] for word in words if word in _OWNERS), "")
-    if token := re.search("tokens?$", last):
+    if token := re.search("tokens?[0-9]{0,2}$", last):
         before = last[: token.start()] or before
         if before in _PIECE_OF_TEXT or (last.endswith("s") and before not in _CREDENTIAL_OF):
             return None
-        return Name(kind or "token", sure=before in _CREDENTIAL_OF or (name.isupper() and before != ""))
+        return Name(kind or "token", is_sure=before in _CREDENTIAL_OF or (name.isupper() and before != ""))
     if last == "pass" and before not in _LOGIN_OF:
         return None
-    if last.startswith(("pass", "pwd")) or "passw" in last:
-        return Name("password", sure=True)
+    if last == "auth":
+        return Name(kind or "registry-token", is_sure=False)
+    if last.startswith(("pass", "pwd", "pw")) or "pass" in last:
+        return Name("password", is_sure=words != ["pwd"])  # a folder, mostly
     if last.startswith("credential"):
-        return Name(kind or "secret", sure=False)
+        return Name(kind or "secret", is_sure=False)
     if last in {"authorization", "cookie", "cookies"}:
-        return Name("bearer", sure=True)
-    return Name(kind or next((_KEYS[part] for part in _KEYS if part in joined), "api-key"), sure=True)
+        return Name("bearer", is_sure=True)
+    return Name(kind or next((KINDS[part] for part in KINDS if part in joined), "api-key"), is_sure=True)

@@ -1,0 +1,83 @@
+"""The regular expressions of the program itself, each with the methods it is used by."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import vllm_doctor
+from vllm_doctor.patterns import _Lazy
+
+METHODS = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}
+_DEPTH = 4
+# Reached through tuples, where the methods cannot be read from the names.
+_USED = {"tracebacks._CALLS": {"match"}, "tracebacks._JSON_CALLS": {"match"}, "starts._STAGES": {"search"}}
+
+
+class Expression(NamedTuple):
+    """One expression: where it stands, its source, and the methods."""
+
+    place: str
+    source: str | bytes
+    flags: int
+    methods: frozenset[str]
+
+
+def expressions() -> list[Expression]:
+    """Return all expressions that the modules hold or write out where they use them, each source once."""
+    places: dict[tuple[str | bytes, int], list[str]] = {}
+    used: dict[str, set[str]] = {}
+    for found in pkgutil.walk_packages(vllm_doctor.__path__, "vllm_doctor."):
+        if found.name.endswith("__main__"):
+            continue
+        module = importlib.import_module(found.name)
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                used.setdefault(f"{found.name}.{node.value.id}", set()).add(node.attr)
+        for name, value in vars(module).items():
+            if not name.startswith("__"):
+                for source, flags in _held(value):
+                    places.setdefault((source, flags), []).append(f"{found.name}.{name}")
+        for line, method, source in _written_out(tree):
+            place = f"{found.name}:{line}"
+            places.setdefault((source, re.compile(source).flags), []).append(place)
+            used[place] = {method}
+    return [Expression(names[0], source, flags, frozenset(_methods(names, used)))
+            for (source, flags), names in sorted(places.items(), key=lambda item: item[1])]
+
+
+def _methods(names: list[str], used: Mapping[str, set[str]]) -> set[str]:
+    given = {method for name in names for method in used.get(name, ())} & METHODS
+    given |= {method for name in names for end, methods in _USED.items() if name.endswith(end) for method in methods}
+    return given or {"search", "finditer"}
+
+
+def _held(value: Any, depth: int = 0) -> Iterator[tuple[str | bytes, int]]:
+    """The expressions in a value of a module, be it in tuples, mappings or objects."""
+    if isinstance(value, _Lazy):
+        yield value._made[0], int(value._made[1])
+    elif isinstance(value, re.Pattern):
+        yield value.pattern, value.flags
+    elif depth < _DEPTH and isinstance(value, (tuple, list, set, frozenset)):
+        for item in value:
+            yield from _held(item, depth + 1)
+    elif depth < _DEPTH and isinstance(value, dict):
+        for item in value.values():
+            yield from _held(item, depth + 1)
+    elif depth < _DEPTH and hasattr(value, "__dict__") and not isinstance(value, type) and type(value).__module__.startswith("vllm_doctor"):
+        for item in vars(value).values():
+            yield from _held(item, depth + 1)
+
+
+def _written_out(tree: ast.AST) -> Iterator[tuple[int, str, str | bytes]]:
+    """Calls as `re.search("…", text)`: the line, the method, the expression."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) \
+                and node.func.value.id == "re" and node.func.attr in METHODS and isinstance(node.args[0], ast.Constant):
+            yield node.lineno, node.func.attr, node.args[0].value

@@ -1,0 +1,89 @@
+"""Recognize the feature of vLLM that failed (features.yaml)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Flags or variables that disable a feature, for the releases that have them.
+
+    `title` completes "To test: …". `paths` is an expression that must match the failure's calls or message; `device` is
+    the platform that has the switch.
+    """
+
+    title: str
+    unset: tuple[str, ...] = ()
+    set: Mapping[str, Any] | None = None
+    env: Mapping[str, Any] | None = None
+    vllm: str = ""
+    paths: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of vLLM, recognized by `words` in the message, `paths` of the calls, or else `hints` in the message."""
+
+    id: str
+    words: tuple[re.Pattern[str], ...]
+    hints: tuple[re.Pattern[str], ...]
+    paths: tuple[str, ...]
+    flags: tuple[str, ...]
+    env: tuple[str, ...]
+    without: tuple[Switch, ...]
+
+
+@lru_cache(maxsize=1)
+def features() -> tuple[Feature, ...]:
+    """Return the features, in the order in which their words are tried."""
+    path = os.path.join(os.path.dirname(__file__), "features.yaml")
+    with open(path, "rb") as file:
+        loaded = yaml.safe_load(file)
+    return tuple(_feature(entry) for entry in loaded)
+
+
+@lru_cache(maxsize=64)
+def feature(name: str) -> Feature | None:
+    """Return the feature with an id, or None."""
+    return next((one for one in features() if one.id == name), None)
+
+
+def feature_of_path(place: str) -> str | None:
+    """Return the feature of a `file:function` by the longest matching path prefix, or None."""
+    best, length = None, 0
+    for name, paths in _paths():
+        for path in paths:
+            found = path[1:] in place if path.startswith("*") else place.startswith(path)
+            if found and len(path) > length:
+                best, length = name, len(path)
+    return best
+
+
+@lru_cache(maxsize=1)
+def _paths() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((one.id, one.paths) for one in features())
+
+
+def _feature(entry: Mapping[str, Any]) -> Feature:
+    switches = tuple(
+        Switch(title=one["title"], unset=tuple(one.get("unset", ())), set=one.get("set"), env=one.get("env"),
+               vllm=one.get("vllm", ""), paths=one.get("paths", ""), device=one.get("device", ""))
+        for one in entry.get("without", ()))
+    return Feature(
+        id=entry["id"],
+        words=tuple(re.compile(word) for word in entry.get("words", ())),
+        hints=tuple(re.compile(word) for word in entry.get("hints", ())),
+        paths=tuple(entry.get("paths", ())),
+        flags=tuple(entry.get("flags", ())),
+        env=tuple(entry.get("env", ())),
+        without=switches,
+    )

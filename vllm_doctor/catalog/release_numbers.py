@@ -1,0 +1,17 @@
+"""Parse the first three numbers of a vLLM version, which decide how a release behaves."""
+
+from __future__ import annotations
+
+import re
+
+ReleaseNumbers = tuple[int, int, int]
+
+_NUMBERS = re.compile(r"[vV]{0,2}(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?")
+
+
+def release_numbers(version: str) -> ReleaseNumbers | None:
+    """Return (0, 8, 5) for `0.8.5.post1`, (0, 15, 2) for `v0.15.2rc1`, (0, 9, 0) for `0.9`; None for other texts."""
+    numbers = _NUMBERS.match(version)
+    if numbers is None:
+        return None
+    return int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)

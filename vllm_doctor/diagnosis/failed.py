@@ -1,0 +1,71 @@
+"""The failure of a case: what the log shows, beside the rules that fired, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_doctor import failures
+from vllm_doctor.diagnosis import fixes
+from vllm_doctor.diagnosis.ranking import Fired
+from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.failures import next_steps
+from vllm_doctor.reports.model import Fix
+from vllm_doctor.rulebase.model import Rule
+
+_MOST_STEPS = 4
+_NO_RULE = Rule("failure", "", "error", "args", "cause", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The failure and the rule that explains it, if one does."""
+
+    failure: failures.Failure
+    explained_by: Fired | None
+    candidate: failures.Candidate
+
+
+def failed(case: Case, status: str) -> Failed | None:
+    """Return what failed, given how the start stands by its markers and rules."""
+    run = case.run
+    causes = [item for item in case.fired if item.rule.role == "cause" and not item.recovered]
+    errors = [item for item in causes if item.rule.severity == "error"]
+    start = failures.Start(status, run.phase, run.advances, run.serving_line, run.stopped_line, run.last_line)
+    proofs = [failures.Proof(hit.line, hit.text) for item in errors[:1] for hit in item.hits.first]
+    passing = [hit.line for item in causes if item.rule.survives and item.rule.severity != "error"
+               for hit in (*item.hits.first, *item.hits.last)]
+    candidate = failures.find(run.failures, start, proofs, passing)
+    if candidate is None:
+        return None
+    given, source = _given(case)
+    found = failures.describe(candidate, start, given, source, run.failures,
+                              release=str(release) if (release := case.facts.get("vllm_version")) else None)
+    by = errors[0] if errors else next((item for item in causes if _lies_in(item, candidate)), None)
+    return Failed(found, by, candidate)
+
+
+def steps(case: Case, found: Failed, clean: Callable[[Any], Any]) -> tuple[Fix, ...]:
+    """Return what to try next: never the cure, never safe."""
+    failure = found.failure
+    given, _ = _given(case)
+    text = "\n".join([failure.message, *(frame.path for frame in found.candidate.frames)])
+    entries = next_steps.next_steps(failure, given, case.facts, text)
+    known: Mapping[str, Any] = {**case.facts, "releases": case.releases, **next_steps.names(failure)}
+    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
+    return fixes.fixes(_NO_RULE._replace(fixes=tuple(entries)), situation, min(case.options.max_fixes, _MOST_STEPS))
+
+
+def _given(case: Case) -> tuple[Mapping[str, Any] | None, str]:
+    """What the user set, by keyword, and where that stands; None where the log does not tell."""
+    if case.typed is not None:
+        return case.typed.arguments(), "command"
+    if case.run.settings:
+        return case.run.settings, "arguments"
+    return None, ""
+
+
+def _lies_in(item: Fired, candidate: failures.Candidate) -> bool:
+    """Whether a rule fired on the lines of the failure."""
+    return any(candidate.begin <= hit.line <= candidate.last_line for hit in item.hits.first)

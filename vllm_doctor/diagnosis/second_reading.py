@@ -1,0 +1,64 @@
+"""The second reading of a paste that says nothing as it is: see `vllm_doctor.logs.pasted_text`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from vllm_doctor.logs.pasted_text import Row, corrected, is_altered, known_words, restored
+from vllm_doctor.reports.model import Report
+from vllm_doctor.rulebase.model import RuleBase
+
+REJOINED = "The text was read a second time: broken lines joined, copy artefacts and typographic characters replaced."
+CORRECTED = ("The text was read a second time with misread characters corrected by their nearest known words: compare "
+             "what is reported with the original.")
+_WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
+_ESCAPES = re.compile(r"\\.|\[[^\]]*\]|[(){}|?*+^$]")
+
+
+def is_wanted(report: Report, data: bytes) -> bool:
+    """Return whether a report leaves open what a second reading may tell: no cause, or one for want of a better."""
+    cause = report.cause
+    if cause is None:
+        return report.status in {"failed", "unknown", "starting"}
+    return cause.confidence <= _WEAK or is_altered(data)
+
+
+def is_better(report: Report, first: Report, data: bytes) -> bool:
+    """Return whether the second reading tells more than the first."""
+    cause, before = report.cause, first.cause
+    if cause is not None:
+        return before is None or cause.confidence > before.confidence or is_altered(data)
+    return before is None and report.failure is not None and bool(report.failure.exception) and (
+        first.failure is None or not first.failure.exception)
+
+
+def readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Sequence[Row], str]]:
+    """Yield the rows to read, with the note that says how they were made, the least changed first.
+
+    Words are corrected only where the first reading found no exception with its place: a text that has both is not
+    misread.
+    """
+    rows = restored(data)
+    if [row.text for row in rows] != data.decode("utf-8", "replace").splitlines():
+        yield rows, REJOINED
+    if first.failure is not None and first.failure.exception and first.failure.origin is not None:
+        return
+    made = corrected(rows, _vocabulary(base))
+    if made != rows:
+        yield made, CORRECTED
+
+
+@lru_cache(maxsize=2)
+def _vocabulary(base: RuleBase) -> dict[str, str]:
+    """The words that rules and markers look for."""
+    patterns = [marker.pattern for marker in base.markers]
+    patterns += [*base.facts, *(wording.pattern for wording in base.wordings)]
+    texts = (text for pattern in patterns for text in (pattern.anchor, _ESCAPES.sub(" ", pattern.regex)))
+    return known_words((*texts, _COMMON))
+
+
+_COMMON = """Traceback most recent call last File line ValueError RuntimeError AssertionError TypeError KeyError OSError
+AttributeError ImportError ModuleNotFoundError NotImplementedError FileNotFoundError PermissionError IndexError torch
+OutOfMemoryError CUDA memory vllm serve model engine error unrecognized arguments argument invalid choice"""

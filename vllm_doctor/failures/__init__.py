@@ -1,0 +1,9 @@
+"""What failed, with or without a rule: exception, message, calls, feature, kind, signature, next steps."""
+
+from __future__ import annotations
+
+from vllm_doctor.failures.assess import Proof, Start, describe, find
+from vllm_doctor.failures.collect import FailureCollector
+from vllm_doctor.failures.model import Candidate, Failure, Origin, Setting
+
+__all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "describe", "find"]

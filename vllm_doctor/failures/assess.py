@@ -1,0 +1,151 @@
+"""The failure of one start, from what was collected, what explains it and what the user set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vllm_doctor.catalog import names
+from vllm_doctor.failures import exceptions, frames, messages
+from vllm_doctor.failures.choose import choose, is_cascade, is_request, is_teardown
+from vllm_doctor.failures.collect import FailureCollector
+from vllm_doctor.failures.feature import feature_of
+from vllm_doctor.failures.kind import is_bad_request, kind_of
+from vllm_doctor.failures.model import Candidate, Failure, Frame
+from vllm_doctor.failures.settings import settings_of
+from vllm_doctor.failures.signature import signature
+
+_FINAL = 8  # lines from the end within which a record of an error is the last word of a start
+_INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
+_MISUSED = re.compile(
+    r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w*' object has no attribute")
+_AT_IMPORT = 3  # records that vLLM prints where it is only imported
+_WEAK = {"cut", "record", "http", "sentence"}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A line on which a rule fired that explains the failure."""
+
+    line: int
+    text: str
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the start stands that the failure is of."""
+
+    status: str  # as the markers and rules tell it
+    phase: str
+    advances: int
+    serving_line: int
+    stopped_line: int
+    last_line: int
+
+
+def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
+         passing: Sequence[int] = ()) -> Candidate | None:
+    """Return what failed; None where nothing did.
+
+    `proofs` are lines of the rule that explains the failure, `passing` of rules for what a server outlives.
+    """
+    told = [one for one in collected.candidates() if _counts(one, start)]
+    lasting = [one for one in told if not any(one.begin <= line <= one.last_line for line in passing)]
+    if start.status == "failed" and any(one.shape not in _WEAK and not is_teardown(one) for one in lasting):
+        told = lasting
+    chosen = choose(told, advances=start.advances, evidence=[proof.line for proof in proofs])
+    if proofs and not (chosen and any(chosen.line <= proof.line <= chosen.last_line for proof in proofs)):
+        chosen = _better(chosen, _of_proof(proofs[0]))
+    is_bare = chosen is None or (chosen.shape == "cut" and chosen.exception is None)
+    if is_bare and start.status in {"unknown", "failed"} and not start.phase and not collected.records:
+        chosen = next(iter(collected.sentences()), chosen)
+    if chosen is None and start.status == "failed":
+        chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
+    if chosen is not None and start.status in {"serving", "stopped"} and is_cascade(chosen):
+        return None
+    return chosen
+
+
+def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None, source: str,
+             collected: FailureCollector, *, release: str | None = None) -> Failure:
+    """Return the failure object of what failed."""
+    calls = candidate.frames
+    origin = frames.origin(calls[-1]) if calls else None
+    vllm = frames.deepest(calls, "vllm")
+    own = frames.own_frame(calls)
+    in_service = bool(start.serving_line and candidate.line > start.serving_line) or start.phase == "runtime"
+    kind = kind_of(candidate, origin, vllm, own, in_service=in_service)
+    answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
+    direction = "" if answer is None else answer.kind
+    is_misused = _is_misused(candidate, calls)
+    if is_misused:
+        kind = "other-software"
+    has_settings = bool(start.phase) or collected.records > _AT_IMPORT
+    feature = "other-software" if is_misused else feature_of(
+        candidate, kind=kind, has_settings=has_settings, direction=direction)
+    if feature == "other-software" and kind not in {"request", "resource"}:
+        kind = "other-software"
+    if kind == "request" and feature is None:
+        feature = "request"
+    text = f"{candidate.said} {candidate.message}"
+    return Failure(
+        line=candidate.line, last_line=candidate.last_line, exception=candidate.exception, message=candidate.message,
+        origin=origin,
+        vllm_frame=vllm if origin is not None and origin.package != "vllm" else None,
+        caller=frames.caller_of(calls) if vllm is not None or (origin is not None and origin.package is None) else None,
+        own_frame=own, feature=feature, kind=kind,
+        settings=settings_of(feature, text, given or {}, source),
+        signature=signature(candidate.exception, candidate.message, origin),
+        direction=direction,
+        direction_sentence="" if answer is None else answer.sentence,
+        direction_command="" if answer is None else answer.command,
+        source_line=calls[-1].code if calls else "",
+        is_consequence=is_cascade(candidate),
+        is_alone=not start.phase and not collected.records,
+    )
+
+
+def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
+    """Whether a program called vLLM's own interface in a way that this release does not take."""
+    caller = frames.caller_of(calls)
+    if caller is None or not calls or not frames.package_of(calls[-1].path)[1].startswith(_INTERFACE):
+        return False
+    return _MISUSED.search(candidate.message) is not None
+
+
+def _counts(candidate: Candidate, start: Start) -> bool:
+    """Whether a candidate can be the failure of a start that stands so."""
+    if start.status in {"failed", "unknown"}:
+        return True
+    if candidate.shape == "http" or is_bad_request(candidate):
+        return start.status != "starting" and not (is_request(candidate) and start.status in {"serving", "stopped"})
+    if start.stopped_line and candidate.line >= start.stopped_line:
+        return False
+    if start.status in {"serving", "stopped"}:
+        if candidate.shape in _WEAK or candidate.shape == "quoted":
+            return False
+        return candidate.served or candidate.phase == "runtime"
+    if candidate.advances < start.advances:
+        return False
+    if candidate.shape in {"record", "quoted"}:
+        return candidate.line >= start.last_line - _FINAL and candidate.shape == "record"
+    return True
+
+
+def _of_proof(proof: Proof) -> Candidate:
+    """Return what a rule's line of evidence tells."""
+    text = proof.text
+    raised = exceptions.quoted(text) or exceptions.bare(text)
+    if raised is not None:
+        return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message, said=raised.said)
+    return Candidate(proof.line, proof.line, "record", None, messages.usage(text) or messages.record_message(text))
+
+
+def _better(chosen: Candidate | None, proof: Candidate) -> Candidate:
+    """Return which of the two says more: what the log ends in, or what the rule read."""
+    if chosen is None or proof.exception is not None or is_cascade(chosen) or chosen.shape in _WEAK:
+        return proof
+    return replace(chosen)

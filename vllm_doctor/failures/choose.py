@@ -1,0 +1,140 @@
+"""Which of the candidates is the failure: the first that is no consequence of another one, and of a chain its root."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from vllm_doctor.failures.frames import package_of
+from vllm_doctor.failures.model import Candidate
+from vllm_doctor.failures.signature import content_words
+
+_CASCADE_CLASSES = frozenset({
+    "EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError", "SystemExit", "KeyboardInterrupt",
+    "CancelledError", "BrokenPipeError", "ConnectionResetError", "BrokenProcessPool", "EOFError", "ActorDiedError",
+    "RayActorError", "WorkerCrashedError", "ProcessExitedException", "ClientDisconnect", "RemoteDisconnected",
+    "BaseExceptionGroup", "ExceptionGroup", "GeneratorExit", "StopAsyncIteration", "EndOfStream", "ResourceWarning",
+    "APIConnectionError", "ConnectError", "RemoteProtocolError", "ClientConnectorError", "ServerDisconnectedError",
+    "ChildFailedError", "ActorUnavailableError", "ClosedResourceError",
+})  # fmt: skip
+_CASCADE_MESSAGES = re.compile(
+    r"^ray::\S+\(\)|Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
+    r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
+    r"|is stopped)"
+    r"|WorkerProc (?:initialization )?failed|Worker failed with error|EngineCore encountered (?:a fatal|an issue)"
+    r"|Engine background task failed|AsyncLLM output_handler failed|terminating server process"
+    r"|Task finished unexpectedly"
+    r"|Failed core proc|Exception in worker|Exception in ASGI application|Error in (?:chat )?completion stream"
+    r"|Executor failed"
+    r"|hit an exception|Failed to execute_method|Error executing method|Invoke of RPC method|cancelled by cancel scope"
+    r"|Task was destroyed|See (?:root cause|stack trace) above|shutting down (?:engine|executor)|shutdown triggered"
+    r"|exception in PluginManager|process was terminated|Dumping (?:input data|scheduler output)"
+    r"|Traceback \(most recent|Application startup failed|Future exception was never retrieved|Task exception was never"
+    r"|Error in (?:inspecting|creating) model|leaked (?:semaphore|shared_memory)|destroy_process_group"
+    r"|Unhandled exception"
+    r"|ApplicationException|terminate called (?:without|after throwing an instance of 'c10::)"
+    r"|Failed to start engine|failed to start the engine|Fatal error in|An error occurred|failed \(exitcode: \d+\)"
+    r"|(?:container|job|command|process|service)\b.{0,60} exited with (?:code|status)|exited with code [1-9]\d*$"
+    r"|remote process exited or there was a network error|NCCL communicator was aborted"
+    r"|Connection closed by (?:remote )?peer"
+    r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
+_WRAPPERS = re.compile(
+    r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
+    r"|An error|something went wrong|failed to be inspected|returned non-zero exit status", re.IGNORECASE)
+_LOOKUPS = frozenset({
+    "KeyError", "IndexError", "StopIteration", "AttributeError", "LookupError", "FileNotFoundError", "TypeError",
+    "ModuleNotFoundError", "ImportError", "NotImplementedError", "UnicodeDecodeError",
+})  # fmt: skip
+_TRANSPORT = frozenset({
+    "HTTPError", "HTTPStatusError", "MaxRetryError", "NewConnectionError", "NameResolutionError", "gaierror",
+    "LocalEntryNotFoundError", "ConnectTimeoutError", "ReadTimeoutError", "SSLError", "SSLCertVerificationError",
+    "ConnectionRefusedError", "ConnectionError", "ConnectTimeout", "ReadTimeout", "ProxyError",
+})  # fmt: skip
+_TEARDOWN_CALLS = frozenset({
+    "shutdown", "__del__", "_shutdown", "destroy_process_group", "_exit_function", "_run_finalizers", "_cleanup",
+    "_cleanup_profiling_kv_cache", "_python_exit", "cleanup_dist_env_and_memory", "_at_exit",
+    "_cancel_all_tasks",
+})  # fmt: skip
+_SHAPES = {"traceback": 0, "exception": 0, "fatal": 1, "cut": 3, "record": 2, "quoted": 4, "http": 5, "sentence": 6}
+
+
+def is_cascade(candidate: Candidate) -> bool:
+    """Whether it is known to follow from another failure."""
+    if candidate.exception in _CASCADE_CLASSES:
+        return True
+    said = candidate.message.partition("\n")[0]
+    return _CASCADE_MESSAGES.search(said) is not None
+
+
+def is_teardown(candidate: Candidate) -> bool:
+    """Whether it was raised while a process tidied up."""
+    return candidate.ignored or any(frame.function in _TEARDOWN_CALLS for frame in candidate.frames)
+
+
+def is_request(candidate: Candidate) -> bool:
+    """Whether it is a request that the server refused as wrong."""
+    return candidate.shape == "http" and candidate.message.startswith("4")
+
+
+def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence[int] = ()) -> Candidate | None:
+    """Return the candidate that decides; None where there is none.
+
+    `advances` is how often the start made progress; `evidence` the lines on which a rule that explains the failure
+    fired: the candidate that holds one of them goes first.
+    """
+    told = [one for one in candidates if not is_teardown(one)]
+    for line in evidence:
+        holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"
+                   and not is_cascade(one)]
+        if holding:
+            return _root(holding[0], told)
+    ranked = sorted(told, key=lambda one: _rank(one, advances))
+    return _root(ranked[0], told) if ranked else None
+
+
+def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, int]:
+    """The order: own failures before their consequences, exceptions before other words, the last progress, the line."""
+    shape = _SHAPES[candidate.shape]
+    return (is_request(candidate), shape if shape > _SHAPES["cut"] else 0, is_cascade(candidate),
+            candidate.advances < advances, _order(candidate))
+
+
+def _order(candidate: Candidate) -> int:
+    shape = _SHAPES[candidate.shape]
+    return shape * 1_000_000_000 + candidate.line
+
+
+def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """Return the exception of a chain that says why."""
+    if not candidate.group:
+        return candidate
+    chain = [one for one in candidates if one.group == candidate.group]
+    if len(chain) < 2:
+        return candidate
+    best = chain[0]
+    for link, outer in pairwise(chain):
+        if _replaces(outer, best, link.chain):
+            best = outer
+    return best
+
+
+def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
+    """Whether an exception says more than the one it was raised from."""
+    if is_cascade(inner):
+        return not is_cascade(outer)
+    if is_cascade(outer):
+        return False
+    inner_words, outer_words = content_words(inner.message), content_words(outer.message)
+    if inner.message and len(inner_words) > 2 and inner.message.strip()[:200] in outer.message:
+        return True  # it quotes it
+    if inner.exception in _TRANSPORT or (inner.exception in _LOOKUPS and chain == "handling"):
+        return len(outer_words) > max(4, len(inner_words) // 3)
+    if chain == "handling":
+        return len(inner_words) < 3 and len(outer_words) > len(inner_words) and not _WRAPPERS.search(outer.message)
+    return False
+
+
+def whose(candidate: Candidate) -> str | None:
+    """Return the package in whose code it was raised; None for the user's own or where the log does not say."""
+    return package_of(candidate.frames[-1].path)[0] if candidate.frames else None

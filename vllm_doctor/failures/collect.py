@@ -1,0 +1,300 @@
+"""Collects what may be the failure while a log is read. Memory does not grow with the log."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from vllm_doctor.events.reader import CHAIN, Event
+from vllm_doctor.events.single_line_tracebacks import TRACEBACK
+from vllm_doctor.failures import exceptions, frames, messages
+from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
+from vllm_doctor.failures.signature import content_words
+
+_GROUP = re.compile(r"\s*(?:\| ?)+")
+_MOST = 24  # candidates kept from the beginning, and as many from the end
+_MOST_KEYS = 64  # processes
+_MOST_FRAMES = 80
+_MOST_SHAPES = 1024
+_STALE = 200  # lines behind which an open traceback is given up
+_QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
+_TAIL = 40  # lines that may be the words of an error
+_SENTENCE_LINES = 6  # such words at most
+
+
+@dataclass(slots=True)
+class _Open:
+    """What one process is printing: the calls of a traceback, or the message of an exception."""
+
+    frames: list[Frame] = field(default_factory=list)
+    last_call: int = 0  # the line of the last call
+    begin: int = 0  # the line with which the traceback began
+    level: str = ""
+    candidate: Candidate | None = None  # whose message may go on
+    is_long: bool = False
+    lines: int = 0
+    last_text: str = ""  # its last line, as the event had it
+    group: int = 0
+    chained: bool = False
+    ignored: bool = False
+
+
+class FailureCollector:
+    """What may be the failure of one start of the server, as its events come."""
+
+    def __init__(self) -> None:
+        self._first: list[Candidate] = []
+        self._last: deque[Candidate] = deque(maxlen=_MOST)
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._shapes: set[tuple[str, ...]] = set()
+        self._groups = 0
+        self._plain: deque[tuple[Candidate, str]] = deque(maxlen=_TAIL)  # the last lines that are nothing else
+        self.exit_status: int | None = None  # of the command, where `run` knows it
+        self.lines = 0
+        self.records = 0  # lines that vLLM's logger wrote
+        self.done_line = 0  # where a program printed that it was through
+
+    def see(self, event: Event, phase: str, *, served: bool, advances: int) -> None:
+        """Read one event."""
+        self.lines += 1
+        self.records += bool(event.level)
+        text = event.text
+        if text.lstrip().startswith("|"):  # a row of an exception group
+            text = _GROUP.sub("", text)
+            event = event._replace(text=text)
+        stream = self._stream(event.process)
+        if stream.candidate is not None and self._continues_sentence(stream, event):
+            return
+        state = (phase, served, advances)
+        if TRACEBACK in text and not event.frames:
+            self._open_traceback(stream, event)
+            return
+        if event.line - stream.last_call > _STALE:
+            stream.frames = []
+        found = frames.call(text)
+        if found is not None and not event.frames:
+            self._call(stream, event, found)
+            return
+        if text.startswith(CHAIN):
+            self._chain(stream, "cause" if text.startswith(CHAIN[0]) else "handling")
+            return
+        if text.startswith("Exception ignored in"):
+            stream.ignored = True
+            return
+        if stream.frames and stream.last_call and self._is_source(stream, event):
+            return
+        if "Processed prompts: 100%" in text:
+            self.done_line = event.line
+        self._judge(stream, event, state)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Return what may be the failure, in the order of the log."""
+        waiting = [stream.candidate for stream in self._open.values() if stream.candidate is not None]
+        cut = [made for process, stream in self._open.items() if (made := self._cut(process, stream))]
+        yield from sorted((*self._first, *self._last, *waiting, *cut), key=lambda one: one.line)
+
+    def sentences(self) -> list[Candidate]:
+        """Return the last lines that read as an error's words, for a log that shows nothing else."""
+        lines = list(self._plain)
+        found = []
+        for place, (made, text) in enumerate(lines):
+            if not messages.is_error_sentence(text):
+                continue
+            message, last = text.strip(), made.line
+            for other, more in lines[place + 1:place + 1 + _SENTENCE_LINES]:
+                if other.line != last + 1 or messages.ends_message(more):
+                    break
+                message, last = f"{message}\n{more}", other.line
+            found.append(replace(made, message=message[:MAX_MESSAGE], last_line=last))
+        return found
+
+    def _stream(self, process: str) -> _Open:
+        stream = self._open.get(process)
+        if stream is None:
+            stream = self._open[process] = _Open()
+            if len(self._open) > _MOST_KEYS:
+                _, oldest = self._open.popitem(last=False)
+                self._close(oldest)
+        return stream
+
+    def _open_traceback(self, stream: _Open, event: Event) -> None:
+        self._close(stream)
+        if not stream.chained:
+            self._groups += 1
+            stream.group = self._groups
+        stream.chained = False
+        stream.frames, stream.begin, stream.level, stream.last_call = [], event.line, event.level, event.line
+
+    def _call(self, stream: _Open, event: Event, found: Frame) -> None:
+        self._close(stream)
+        if not stream.frames and event.line - stream.begin > 1:
+            stream.begin, stream.level = event.line, event.level
+            if not stream.group or not stream.chained:
+                self._groups += 1
+                stream.group = self._groups
+        stream.frames.append(found)
+        if len(stream.frames) > _MOST_FRAMES:
+            del stream.frames[_MOST_FRAMES // 2]
+        stream.last_call = event.line
+
+    def _chain(self, stream: _Open, how: str) -> None:
+        """Note that the next traceback follows from the exception before."""
+        self._close(stream)
+        stream.chained = True
+        group = stream.group
+        if not group:
+            return
+        for place, candidate in enumerate(self._first):
+            if candidate.group == group and not candidate.chain:
+                self._first[place] = replace(candidate, chain=how)
+        for place, candidate in enumerate(self._last):
+            if candidate.group == group and not candidate.chain:
+                self._last[place] = replace(candidate, chain=how)
+
+    @staticmethod
+    def _is_source(stream: _Open, event: Event) -> bool:
+        """Whether a line is the source of the last call, or marks a part of it."""
+        text = event.text
+        if not event.is_code and text[:1] not in " \t":
+            return False
+        if text[:1] not in " \t" and exceptions.ending(text) is not None:
+            return False
+        last = stream.frames[-1]
+        if not last.code and text.strip(" ^~|") and exceptions.ending(text.strip()) is None:
+            stream.frames[-1] = replace(last, code=text.strip()[:300])
+            return True
+        return event.is_code or text[:1] in " \t"
+
+    def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int]) -> None:
+        """Ask of a line that is no part of a traceback's calls whether it tells a failure."""
+        text = event.text
+        level = messages.level_of(text, event.level)
+        calls = tuple(stream.frames)
+        raised = exceptions.ending(text.strip()) if calls and (event.frames or event.is_code or not event.level
+                                                              or event.level == stream.level) else None
+        if raised is None and event.frames and not event.context:
+            raised = exceptions.ending(text.strip())
+        shape = "traceback"
+        if raised is None:
+            raised = exceptions.bare(text)
+            shape = "traceback" if raised and calls and not raised.said else "exception"
+        if (raised is None and "rror(" in text) or "xception(" in text:
+            raised = raised or exceptions.quoted(text)
+        if raised is not None:
+            handled = (stream.level if shape == "traceback" else level) in _QUIET
+            if handled and not raised.quoted:
+                stream.frames, stream.ignored = [], False
+                return
+            if raised.quoted:
+                shape = "exception" if raised.said.endswith("exception=") else "quoted"
+            self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
+                        "WARNING" if handled else level)
+            return
+        if calls and not event.is_code and not event.frames:
+            stream.frames = []
+        told = messages.usage(text)
+        if told is not None:
+            self._begin(stream, event, "fatal", None, told, state)
+            return
+        answer = messages.http_answer(text)
+        if answer is not None:
+            self._begin(stream, event, "http", None, answer[1], state)
+            return
+        if event.is_code:
+            return
+        told = messages.fatal(text)
+        if told is not None and level not in _QUIET:
+            self._begin(stream, event, "fatal", None, told, state, level=level)
+        elif level in {"ERROR", "CRITICAL", "FATAL"}:
+            self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
+        elif not level:
+            self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
+
+    def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
+               state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "") -> None:
+        self._close(stream)
+        if shape == "traceback" and not stream.group:
+            self._groups += 1
+            stream.group = self._groups
+        made = replace(self._made(event, shape, exception, message, state), frames=calls, said=said,
+                       level=level or event.level, group=stream.group if calls else 0, ignored=stream.ignored,
+                       begin=stream.begin if calls and stream.begin else event.line)
+        stream.last_text = event.text
+        stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
+            exception is not None and not message)
+        stream.frames, stream.begin, stream.ignored = [], 0, False
+        stream.chained = False
+
+    @staticmethod
+    def _made(event: Event, shape: str, exception: str | None, message: str,
+              state: tuple[str, bool, int]) -> Candidate:
+        phase, served, advances = state
+        return Candidate(event.line, event.line, shape, exception, message[:MAX_MESSAGE], level=event.level,
+                         process=event.process, phase=phase, served=served, advances=advances)
+
+    def _continues_sentence(self, stream: _Open, event: Event) -> bool:
+        """Whether an event is one more line of the open message. Then it is added to it."""
+        made = stream.candidate
+        if made is None:
+            return False
+        text = event.text
+        gap = event.line - made.last_line
+        if gap == 1 and stream.last_text and text.startswith(f"{stream.last_text} "):  # a row that was rejoined
+            rest = text[len(stream.last_text) + 1:]
+            stream.lines, stream.last_text = stream.lines + 1, text
+            stream.candidate = replace(made, message=f"{made.message} {rest}"[:MAX_MESSAGE], last_line=event.line)
+            return True
+        most = messages.MOST_LONG_LINES if stream.is_long else messages.MOST_LINES
+        is_part = (
+            made.shape not in {"http", "fatal", "quoted"}
+            and stream.lines < most
+            and (gap == 1 or (stream.is_long and gap <= 3) or bool(made.process))
+            and (made.shape != "record" or event.level == made.level or (not event.level and not event.process))
+            and event.level not in _QUIET
+            and not (event.level and event.level != made.level and made.shape != "traceback")
+            and not messages.ends_message(text)
+            and not (frames.call(text) and not stream.is_long)
+            and messages.http_answer(text) is None
+            and (text[:1] in " \t" or not self._is_another(text))
+            and (made.shape != "record" or text[:1] in " \t")
+            and messages.level_of(text, event.level) in ("", made.level)
+        )
+        if not is_part:
+            self._close(stream)
+            return False
+        stream.lines, stream.last_text = stream.lines + 1, text
+        joined = f"{made.message}\n{text}" if made.message else text
+        stream.candidate = replace(made, message=joined[:MAX_MESSAGE], last_line=event.line)
+        return True
+
+    @staticmethod
+    def _is_another(text: str) -> bool:
+        raised = exceptions.bare(text)
+        return raised is not None and not raised.said
+
+    def _close(self, stream: _Open) -> None:
+        """Keep the exception whose message is over."""
+        made, stream.candidate = stream.candidate, None
+        if made is None:
+            return
+        place = made.frames[-1].path if made.frames else ""
+        key = (made.shape, made.exception or "", place, *content_words(made.message)[:12])
+        if key in self._shapes:
+            return
+        if len(self._shapes) < _MOST_SHAPES:
+            self._shapes.add(key)
+        if len(self._first) < _MOST:
+            self._first.append(made)
+        else:
+            self._last.append(made)
+
+    @staticmethod
+    def _cut(process: str, stream: _Open) -> Candidate | None:
+        """Return a traceback whose exception the log does not show."""
+        if not stream.frames or stream.level in _QUIET or stream.ignored:
+            return None
+        exception, message = exceptions.in_code(stream.frames[-1].code)
+        return Candidate(stream.begin or stream.last_call, stream.last_call, "cut", exception, message,
+                         tuple(stream.frames), stream.level, process, group=stream.group)

@@ -1,0 +1,96 @@
+"""Exceptions in lines of a log: their class, the first line of their message, what stands before them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ENDINGS = (
+    r"Error|Exception|ExceptionGroup|Interrupt|Exit|Failure|Fault|Expired|Exceeded|Timeout|NotFound|Refused|Died|Killed"
+)
+_NAME = (
+    rf"(?:(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:{_ENDINGS})|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|error|timeout|gaierror|herror)"
+    r"|Exception|gaierror)"
+)
+# The last line of a traceback: any class will do, and nothing stands before it.
+_ENDS_TRACEBACK = re.compile(
+    r"(?:\| +)*(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\((?P<inner>[A-Z]\w*)\))?(?::(?: (?P<message>.*))?)?\s*$",
+    re.DOTALL)
+# A line of its own, behind any prefix that is no sentence.
+_BARE = re.compile(
+    rf"(?P<before>.{{0,200}}?)(?<![\w.'\"`(=/<$-])(?P<name>{_NAME})(?:\((?P<inner>[A-Z]\w*)\))?: ?(?P<message>.*)$",
+    re.DOTALL)
+_ALONE = re.compile(
+    r"(?P<before>(?:\W|\[[^\]]*\]|\([^)]*\)|E )*)(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
+_QUOTED = re.compile(
+    r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
+_SENTENCE = re.compile(r"[A-Za-z]{2,}(?:,? [a-z']{2,}){2}")
+_VALIDATION = re.compile(r"(?P<before>.{0,120}?)(?P<message>\d+ validation errors? for \w+)\s*$")
+_RAISES = re.compile(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
+_ASSERTS = re.compile(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?\s*$")
+_WORD_ERROR = {"Error", "HTTPStatus", "Failure"}
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception found in a line: its class without module, its message so far, and what was said before it."""
+
+    name: str
+    message: str
+    said: str = ""
+    quoted: bool = False  # within a sentence, as repr() prints it
+
+
+def class_of(name: str, inner: str | None = None) -> str:
+    """The class without its module; of an error that Ray wraps, the one inside."""
+    return inner or name.rpartition(".")[2]
+
+
+def ending(text: str) -> Raised | None:
+    """Return the exception that ends a traceback."""
+    match = _ENDS_TRACEBACK.match(text)
+    if match is None or not _is_class(match["name"]):
+        return None
+    return Raised(class_of(match["name"], match["inner"]), match["message"] or "")
+
+
+def bare(text: str) -> Raised | None:
+    """Return the exception that a line of its own tells, also behind a prefix or a record's words."""
+    match = _BARE.match(text)
+    if match is not None and match["name"] not in _WORD_ERROR:
+        before = match["before"].strip()
+        if before.endswith(("except", "raise", "import", "class", "->")) or '"' in before[-1:]:
+            return None
+        said = before.rstrip(": ") if _SENTENCE.search(before) else ""
+        return Raised(class_of(match["name"], match["inner"]), match["message"], said)
+    match = _ALONE.match(text)
+    if match is not None:
+        return Raised(class_of(match["name"]), "")
+    match = _VALIDATION.match(text)
+    if match is not None and not _SENTENCE.search(match["before"]):
+        return Raised("ValidationError", match["message"])
+    return None
+
+
+def quoted(text: str) -> Raised | None:
+    """Return the exception that a sentence shows as `ValueError('message')`."""
+    match = _QUOTED.search(text)
+    return Raised(match["name"], match["message"], text[:match.start()].strip(), quoted=True) if match else None
+
+
+def in_code(code: str) -> tuple[str | None, str]:
+    """Return the exception that a source line raises and its message, as far as both stand there."""
+    match = _RAISES.match(code)
+    if match is not None:
+        return class_of(match["name"]), match["message"] or code
+    match = _ASSERTS.match(code)
+    if match is not None:
+        return "AssertionError", match["message"] or ""
+    return None, code
+
+
+def _is_class(name: str) -> bool:
+    """Whether it reads as the name of an exception: with a module, or written as classes are."""
+    last = name.rpartition(".")[2]
+    return last[:1].isupper() or last.startswith("_") or ("." in name and last in {
+        "error", "timeout", "gaierror", "herror"})

@@ -1,0 +1,101 @@
+"""To which part of vLLM a failure belongs: by its message, its calls, and what the user set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from vllm_doctor.catalog.features import feature_of_path, features
+from vllm_doctor.failures.frames import package_of
+from vllm_doctor.failures.model import Candidate, Frame
+
+_MEMORY = re.compile(r"(?:CUDA|HIP|XPU) (?:error: )?out of memory|OutOfMemoryError")
+_OPTIONAL = frozenset({"lora", "multimodal", "speculative-decoding", "kv-transfer", "offload", "cuda-graphs",
+                       "kv-cache", "moe", "sampling"})
+"""Parts that a lack of memory may belong to: elsewhere it is the model's, or that of the whole."""
+_IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
+_VLLM_MODULE = re.compile(
+    r"No module named '(?:vllm)[.']|"
+    r"cannot import name '[^']+' from '(?:partially initialized module )?'?vllm[.']")
+_MISSING_MODULE = re.compile(r"No module named|cannot import name")
+_ENDED = re.compile(r"(Killed|Segmentation fault|Aborted|Bus error)\b.*", re.DOTALL)
+_OF_CALLERS = frozenset({"older", "newer", "range", "moved", "v0-engine", "plugin-older"})
+_OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "dependency"})
+_PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
+               "vllm/config",
+              "vllm/v1/engine/async_llm", "ray/", "pydantic/", "argparse.py")
+_FIRST_LINES = 1200  # characters of a message that are asked for words
+
+
+def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction: str = "") -> str | None:
+    """Return the id of the feature; None when nothing says.
+
+    `has_settings` says that vLLM's own start is in the log, so that a module that is missing is missing to vLLM.
+    `direction` is what the names of vLLM's releases say (`catalog.names`).
+    """
+    message = candidate.message[:_FIRST_LINES]
+    if candidate.shape == "fatal":
+        message = _ENDED.sub(r"\1", message)  # behind it stands the command
+    text = f"{candidate.said} {candidate.exception or ''}: {message}"
+    by_calls = _by_calls(candidate.frames)
+    if direction in _OF_CALLERS:
+        return "other-software"
+    if direction in _OF_INSTALLATION:
+        return "environment"
+    if _MEMORY.search(text) and "due to the node" not in text:
+        return by_calls if by_calls in _OPTIONAL else None
+    if "Free memory on device" in text:
+        return None
+    if candidate.exception in _IMPORTS or _MISSING_MODULE.search(text):
+        return _of_import(candidate, text, has_settings=has_settings)
+    strong = _by_words(text)
+    if strong is not None and not (strong == "environment" and by_calls in {"kv-transfer", "sampling"}):
+        return strong
+    if kind == "request":
+        return "request"
+    if kind == "other-software" and by_calls in {None, "api-server"}:
+        return "other-software"
+    if by_calls is not None:
+        return by_calls
+    return _by_hints(text)
+
+
+def _of_import(candidate: Candidate, text: str, *, has_settings: bool) -> str | None:
+    """The feature of an import that fails."""
+    if _VLLM_MODULE.search(text):
+        importer = package_of(candidate.frames[-1].path)[0] if candidate.frames else None
+        is_own = importer == "vllm" if candidate.frames else has_settings
+        return "environment" if is_own else "other-software"
+    strong = _by_words(text)
+    if strong is not None:
+        return strong
+    if candidate.frames and package_of(candidate.frames[-1].path)[0] is None:
+        return "other-software"
+    return "environment"
+
+
+def _by_words(text: str) -> str | None:
+    return next((one.id for one in features() if any(word.search(text) for word in one.words)), None)
+
+
+def _by_hints(text: str) -> str | None:
+    return next((one.id for one in features() if any(word.search(text) for word in one.hints)), None)
+
+
+def _by_calls(frames: Iterable[Frame]) -> str | None:
+    """The feature of the deepest call that has one; what merely passes calls on has none."""
+    fallback = None
+    for frame in reversed(tuple(frames)):
+        package, file = package_of(frame.path)
+        if file.startswith(_PASSES_ON):
+            fallback = fallback or feature_of_path(f"{file}:{frame.function}")
+            continue
+        if package == "python":
+            continue
+        found = feature_of_path(f"{file}:{frame.function}")
+        if found == "model-class" and file.startswith("vllm/model_executor/layers/") and fallback is None:
+            fallback = found
+            continue
+        if found is not None:
+            return found if fallback is None or fallback == "model-class" else fallback
+    return fallback

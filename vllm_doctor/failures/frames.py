@@ -1,0 +1,109 @@
+"""Calls of tracebacks: Python's, IPython's, pytest's; whose code each is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from vllm_doctor.failures.model import Frame, Origin
+
+_CALL = re.compile(
+    r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d+))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
+_IPYTHON = re.compile(
+    r"^\s*(?:File )?(?P<path>[~/.\w][^\s:]{0,300}\.py)(?::(?P<line>\d+))?,? in (?P<function><?[\w.]+)")
+_RICH = re.compile(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
+_PYTEST = re.compile(
+    r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d+): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
+_SITE = re.compile(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
+_EGG = re.compile(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
+_STDLIB = re.compile(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
+_REMOTE_CODE = re.compile(r"(?P<rest>transformers_modules/.*)")
+# Packages that people run from a checkout, by the folder that holds their modules.
+_CHECKOUTS = (
+    "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
+    "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
+    "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
+    "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
+)  # fmt: skip
+_CHECKOUT = re.compile(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
+_LEAVES_OUT = 4  # folders of a path of the user's own that are shown
+LIBRARIES = frozenset({
+    "transformers", "torch", "triton", "flashinfer", "tokenizers", "huggingface_hub", "safetensors", "xgrammar",
+    "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
+    "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
+    "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
+    "prometheus_client",
+})  # fmt: skip
+"""Packages that vLLM itself uses."""
+PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
+"""Packages that only pass calls on: an exception is seldom theirs to answer for."""
+
+
+def call(text: str) -> Frame | None:
+    """Return the call that a line of a traceback shows."""
+    if ".py" not in text and 'File "' not in text:
+        return None
+    match = _CALL.search(text) or _RICH.match(text) or _IPYTHON.match(text) or _PYTEST.match(text)
+    if match is None:
+        return None
+    known = match.groupdict()
+    return Frame(known["path"], int(known.get("line") or 0), known.get("function") or "")
+
+
+@lru_cache(maxsize=4096)
+def package_of(path: str) -> tuple[str | None, str]:
+    """Return the package a file belongs to and its path from there; None and the path's end for the user's own."""
+    path = path.replace("\\", "/")
+    found = list(_SITE.finditer(path)) or list(_EGG.finditer(path))
+    if found:
+        rest = found[-1]["rest"]
+        return rest.partition("/")[0].removesuffix(".py"), rest
+    for pattern in (_REMOTE_CODE, _STDLIB):
+        match = pattern.search(path)
+        if match:
+            return ("python" if pattern is _STDLIB else "transformers_modules"), match["rest"]
+    match = _CHECKOUT.search(path)
+    while match:  # /home/me/vllm/vllm/config.py: the innermost folder of a package
+        inner = _CHECKOUT.search(match["rest"].partition("/")[2])
+        if inner is None or inner["package"] != match["package"]:
+            return match["package"], match["rest"]
+        match = inner
+    if path.startswith(("<frozen ", "<string>")):
+        return "python", path
+    return None, "/".join(path.split("/")[-_LEAVES_OUT:])
+
+
+def origin(frame: Frame) -> Origin:
+    """Return where a call stands."""
+    package, file = package_of(frame.path)
+    return Origin(package, file, frame.function, frame.line)
+
+
+def deepest(frames: Sequence[Frame], package: str) -> Origin | None:
+    """Return the deepest call in a package's code."""
+    return next((origin(frame) for frame in reversed(frames) if package_of(frame.path)[0] == package), None)
+
+
+def caller_of(frames: Sequence[Frame]) -> str | None:
+    """Return the file that called vLLM, where that is neither vLLM nor what runs programs; None where none did."""
+    packages = [package_of(frame.path) for frame in frames]
+    first = next((at for at, (package, _) in enumerate(packages) if package == "vllm"), len(packages))
+    for package, file in reversed(packages[:first]):
+        if package not in PLUMBING and package != "ray" and not file.endswith(("bin/vllm", "runpy.py")):
+            return file
+    return None
+
+
+def own_frame(frames: Sequence[Frame]) -> Origin | None:
+    """Return the deepest call in code of the user's own or of a plug-in, that is neither vLLM's nor its libraries'."""
+    for frame in reversed(frames):
+        package, file = package_of(frame.path)
+        if package == "transformers_modules" or (package is None and not _is_launcher(file)):
+            return origin(frame)
+    return None
+
+
+def _is_launcher(file: str) -> bool:
+    """Whether a file is a console script or Python's own input."""
+    return "/bin/" in f"/{file}" or file.startswith("<") or not file.endswith(".py")

@@ -1,0 +1,80 @@
+"""What kind of failure it is: who has to change something."""
+
+from __future__ import annotations
+
+import re
+
+from vllm_doctor.failures.frames import LIBRARIES
+from vllm_doctor.failures.model import Candidate, Origin
+
+_RESOURCE = re.compile(
+    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b"
+    r"|Disk quota"
+    r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
+    r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
+_ENVIRONMENT = re.compile(
+    r"undefined symbol|cannot open shared object|DLL load failed|No module named|cannot import name|GLIBC|nvcc"
+    r"|CUDA_HOME"
+    r"|not found in \$?PATH|command not found|Permission denied|driver|no kernel image|libcuda|CUDA (?:version"
+    r"|capability)"
+    r"|Failed to infer device|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
+    r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
+    r"|No supported CUDA architectures|executable file not found|illegal instruction|writ(?:e|ing) in your cache",
+    re.IGNORECASE)
+_ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
+_RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
+_SIGNATURES = re.compile(
+    r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
+"""What a caller is told that was written for another release of what it calls."""
+_BUGS = frozenset({
+    "AttributeError", "TypeError", "KeyError", "IndexError", "AssertionError", "UnboundLocalError", "NameError",
+    "ZeroDivisionError", "RecursionError", "StopIteration", "NotImplementedError", "InductorError",
+    "BackendCompilerFailed", "InternalTorchDynamoError", "UnicodeDecodeError",
+})  # fmt: skip
+_REFUSALS = frozenset({"ValueError", "ValidationError", "NotImplementedError", "ArgumentError", "VLLMValidationError"})
+_REQUEST = re.compile(
+    r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
+REQUEST_FILES = re.compile(
+    r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
+    r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params)")
+
+
+def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | None, own: Origin | None, *,
+            in_service: bool) -> str:
+    """Return refusal, bug, library, environment, resource, request, other-software or unknown."""
+    name, message = candidate.exception or "", f"{candidate.said} {candidate.message}"
+    if is_bad_request(candidate):
+        return "request"
+    if name in _RESOURCE_CLASSES or _RESOURCE.search(message):
+        return "resource"
+    package = origin.package if origin else ""
+    is_import = name in _ENVIRONMENT_CLASSES
+    if is_import or (_ENVIRONMENT.search(message) and own is None):
+        return "environment"
+    if in_service and name in _REFUSALS and vllm_frame and REQUEST_FILES.match(vllm_frame.file):
+        return "request"
+    if origin is not None and origin.package is None:
+        return "other-software"
+    if package == "vllm":
+        return "bug" if name in _BUGS - {"NotImplementedError"} else "refusal" if name in _REFUSALS else "bug"
+    if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
+        return "refusal" if name in _REFUSALS else "bug"
+    if package:
+        return "library" if vllm_frame is not None or package in LIBRARIES else "other-software"
+    if _SIGNATURES.search(message):
+        return "other-software"
+    if name in _REFUSALS:
+        return "refusal"
+    if name in _BUGS:
+        return "bug"
+    return "unknown"
+
+
+def is_bad_request(candidate: Candidate) -> bool:
+    """Whether it is a request that was refused as wrong, as a server or a client tells it."""
+    if candidate.shape == "http":
+        return candidate.message.startswith("4")
+    return candidate.exception in {"BadRequestError", "NotFoundError", "UnprocessableEntityError",
+                                   "AuthenticationError"} or (
+        _REQUEST.search(candidate.message[:200]) is not None and candidate.exception in {
+            None, "HTTPError", "HTTPStatusError", "APIStatusError", "ClientResponseError"})

@@ -1,0 +1,116 @@
+"""Which lines belong to the message of an exception, and which lines tell a failure without one."""
+
+from __future__ import annotations
+
+import re
+
+# Lines behind which the message is over, whatever it was.
+_OVER = re.compile(
+    r"\s*(?:Traceback \(most|The above exception was|During handling of|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]"
+    r"|\[rank ?\d+\]:?\[|\[[WEIF]\d|Process [\w-]+:|Exception ignored|sys:\d|nanobind: |Killed\b|Aborted\b"
+    r"|Segmentation|[$#>+] |\w*[\w.-]*@[\w.-]+[:$#]|\(\S+ pid=\d+\)|/\S+\.py:\d+: \w*Warning|warnings\.warn"
+    r"|Future exception|future: <|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|Loading |Capturing |Processed prompts|Name: |Version: "
+    r"|\w+ \d\d-\d\d \d\d:\d\d:\d\d|={3,}|-{20,}|_{10,}|\w+-\d+ +\| )")
+_RECORD_OF_ERROR = re.compile(r"(?:ERROR|CRITICAL)\b")
+# A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
+_LONG = re.compile(
+    r"(?::|\braised:|validation errors? for \S+|Error building extension .*|returned non-zero exit status \d+\.?"
+    r"|with outputs?|stderr|failed with)\s*$")
+MOST_LINES, MOST_LONG_LINES = 12, 80
+
+
+def goes_on_long(message: str) -> bool:
+    """Whether a message that begins so has many lines, and may have blank ones."""
+    return _LONG.search(message) is not None
+
+
+def ends_message(text: str) -> bool:
+    """Whether a line is no part of the message before it."""
+    return _OVER.match(text) is not None
+
+
+# --- failures without an exception -------------------------------------------------------------------------------
+
+_FATAL = re.compile(
+    r"(?:^|[\s\]):|])(?P<text>"
+    r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*"
+    r"|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
+    r"|Aborted \(core dumped\)|Illegal instruction.*|Floating point exception.*|Killed$|Killed +\S.*"
+    r"|Out of memory: Killed process.*|\S*oom[-_]kill\S*.*|.*\bOOMKilled\b.*"
+    r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
+    r"|.*Error response from daemon: .*|standard_init_linux\.go.*|exec \S+: (?:exec format error|no such file.*)"
+    r"|.*executable file not found in .*|(?:\S+: )*(?:line \d+: )?\S+: command not found"
+    r"|\*\*\* (?:SIG\w+|Process received signal).*|Signal: \w+ .*|corrupted size vs\. prev_size.*|double free or .*"
+    r"|.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
+    r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
+    r"|.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
+_USAGE = re.compile(
+    r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
+_SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
+_CLIENT_ERROR = re.compile(
+    r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
+_LEVEL = re.compile(
+    r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]"
+    r"|\blevel\W{1,3}(?:error|critical|fatal)\b")
+_QUIET_LEVEL = re.compile(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
+_MESSAGE_OF_OTHERS = re.compile(
+    r"^.{0,60}?\|\s*(?:ERROR|CRITICAL)\s*\|\s*(?P<text>.*)$", re.DOTALL)
+_PLACE = re.compile(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
+# A sentence that can only be the words of an error, for a log that shows nothing else.
+_SENTENCE = re.compile(
+    r"\b(?:error|failed|failure|cannot|can't|could not|couldn't|unable to|must (?:not )?be|not found|no such|invalid"
+    r"|unexpected|unsupported|not supported|does not (?:exist|support|have|recognize)|doesn't|has no attribute"
+    r"|missing \d+ required|got an unexpected keyword|no module named|out of memory|refused|denied|not allowed"
+    r"|exceeds|too (?:large|long|small|many)|is larger than|not available|incompatible|mismatch|timed out|problem"
+    r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
+_NO_SENTENCE = re.compile(
+    r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
+
+
+def fatal(text: str) -> str | None:
+    """Return what a line tells of a process that was ended: a signal, the kernel, a runtime, a container."""
+    match = _FATAL.search(text)
+    return match["text"].strip() if match else None
+
+
+def usage(text: str) -> str | None:
+    """Return what a command line's parser refuses."""
+    match = _USAGE.search(text)
+    return match["text"] if match else None
+
+
+def http_answer(text: str) -> tuple[int, str] | None:
+    """Return the status and its words where a line of an access log tells a request that failed."""
+    match = _SERVER_ERROR.search(text)
+    return (int(match["code"]), match["text"]) if match else None
+
+
+def client_answer(text: str) -> int | None:
+    """Return the status that a client prints of a request that failed."""
+    match = _CLIENT_ERROR.search(text)
+    return int(match["code"]) if match else None
+
+
+def level_of(text: str, level: str) -> str:
+    """Return the level of a record, also of other loggers' formats; empty for a line without one."""
+    if level:
+        return level
+    head = text[:100]
+    found = _LEVEL.search(head)
+    quiet = _QUIET_LEVEL.search(head)
+    if quiet and (found is None or quiet.start() < found.start()):
+        return "INFO"
+    return "ERROR" if found else ""
+
+
+def record_message(text: str) -> str:
+    """Return what a record of another logger says, without its head."""
+    match = _MESSAGE_OF_OTHERS.match(text)
+    if match is None:
+        return text
+    return _PLACE.sub("", match["text"].rpartition(" | ")[2] or match["text"])
+
+
+def is_error_sentence(text: str) -> bool:
+    """Whether a line reads as the words of an error."""
+    return len(text) < 2000 and _SENTENCE.search(text) is not None and _NO_SENTENCE.search(text) is None

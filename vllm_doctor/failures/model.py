@@ -1,0 +1,104 @@
+"""The failure object: what failed, where it was raised, whose code that is, and what it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MAX_MESSAGE = 4096  # characters of a message that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call of a traceback: the path as printed, the line, the function and its source line, where they are shown.
+
+    `function` is empty and `line` is 0 where the log does not show them.
+    """
+
+    path: str
+    line: int = 0
+    function: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A place in code. `package` is None for the user's own; `file` begins at the package where there is one."""
+
+    package: str | None
+    file: str
+    function: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """`vllm/v1/spec_decode/eagle.py:propose:310`, as far as it is known."""
+        parts = [self.file, self.function, str(self.line) if self.line else ""]
+        return ":".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A flag or variable that the user set, and where: command, arguments, environment."""
+
+    flag: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One thing in the log that may be the failure.
+
+    `shape` is what it was read from: traceback, exception (a bare line), record, fatal, http, cut (a traceback without
+    its exception) or sentence. `chain` says how the next exception of its traceback follows from it: cause, handling
+    or nothing; `group` is the number that all exceptions of one chained traceback share.
+    """
+
+    line: int
+    last_line: int
+    shape: str
+    exception: str | None
+    message: str
+    frames: tuple[Frame, ...] = ()
+    level: str = ""
+    process: str = ""
+    phase: str = ""
+    served: bool = False
+    advances: int = 0  # how often the start had made progress by then
+    group: int = 0
+    chain: str = ""
+    said: str = ""  # what the record says before the exception: `Error in applying chat template from request`
+    ignored: bool = False  # Python printed that it ignores it
+    begin: int = 0  # the line with which its traceback begins; its own line where it has none
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What failed. `exception` is None where the log shows none; features.yaml lists the features."""
+
+    line: int
+    last_line: int
+    exception: str | None
+    message: str
+    origin: Origin | None
+    vllm_frame: Origin | None
+    caller: str | None
+    own_frame: Origin | None
+    feature: str | None
+    kind: str
+    settings: tuple[Setting, ...]
+    signature: str
+    direction: str = ""  # what the names of vLLM's releases say of it: a kind of catalog.names.Direction
+    direction_sentence: str = ""
+    direction_command: str = ""
+    source_line: str = ""  # the code at the origin, where the log shows it
+    is_consequence: bool = False  # of another failure, which the log does not show
+    is_alone: bool = field(default=False)  # nothing of a server stands in the log beside it
+
+    @property
+    def headline(self) -> str:
+        """`ValueError: its message`, on one line."""
+        message = " ".join(self.message.split())
+        if not self.exception:
+            return message
+        return f"{self.exception}: {message}" if message else self.exception

@@ -1,0 +1,241 @@
+"""Next steps for a failure that no rule knows: what to try, in the form of a rule's fixes. None of them is the cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.features import Switch, feature
+from vllm_doctor.failures.model import Failure
+from vllm_doctor.rulebase.model import FixRule
+
+_ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-caching", "sampling", "model-class",
+                        "metrics", "scheduler", "moe"})
+"""Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
+_OPT_IN = frozenset({"lora", "speculative-decoding", "kv-transfer", "offload", "tool-calling", "reasoning"})
+"""Parts that a failure in their code proves to be on: they are off unless a flag turns them on."""
+_DRIVER = re.compile(
+    r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")
+_BUILD = re.compile(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
+_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
+_OF_VLLM = re.compile(
+    r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")
+_NETWORK = re.compile(r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
+_DISK = re.compile(r"No space left|Disk quota")
+_PLAIN = re.compile(r"[\w./-]{1,120}")
+_BELONG = "Install releases of {{ calling_code }} and vLLM that belong together"
+_NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
+_SAID = "{{ name_direction }}"
+_TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
+
+
+def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any],
+               text: str) -> list[FixRule]:
+    """Return what to try, the most telling first.
+
+    `given` are the settings by keyword, None where the log does not tell them; `text` is the message with its calls.
+    """
+    direction = failure.direction
+    steps = [*_by_direction(direction), *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
+    unique: dict[str, FixRule] = {}
+    for step in steps:
+        unique.setdefault(step.id, step)
+    return list(unique.values())
+
+
+def _by_direction(direction: str) -> Iterator[FixRule]:
+    """What the names of vLLM's releases ask for."""
+    if direction in {"older", "moved", "range", "v0-engine"}:
+        if direction == "v0-engine":
+            yield FixRule("use-v0-engine", "To test: start with the V0 engine", vllm=">=0.8.0,<0.11.0",
+                          env={"VLLM_USE_V1": "'0'"}, why=_SAID)
+        yield _action("downgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
+        if direction == "moved":
+            yield _action("correct-plugin-file", "Or change the calling code to the new name", _SAID)
+    elif direction == "newer":
+        yield _action("upgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
+    elif direction == "incomplete":
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing",
+                      _SAID)
+        yield _action("use-container-image", "To test: the official container image")
+    elif direction == "shadowed":
+        yield _action("leave-source-folder", "Start in another folder: what is imported as vllm is not the package",
+                      _SAID)
+    elif direction == "not-installed":
+        yield _action("use-vllm-environment", "Start from the environment that vLLM is installed in", _SAID)
+    elif direction == "plugin-older":
+        yield _action("reinstall-plugin", "Install the plug-in's release for this vLLM", _SAID)
+        yield _action("correct-plugin-file", "Or adapt the plug-in to this vLLM release")
+    elif direction == "dependency":
+        yield _action("install-package", "Install the versions that this vLLM release asks for", _SAID)
+        yield _action("reinstall-vllm-clean-env", "Or reinstall vLLM in a clean environment")
+
+
+def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any],
+             text: str) -> Iterator[FixRule]:
+    """The switches of the feature that it failed in, of what the user has on."""
+    known = feature(failure.feature) if failure.feature else None
+    if known is None or failure.kind in {"request", "environment"}:
+        return
+    device = str(facts.get("device") or "cuda")
+    for number, switch in enumerate(known.without):
+        if (switch.device and switch.device != device) or (switch.paths and not re.search(switch.paths, text)):
+            continue
+        drop = _on(switch.unset, given, is_implied=known.id in _OPT_IN)
+        if switch.unset and not drop:
+            continue
+        if switch.set and _is_set(switch.set, given, facts):
+            continue
+        if (switch.set or switch.env) and known.id not in _ALWAYS_ON and not _given(known.flags, given):
+            continue
+        yield _switch(known.id, number, switch, drop)
+
+
+def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixRule:
+    return FixRule(
+        f"without-{name}" + (f"-{number + 1}" if number else ""), f"To test: {switch.title}", vllm=switch.vllm,
+        set=switch.set or {}, unset=tuple(drop), env=switch.env or {},
+        why="If the failure is gone, it is in this part; the server then runs without it.")
+
+
+def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:
+    """Those of the flags that the user set; the first where the log tells no settings but the failure implies it."""
+    names = list(names)
+    if given is None:
+        return names[:1] if is_implied else []
+    return [name for name in names if _given((name,), given)]
+
+
+def _given(names: Iterable[str], given: Mapping[str, Any] | None) -> bool:
+    if given is None:
+        return False
+    for name in names:
+        flag = flags.lookup(name)
+        keyword = (flag.keyword if flag else None) or name.lstrip("-").replace("-", "_")
+        if given.get(keyword) not in (None, False, ""):
+            return True
+    return False
+
+
+def _is_set(wanted: Mapping[str, Any], given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> bool:
+    """Whether the user has it already."""
+    if "--enforce-eager" in wanted and facts.get("enforce_eager") is True:
+        return True
+    return _given(wanted, given)
+
+
+def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
+    """What the kind of failure asks for."""
+    kind, package = failure.kind, failure.origin.package if failure.origin else None
+    if kind == "request":
+        yield _action("fix-request-messages", "Correct the request that the client sends")
+        yield _action("read-client-response-body", "Read the answer that the client got: it says what was refused")
+    elif kind == "environment":
+        yield from _environment(failure, text, direction)
+    elif kind == "resource":
+        yield from _resource(text)
+    elif kind == "other-software":
+        yield from _other_software(failure, direction)
+    elif kind == "library":
+        if package in _TRANSFORMERS:
+            yield _action("upgrade-transformers", "To test: another release of transformers, as this vLLM asks for")
+            yield _action("upgrade-vllm", "To test: a newer vLLM release")
+            yield _action("use-other-checkpoint", "To test: another checkpoint of the model")
+        else:
+            yield _action("upgrade-vllm", "To test: a newer vLLM release, with the libraries it asks for")
+            yield _action("reinstall-vllm-clean-env", "To test: a clean environment with the libraries vLLM asks for")
+            yield _action("report-bug", "Report it with the command, the release and the traceback")
+    elif kind == "refusal":
+        if failure.feature in {"model-class", "config"}:
+            yield _action("correct-model-config", "Compare the model's config.json with what the message asks for")
+        else:
+            yield _action("follow-the-refusal", "Do what the message asks for")
+        yield _action("upgrade-vllm", "To test: a newer vLLM release")
+        if failure.feature in {"model-class", "config", "model-loading", "tokenizer"}:
+            yield _action("use-other-checkpoint", "To test: another checkpoint of the model")
+    elif failure.feature == "environment":
+        yield from _environment(failure, text, direction)
+    else:
+        if direction not in _NO_UPGRADE:
+            yield _action("upgrade-vllm", "To test: a newer vLLM release")
+        yield _action("report-bug", "Report it with the command, the release and the traceback")
+        yield _action("downgrade-vllm", "To test: the release before, if this worked there")
+
+
+def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
+    module = _MODULE.search(failure.message)
+    if direction in _NO_UPGRADE or (_OF_VLLM.search(failure.message) and failure.feature == "other-software"):
+        yield from _other_software(failure, direction)
+    elif _OF_VLLM.search(failure.message):
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing")
+        yield _action("use-container-image", "To test: the official container image")
+    elif _DRIVER.search(text):
+        yield _action("pass-gpu-to-container", "Give the process the GPU and its driver")
+        yield _action("install-matching-cuda-wheel", "Install the builds of torch and vLLM for this GPU")
+    elif module or failure.exception == "ModuleNotFoundError":
+        yield _action("install-package", "Install the package that is missing")
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
+    elif failure.own_frame is not None and failure.exception == "ImportError" and not _BUILD.search(text):
+        yield _action("correct-plugin-file", "Correct the import in your own code")
+        yield FixRule("set-pythonpath", "Put the folder above the package on PYTHONPATH", action="install-package")
+    elif _DISK.search(text):
+        yield _action("free-disk-space", "Free disk space")
+    elif _NETWORK.search(text):
+        yield _action("fix-network-or-proxy", "Check the network between the machines")
+    elif "ermission denied" in text or "Read-only" in text:
+        yield _action("use-local-cache-folder", "Let the process write to its cache folder")
+    elif re.search(r"EADDRINUSE|ddress already in use", text):
+        yield _action("free-port", "Use another port, or end the process that holds it")
+    elif re.search(r"nvcc|CUDA_HOME|ninja|Error building extension", text):
+        yield _action("install-cuda-toolkit", "Install the CUDA toolkit, which compiles kernels at the start")
+        yield _action("use-container-image", "To test: the official container image")
+    elif re.search(r"not found in \$PATH|command not found", text):
+        yield _action("use-vllm-environment", "Start from the environment that vLLM is installed in")
+        yield _action("use-container-image", "To test: the official container image")
+    else:
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
+        yield _action("use-container-image", "To test: the official container image")
+        yield _action("rebuild-against-installed-torch", "Build vLLM against the torch that is installed")
+
+
+def _resource(text: str) -> Iterator[FixRule]:
+    if _DISK.search(text):
+        yield _action("free-disk-space", "Free disk space")
+    elif "open files" in text:
+        yield _action("raise-ulimit-nofile", "Raise the limit of open files")
+    elif re.search(r"signal 9 |[Kk]illed|oom|host|Cannot allocate memory|low on memory", text):
+        yield _action("add-host-ram", "Give the machine or the container more memory")
+        yield _action("check-dmesg-oom", "Ask the kernel whether it killed the process for want of memory")
+    else:
+        yield FixRule("lower-max-num-seqs", "To test: fewer requests at a time (--max-num-seqs 16)",
+                      set={"--max-num-seqs": 16})
+        yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
+        yield _action("use-larger-gpu", "Use a GPU with more memory")
+
+
+def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
+    if direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
+        yield _action("install-package", _BELONG)
+        yield _action("downgrade-vllm", "To test: the vLLM release that the calling code was written for")
+    elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:
+        yield _action("correct-plugin-file", "Correct {{ own_file }}, which raises the error")
+        yield _action("install-package", _BELONG)
+    else:
+        yield _action("install-package", _BELONG)
+        yield _action("reinstall-package", "Reinstall {{ calling_code }} as its makers ask for")
+
+
+def names(failure: Failure) -> dict[str, str]:
+    """Return the names that the titles use: `calling_code`, the package that called vLLM or raised; `own_file`."""
+    whose = failure.caller or (failure.origin.file if failure.origin else "")
+    package = whose.partition("/")[0].removesuffix(".py")
+    own = failure.own_frame.file if failure.own_frame else ""
+    return {"calling_code": package if _PLAIN.fullmatch(package) else "the calling code",
+            "own_file": own if _PLAIN.fullmatch(own) else "your own code",
+            "name_direction": f"{failure.direction_sentence} {failure.direction_command}".strip()}
+
+
+def _action(name: str, title: str, why: str = "") -> FixRule:
+    return FixRule(name, title, action=name, why=why, safety="manual")

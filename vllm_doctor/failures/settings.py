@@ -1,0 +1,37 @@
+"""What the user set that a failure belongs to or names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.features import feature
+from vllm_doctor.failures.model import Setting
+
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+_KEYWORD = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
+_LONGEST = 400
+_MOST = 8
+
+
+def settings_of(name: str | None, message: str, given: Mapping[str, Any], source: str) -> tuple[Setting, ...]:
+    """Return the flags given that belong to a feature or that the message names.
+
+    `given` has the values by keyword (`max_model_len`); `source` says where they stand.
+    """
+    known = feature(name) if name else None
+    wanted = dict.fromkeys(known.flags if known else ())
+    wanted.update(dict.fromkeys(_FLAG.findall(message)))
+    wanted.update({"--" + word.replace("_", "-"): None for word in _KEYWORD.findall(message)})
+    found: list[Setting] = []
+    for spelling in wanted:
+        flag = flags.lookup(spelling)
+        keyword = (flag.keyword if flag else None) or spelling.lstrip("-").replace("-", "_")
+        if keyword in given and keyword not in {one.flag for one in found}:
+            value = given[keyword]
+            text = "" if value is True else str(value)[:_LONGEST]
+            found.append(Setting(flag.name if flag else spelling, text, source))
+    unique = {one.flag: one for one in found}
+    return tuple(unique.values())[:_MOST]

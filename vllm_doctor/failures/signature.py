@@ -1,0 +1,34 @@
+"""Signatures: the same failure on another day, machine or port has the same one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from vllm_doctor.failures.model import Origin
+
+_WORDS = 24  # content words of a message that count
+_FEW = 2  # content words with fewer of which the place counts as well
+_PATH = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
+_ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b")
+_WRAPPED = re.compile(r"\(pid=\d+[^)]*\)|\bpid[= ]\d+|\brank\s*\d+|\bcuda:\d+|\bGPU \d+")
+_NUMBER = re.compile(r"\w*\d[\w.,:-]*")
+_WORD = re.compile(r"[^\W\d_][\w'.-]*[^\W_]|[^\W\d_]")
+
+
+def content_words(message: str) -> list[str]:
+    """Return the words of a message without paths, addresses, numbers and what differs from machine to machine."""
+    text = message
+    for pattern in (_PATH, _ADDRESS, _WRAPPED, _NUMBER):
+        text = pattern.sub(" ", text)
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def signature(exception: str | None, message: str, origin: Origin | None) -> str:
+    """Return the class and eight hexadecimal digits of the first content words, of the place for a short message."""
+    words = content_words(message)
+    told = words[:_WORDS]
+    if len(words) < _FEW and origin is not None:
+        told += [origin.file, origin.function]
+    digest = hashlib.sha256(" ".join(told).encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{exception or 'failure'}-{digest}"

@@ -1,0 +1,185 @@
+"""A second reading of pasted text: undo what a terminal, a web page, a chat or a scanner did to a log.
+
+Each row keeps the number of its first line in the input. A log that can be read directly is not changed.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from vllm_doctor.logs.line_prefix import LOG_HEAD
+
+LONGEST = 1 << 18
+"""Maximal bytes of an input that is read a second time; people paste less."""
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
+_STRAIGHT = str.maketrans({
+    "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2018": "'", "\u2019": "'",
+    "\u201a": "'", "\u2032": "'", "\u00b4": "'", "\u3000": " ", "\u00a0": " ", "\u3002": ".", "\u3001": ",",
+    "\u2026": "...", "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-", "\u2014": "--",
+})  # fmt: skip
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_TAG = re.compile(r"</?(?:span|br|div|p|pre|code|b|i|em|strong|font|td|tr|li)\b[^<>]{0,200}>")
+_QUOTE = re.compile(r"(?:>|&gt;) ?")
+_NUMBER = re.compile(r"\s*(?:L|line )?(?P<number>\d{1,6})(?:[:|.)\]]\s?|\t|\s{1,4})")
+_TRAILING_TIME = re.compile(
+    r"\s{1,8}[\[(]?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?"
+    r"|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"
+    r"[\])]?\s*$")
+# A complete call of a traceback, which the next row does not continue.
+_FRAME = re.compile(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")
+_MOST = 0.8  # share of the non-empty rows from which a mark is an artefact and no part of the log
+_NARROWEST, _WIDEST = 40, 220
+_NEW_ROW = re.compile(
+    r"\s*(?:File \"|Traceback \(|\(\w+[^)]{0,40} pid=\d+\)|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[rank\d|\$ |>>> "
+    r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): |\d{4}-\d\d-\d\d[ T]\d\d:|During handling|The above exc"
+    r"|usage: |vllm serve |python3? )")
+_WORD = re.compile(r"[A-Za-z0-9_]{4,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the original log: the number of its first line in the input, and how many lines it takes there."""
+
+    number: int
+    text: str
+    lines: int = 1
+
+
+def restored(data: bytes) -> list[Row]:
+    """Return the rows of a pasted text with normalised characters, without copy artefacts, broken lines joined."""
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    rows = [_plain(line) for line in text.split("\n")]
+    if rows and not rows[-1]:
+        rows.pop()
+    for peel in (_without_quotes, _without_numbers, _without_times, _without_indent):
+        rows = peel(rows)
+    return _joined(rows)
+
+
+def is_altered(data: bytes) -> bool:
+    """Return whether the punctuation of a text is mostly different from the one programs print."""
+    text = data.decode("utf-8", "replace")
+    pairs = (("\uff1a", ":"), ("\uff08", "("), ("\u2019", "'"))
+    return any(text.count(odd) > 2 * text.count(plain) for odd, plain in pairs)
+
+
+def _plain(line: str) -> str:
+    """Normalise the characters of one line."""
+    if "&" in line or "<" in line:
+        line = html.unescape(_TAG.sub("", line))
+    return line.translate(_INVISIBLE).translate(_FULL_WIDTH).translate(_STRAIGHT).replace("\t", "    ").rstrip()
+
+
+def _mostly(found: Sequence[bool], rows: Sequence[str]) -> bool:
+    filled = sum(bool(row.strip()) for row in rows)
+    return filled > 0 and sum(found) >= _MOST * filled
+
+
+def _without_quotes(rows: list[str]) -> list[str]:
+    while _mostly([_QUOTE.match(row) is not None for row in rows], rows):
+        rows = [_QUOTE.sub("", row, count=1) if _QUOTE.match(row) else row for row in rows]
+    return rows
+
+
+def _without_numbers(rows: list[str]) -> list[str]:
+    """Drop line numbers, which rise by one."""
+    matches = [_NUMBER.match(row) for row in rows]
+    numbers = [int(match["number"]) for match in matches if match]
+    rising = sum(later == earlier + 1 for earlier, later in pairwise(numbers))
+    are_numbered = _mostly([match is not None for match in matches], rows)
+    if len(numbers) < 2 or not are_numbered or rising < _MOST * (len(numbers) - 1):
+        return rows
+    return [row[match.end():] if match else row for row, match in zip(rows, matches, strict=True)]
+
+
+def _without_times(rows: list[str]) -> list[str]:
+    """Drop the times that a log viewer shows after each line."""
+    if not _mostly([_TRAILING_TIME.search(row) is not None for row in rows], rows):
+        return rows
+    return [_TRAILING_TIME.sub("", row) for row in rows]
+
+
+def _without_indent(rows: list[str]) -> list[str]:
+    depth = min((len(row) - len(row.lstrip()) for row in rows if row.strip()), default=0)
+    return [row[depth:] for row in rows]
+
+
+def _joined(rows: list[str]) -> list[Row]:
+    """Join the rows of lines that were broken at one width."""
+    width = _width(rows)
+    is_hard = width > 0 and _is_hard(rows, width)
+    made: list[Row] = []
+    last = ""  # the previous row, as in the input
+    for number, row in enumerate(rows, 1):
+        if made and width and row.strip() and _is_rest(last, row, width, is_hard=is_hard):
+            before = made[-1]
+            glue = "" if is_hard and len(last) >= width else " "
+            text = before.text + glue + (row if is_hard else row.lstrip())
+            made[-1] = Row(before.number, text, number - before.number + 1)
+        else:
+            made.append(Row(number, row))
+        last = row
+    return made
+
+
+def _width(rows: Sequence[str]) -> int:
+    """Return the width at which lines were broken; 0 without evidence of one."""
+    longest = max((len(row) for row in rows), default=0)
+    if not _NARROWEST <= longest <= _WIDEST:
+        return 0
+    near = sum(len(row) > longest * 0.8 for row in rows)
+    return longest if near >= 1 and len(rows) > 1 else 0
+
+
+def _is_hard(rows: Sequence[str], width: int) -> bool:
+    """Return whether lines were broken inside words at exactly that width."""
+    near = [row for row in rows if len(row) > width - 12]
+    return sum(len(row) >= width - 1 for row in near) > len(near) * 0.7 and len(near) > 1
+
+
+def _is_rest(last: str, row: str, width: int, *, is_hard: bool) -> bool:
+    """Return whether a row continues the previous one."""
+    if not last.strip() or _NEW_ROW.match(row) or LOG_HEAD.match(row) or _FRAME.fullmatch(last):
+        return False
+    if is_hard:
+        return len(last) >= width - 1
+    first = row.split(maxsplit=1)[0]
+    return len(last) + 1 + len(first) > width and len(last) > width * 0.5
+
+
+def corrected(rows: Iterable[Row], words: Mapping[str, str]) -> list[Row]:
+    """Return the rows with words corrected that differ from a known word in a single character.
+
+    `words` maps the forms of known words with one open character (`open_forms`) to the words.
+    """
+    def right(match: re.Match[str]) -> str:
+        word = match[0]
+        if word in words:
+            return word
+        found = {words[form] for form in open_forms(word) if words.get(form)}
+        return found.pop() if len(found) == 1 else word
+
+    return [Row(row.number, _WORD.sub(right, row.text), row.lines) for row in rows]
+
+
+def open_forms(word: str) -> list[str]:
+    """Return the forms of a word with one open character each."""
+    return [f"{word[:at]}\0{word[at + 1:]}" for at in range(len(word))]
+
+
+def known_words(texts: Iterable[str]) -> dict[str, str]:
+    """Return the words of some texts, by themselves and by their forms with one open character.
+
+    A form that several words share leads to none of them.
+    """
+    known: dict[str, str] = {}
+    for word in {word for text in texts for word in _WORD.findall(text) if not word.isdigit()}:
+        known[word] = word
+        for form in open_forms(word):
+            known[form] = "" if form in known else word
+    return known

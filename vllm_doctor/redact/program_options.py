@@ -1,0 +1,105 @@
+r"""Options of programs, and other places without a name, that hold a secret: `docker login -p X`, `echo X | … login`.
+
+To add a program, add a row to OPTIONS: the words that name it, then what stands right before the value. `SEP` is what
+stands between words: blanks, `=`, or the quotes and the comma of a list (`["-p", "X"]`).
+"""
+
+from __future__ import annotations
+
+from vllm_doctor.redact.quoting import ValueReader
+from vllm_doctor.redact.spans import Span, compiled, looks_random
+
+SEP = r"""(?:[ \t]*\\\r?\n[ \t]*|[ \t]+|=|\\*["'],?[ \t]*\\*(?=["']))"""
+GLUED = rf"(?:{SEP}|(?=[^\s=-]))"  # -p X or -pX
+USER = r"""\\*["']?(?![0-9]+:[0-9]+(?![\w.]))[^\s:"'\\,]{0,64}:"""  # of user:password
+
+REGISTRY_CLIENT = "(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|regctl|az|acr|cr|singularity|apptainer)"
+
+# a word that stands in the text, the program, the option
+OPTIONS: tuple[tuple[str, str, str], ...] = (
+    ("login", rf"{REGISTRY_CLIENT}\b[^\n;|]{{0,60}}?\blogin", rf"-p{GLUED}"),
+    ("mysql", r"mysql\w{0,12}", r"-p(?=[^\s\"',=\\]|\\*[\"'](?![\s,]))"),
+    ("mariadb", r"mariadb[\w-]{0,12}", r"-p(?=[^\s\"',=\\]|\\*[\"'](?![\s,]))"),
+    ("-cli", r"(?:redis|valkey|keydb)-cli", rf"(?:-a|--pass){SEP}"),
+    ("-server", r"(?:redis|valkey)-server", rf"(?:--requirepass|--masterauth){SEP}"),
+    ("sshpass", r"sshpass", rf"-p{GLUED}"),
+    ("mongo", r"mongo(?:sh|dump|restore|export|import)?", rf"-p{GLUED}"),
+    ("curl", r"curl", rf"(?:-[a-zA-Z]{{0,8}}[uU]{GLUED}|--(?:user|proxy-user){SEP}){USER}"),
+    ("curl", r"curl", rf"--oauth2-bearer{SEP}"),
+    ("curl", r"curl", rf"""(?:-b|--cookie){SEP}\\*["']?[\w.-]{{1,64}}="""),
+    ("curl", r"curl", rf"(?:--pass|--proxy-pass|--tlspassword){SEP}"),
+    ("wget", r"wget", rf"--(?:user|auth){SEP}{USER}"),
+    ("http", r"https?", rf"(?:-a|--auth){SEP}{USER}"),  # HTTPie
+    ("openssl", r"openssl", rf"""-(?:passin|passout|pass){SEP}\\*["']?pass:"""),
+    ("zip", r"(?:un)?zip", rf"-P{GLUED}"),
+    ("7z", r"7z[ar]?", r"-p(?=\S)"),
+    ("ldap", r"ldap(?:search|modify|add|whoami|delete)", rf"-w{GLUED}"),
+    ("-pw", r"(?:plink|pscp|psftp|putty)", rf"-pw{SEP}"),
+    ("smbclient", r"smbclient", rf"-U{SEP}[^\s%]{{1,64}}%"),
+    ("htpasswd", r"htpasswd", r"-[a-zA-Z]{0,6}b[a-zA-Z]{0,6}[ \t]+\S{1,100}[ \t]+\S{1,64}[ \t]+"),
+    ("wandb", r"wandb", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
+    ("vault", r"vault", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
+    ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
+    ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
+    ("ipmitool", r"ipmitool", rf"-P{GLUED}"),
+)
+# A word that stands in the text, and a place that no program's name announces.
+PLACES: tuple[tuple[str, str], ...] = (
+    ("password", r"\b(?:machine\s{1,8}\S{1,200}|default)\s{1,40}(?:login\s{1,8}\S{1,100}\s{1,40})?password\s{1,8}"),
+    ("stringData", r"stringData\\*[\"']?:\s{1,40}\{?[\w.\"'\\-]{1,80}:\s{0,8}"),  # a Kubernetes Secret
+    ("echo", r"""(?x) \b echo [ \t]{1,8} (?: -[ne]{1,2} [ \t]{1,8} )?
+        (?= [^\n|]{1,200} \| [^\n|]{0,120} (?: login | --password-stdin | sudo[ ]-S | passwd ) \b )"""),
+    ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
+    ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
+    ("fs.azure.", r"fs\.azure\.(?:account\.key|sas|account\.oauth2\.client\.secret)\.[\w.-]{1,120}="),
+)
+# The same, whose value is a secret only if it looks random.
+DOUBTFUL_PLACES: tuple[tuple[str, str], ...] = (
+    ("-u", rf"(?<![\w-])(?:-u|--user){SEP}{USER}"),
+    ("pgpass", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{8})"),
+    (" for ", r"(?i)\bpass(?:phrase|word)[ \t]for[ \t][^\n:]{1,120}:[ \t]{1,8}(?=\S{8})"),
+    ("password", r"\b(?:login|account)\s{1,8}[^\s,;]{1,100}\s{1,40}password\s{1,8}"),
+    (" /user:", r"(?i)\bnet[ \t]use[ \t]\S{1,8}[ \t]\S{1,100}[ \t](?=\S)"),
+)
+_WINDOW = 1000  # characters behind a program's name in which its options stand
+
+
+def option_spans(text: str) -> list[Span]:
+    """The secrets that options of programs and other places without a name hold."""
+    found: list[Span] = []
+    for cue, program, option in OPTIONS:
+        if cue in text:
+            found += _of_program(text, program, option)
+    for cue, place in PLACES:
+        if cue in text:
+            found += _behind(text, place)
+    for cue, place in DOUBTFUL_PLACES:
+        if cue in text:
+            found += [span for span in _behind(text, place) if looks_random(text[span.start : span.end])]
+    return found
+
+
+def _of_program(text: str, program: str, option: str) -> list[Span]:
+    found: list[Span] = []
+    values = ValueReader(text)
+    at = 0
+    while named := compiled(rf"(?<![\w.-]){program}(?![\w.-])").search(text, at):
+        end = compiled(r"(?:[^\n;|\\]|\\.|\\\r?\n)*").match(text, named.end(), named.end() + _WINDOW)
+        at = end.end() if end else named.end()
+        for match in compiled(rf"""(?<![\w-]){option}""").finditer(text, named.end(), at):
+            value = values.read(match.end())
+            if value is not None and value.end > value.start and not _is_harmless(text[value.start : value.end]):
+                found.append(Span(value.start, value.end, "password", repeats=True))
+    return found
+
+
+def _behind(text: str, place: str) -> list[Span]:
+    values = ValueReader(text)
+    read = ((values.read(match.end())) for match in compiled(place).finditer(text))
+    return [Span(value.start, value.end, "password", repeats=True) for value in read
+            if value is not None and value.end > value.start and not _is_harmless(text[value.start : value.end])]
+
+
+def _is_harmless(value: str) -> bool:
+    """The mask, a variable, a file that holds the secret."""
+    return value.strip("*\"'") == "" or value.startswith(("$", "@", "-", "<")) or value in {"None", "null"}

@@ -1,0 +1,143 @@
+"""Secrets in a text: masked, masked line by line, or only named; and the memory of what was seen once with a name."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from vllm_doctor.redact.named_values import HARMLESS, named_spans
+from vllm_doctor.redact.plain_text import PlainText
+from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, key_spans
+from vllm_doctor.redact.program_options import option_spans
+from vllm_doctor.redact.secret_names import CUES
+from vllm_doctor.redact.spans import MASK, Span, compiled, looks_random, masked
+from vllm_doctor.redact.token_shapes import token_spans
+from vllm_doctor.redact.url_secrets import url_spans
+from vllm_doctor.redact.wrapped import over_line_ends, unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_MOST_VALUES = 256  # remembered; memory does not grow with the log
+_LONGEST_VALUE = 512  # characters
+_LONGEST_LINE = 16_384  # characters of a line that is looked at to remember its secrets
+
+
+class Redactor:
+    """Masks the secrets of one report: each by its name or shape, and wherever it stands once it was seen so."""
+
+    def __init__(self, *others: Redactor) -> None:
+        self._values: dict[str, re.Pattern[str]] = {}
+        for other in others:
+            self._values |= other._values  # noqa: SLF001 - of its own kind
+        self._before = ""  # the line before, if it may name what stands on the next
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is one too: reports are equal when they say the same, whatever is masked in them."""
+        return isinstance(other, Redactor)
+
+    def __hash__(self) -> int:
+        """Say no more than that it is one."""
+        return hash(Redactor)
+
+    def __repr__(self) -> str:
+        """Say how many secrets are remembered, and none of them."""
+        return f"Redactor({len(self._values)} values)"
+
+    def learn_line(self, line: str) -> None:
+        """Remember the secrets of the log's next line."""
+        lower = line[:_LONGEST_LINE].lower()
+        has_cue = any(cue in lower for cue in CUES) or "://" in lower
+        if (has_cue or self._before) and len(self._values) < _MOST_VALUES:
+            self.learn(f"{self._before}\n{line[:_LONGEST_LINE]}" if self._before else line[:_LONGEST_LINE])
+        self._before = line if has_cue and len(line) < 200 else ""
+
+    def learn(self, text: str) -> None:
+        """Remember the secrets of a text that names them."""
+        plain = PlainText(text)
+        self._remember(plain.text, [*named_spans(plain.text), *option_spans(plain.text), *url_spans(plain.text)])
+
+    def redact(self, text: str, mask: str = MASK) -> str:
+        """`text` with `mask` in the place of every secret."""
+        return _until_stable(text, self.spans, mask)
+
+    def spans(self, text: str) -> list[Span]:
+        """The secrets in `text`."""
+        plain = PlainText(text)
+        found = find(plain.text)
+        self._remember(plain.text, found)
+        for pattern in self._values.values():
+            found += [Span(match.start(), match.end(), "") for match in pattern.finditer(plain.text)]
+        return [plain.original(span) for span in found]
+
+    def _remember(self, text: str, found: list[Span]) -> None:
+        for span in found:
+            value = text[span.start : span.end].strip("\"'\\ \t\r\n,")
+            if span.repeats and len(self._values) < _MOST_VALUES and value not in self._values and is_distinct(value):
+                self._values[value] = _anywhere(value)
+
+
+def is_distinct(value: str) -> bool:
+    """Whether a value is a secret wherever it stands, and no common word, number or path."""
+    if not 6 <= len(value) <= _LONGEST_VALUE or value.isdigit() or compiled(HARMLESS).fullmatch(value):
+        return False
+    if "***" in value or "\n" in value or compiled(r"[/~.]?(?:[\w.-]+/)+[\w.-]*").fullmatch(value):
+        return False
+    kinds = sum(re.search(kind, value) is not None for kind in ("[A-Z]", "[a-z]", "[0-9]", "[^A-Za-z0-9]"))
+    return kinds > 1 and (looks_random(value) or re.search(r"[0-9]|[^\w.-]", value) is not None)
+
+
+def _anywhere(value: str) -> re.Pattern[str]:
+    """The value as text, HTML, JSON and URLs write it; one that looks like a word only as a word of its own."""
+    forms = dict.fromkeys((value, html.escape(value), json.dumps(value)[1:-1], quote(value, safe="")))
+    pattern = "|".join(map(re.escape, forms))
+    return re.compile(pattern if looks_random(value) else rf"(?<![A-Za-z0-9_])(?:{pattern})(?![A-Za-z0-9_])")
+
+
+def find(text: str) -> list[Span]:
+    """The secrets in a plain text, by their names, places and shapes."""
+    found = [*key_spans(text), *url_spans(text), *named_spans(text), *option_spans(text), *token_spans(text)]
+    if "\n" in text and (joined := unwrapped(text)) is not None:
+        inner = joined.text
+        spans = [*named_spans(inner), *option_spans(inner), *url_spans(inner), *token_spans(inner)]
+        found += joined.across(spans)
+    return [*found, *over_line_ends(text, found)]
+
+
+def _spans(text: str) -> list[Span]:
+    plain = PlainText(text)
+    return [plain.original(span) for span in find(plain.text)]
+
+
+def _until_stable(text: str, spans_of: Callable[[str], list[Span]], mask: str = MASK) -> str:
+    """`text` masked; what a mask brought to light (a quote that now ends elsewhere) is masked too."""
+    for _ in range(3):
+        before, text = text, masked(text, spans_of(text), mask)
+        if text == before:
+            break
+    return text
+
+
+def redact(text: str) -> str:
+    """`text` with `***` in the place of every secret; applied twice it changes nothing more."""
+    return _until_stable(text, _spans)
+
+
+def redact_lines(lines: Iterable[str]) -> Iterator[str]:
+    """As `redact`, line by line, but private keys that span lines are followed from BEGIN to END."""
+    left = 0  # lines
+    for line in lines:
+        if left and not re.search(KEY_END, line):
+            left -= 1
+            yield MASK + line[len(line.rstrip("\r\n")) :] if line.strip() else line
+            continue
+        left = 200 if re.search(KEY_BEGIN, line) and not re.search(KEY_END, line) else 0
+        yield redact(line)
+
+
+def secrets_in(text: str) -> tuple[str, ...]:
+    """The kinds of secrets that stand unmasked in `text`, sorted: `("api-key", "hf-token")`."""
+    return tuple(sorted({span.kind for span in _spans(text) if span.kind}))

@@ -1,0 +1,22 @@
+"""The one way out of a report: what is written, in any format, is looked through for secrets once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vllm_doctor.redact import Redactor
+from vllm_doctor.redact.rendered import redact_rendered
+from vllm_doctor.reports.escape import inert_json, inert_markup, inert_text
+from vllm_doctor.reports.model import Report
+
+_INERT = {"text": inert_text, "json": inert_json, "jsonl": inert_json, "sarif": inert_json, "html": inert_markup,
+          "junit": inert_markup}
+
+
+def finish(text: str, format_: str, reports: Sequence[Report]) -> str:
+    """The text that a writer made of the reports, as it leaves the tool."""
+    redactors = [report.redactor for report in reports if report.redactor is not None]
+    if not redactors:  # --show-secrets
+        return text
+    clean = redact_rendered(text, format_, redactors[0] if len(redactors) == 1 else Redactor(*redactors))
+    return text if clean == text else _INERT.get(format_, str)(clean)
