@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from vllm_doctor import command
 from vllm_doctor.command import Command, CommandFinder
+from vllm_doctor.command.changes import change
+from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.command.words import split
 
 
@@ -38,8 +40,8 @@ SHELL = [
 def test_a_shell_command_is_written_back_as_typed(text: str) -> None:
     found = parsed(text)
     assert found.form == "shell"
-    assert found.render() == text
-    assert found.patch() is None
+    assert render(found) == text
+    assert render_patch(found) is None
     assert found.complete
 
 
@@ -113,22 +115,22 @@ def test_a_repeated_entrypoint_is_noticed() -> None:
 def test_serve_behind_an_image_is_no_model(image: str) -> None:
     found = parsed(f"docker run --name vllm-a -p 1:1 {image} serve /models/a --max-model-len 16000")
     assert (found.entry, found.model, found.value("--max-model-len")) == ("serve", "/models/a", "16000")
-    assert found.render().endswith(f"{image} serve /models/a --max-model-len 16000")
+    assert render(found).endswith(f"{image} serve /models/a --max-model-len 16000")
 
 
 def test_an_image_behind_a_variable_is_known_by_its_flags() -> None:
     found = parsed("docker run --name=vllm-a -v $M:/m $IMAGE --model /m -tp 4 --max-model-len 4096")
     assert (found.entry, found.value("--max-model-len")) == ("image", "4096")
-    assert found.with_changes({"--max-model-len": "2048"}).render().endswith("$IMAGE --model /m -tp 4 --max-model-len 2048")
+    assert render(change(found, {"--max-model-len": "2048"})).endswith("$IMAGE --model /m -tp 4 --max-model-len 2048")
     assert command.parse("docker run --name=vllm-a $IMAGE --model /m --port 1", lookup) is None
 
 
 def test_serve_behind_an_image_goes_where_the_model_is_refused_as_a_word() -> None:
     found = parsed("docker run vllm/vllm-openai serve /models/a --port 1")
-    assert found.with_changes({"--model": "/models/a"}).render() == "docker run vllm/vllm-openai --model /models/a --port 1"
-    assert found.with_changes({"--model": "/models/b"}).render() == "docker run vllm/vllm-openai serve /models/b --port 1"
+    assert render(change(found, {"--model": "/models/a"})) == "docker run vllm/vllm-openai --model /models/a --port 1"
+    assert render(change(found, {"--model": "/models/b"})) == "docker run vllm/vllm-openai serve /models/b --port 1"
     found = parsed("docker run rocm/vllm vllm serve /models/a")
-    assert found.with_changes({"--model": "/models/a"}).render() == "docker run rocm/vllm vllm serve /models/a"
+    assert render(change(found, {"--model": "/models/a"})) == "docker run rocm/vllm vllm serve /models/a"
 
 
 def test_an_image_of_another_server_is_no_command() -> None:
@@ -146,7 +148,7 @@ def test_an_image_of_another_server_is_no_command() -> None:
 def test_a_prompt_is_not_part_of_the_command(prompt: str) -> None:
     found = parsed(prompt + "A=1 vllm serve m --port 80")
     assert found.model == "m"
-    assert found.render().removeprefix("exec ") == "A=1 vllm serve m --port 80"
+    assert render(found).removeprefix("exec ") == "A=1 vllm serve m --port 80"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_a_prompt_is_not_part_of_the_command(prompt: str) -> None:
     ],
 )  # fmt: skip
 def test_commands_in_other_lines(text: str, rendered: str) -> None:
-    assert parsed(text).render() == rendered
+    assert render(parsed(text)) == rendered
 
 
 @pytest.mark.parametrize(
@@ -199,14 +201,14 @@ def test_what_is_no_command(text: str) -> None:
 def test_line_continuations_are_joined_and_kept() -> None:
     text = "docker run --gpus all \\\n    vllm/vllm-openai:v0.9.0 \\\n    --model m \\\n    --port 80"
     found = parsed(text)
-    assert found.render() == "docker run --gpus all vllm/vllm-openai:v0.9.0 --model m --port 80"
-    assert found.render(multiline=True) == text
+    assert render(found) == "docker run --gpus all vllm/vllm-openai:v0.9.0 --model m --port 80"
+    assert render(found, multiline=True) == text
 
 
 def test_a_cut_quote_is_closed() -> None:
     found = parsed('vllm serve m --speculative-config \'{"method": "ng')
     assert not found.complete
-    assert shlex.split(found.render())[-1] == '{"method": "ng'
+    assert shlex.split(render(found))[-1] == '{"method": "ng'
 
 
 # Python
@@ -216,7 +218,7 @@ def test_a_python_call() -> None:
     found = parsed("llm = LLM(model='org/m', max_model_len=8192, enforce_eager=True, quantization=args.q, **kw)")
     assert (found.form, found.entry, found.model) == ("python", "call", "org/m")
     assert found.arguments() == {"model": "org/m", "max_model_len": 8192, "enforce_eager": True}
-    assert found.patch() == {
+    assert render_patch(found) == {
         "kind": "python",
         "text": "llm = LLM(model='org/m', max_model_len=8192, enforce_eager=True, quantization=args.q, **kw)",
     }
@@ -229,7 +231,7 @@ def test_a_python_call_over_several_lines() -> None:
     found = parsed(text)
     assert found.model == "org/m"
     assert found.value("--limit-mm-per-prompt") == '{"image":2}'
-    assert found.render() == text
+    assert render(found) == text
 
 
 # Documents
@@ -246,7 +248,7 @@ def test_a_vllm_config_file() -> None:
     assert found.value("--served-model-name") == "a b"
     assert found.arguments()["compilation_config"] == {"mode": 3}
     assert found.arguments()["enforce_eager"] is True
-    assert found.patch() == {"kind": "yaml", "text": text}
+    assert render_patch(found) == {"kind": "yaml", "text": text}
 
 
 COMPOSE = """\
@@ -269,7 +271,7 @@ def test_compose_with_a_folded_command() -> None:
     found = parsed(COMPOSE)
     assert (found.form, found.entry, found.model) == ("compose", "image", "org/m")
     assert dict(found.environment) == {"VLLM_USE_V1": "0"}
-    assert found.render() == "command: >\n  --model org/m\n  --max-model-len 8192\n  --enforce-eager"
+    assert render(found) == "command: >\n  --model org/m\n  --max-model-len 8192\n  --enforce-eager"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +284,7 @@ def test_compose_with_a_folded_command() -> None:
 )  # fmt: skip
 def test_compose_keeps_the_style_of_the_command(text: str, style: str) -> None:
     assert parsed(text).form == "compose"
-    assert parsed(text).render() == style
+    assert render(parsed(text)) == style
 
 
 KUBERNETES = """\
@@ -314,7 +316,7 @@ def test_a_kubernetes_manifest() -> None:
     assert found.value("--tensor-parallel-size") == "2"
     assert found.value("--port") is None
     assert dict(found.environment) == {"HF_TOKEN": None, "VLLM_USE_V1": "1"}
-    assert found.render() == (
+    assert render(found) == (
         "args:\n  - org/m\n  - '--max-model-len=8192'\n  - --tensor-parallel-size\n  - '2'\n  - '--port=$(PORT)'"
     ).replace("'--max-model-len=8192'", "--max-model-len=8192")
 
@@ -322,8 +324,8 @@ def test_a_kubernetes_manifest() -> None:
 def test_kubernetes_with_a_shell_in_it() -> None:
     found = parsed('command: ["/bin/sh", "-c"]\nargs: ["vllm serve org/m --max_model_len 1024"]\nenv: []')
     assert (found.form, found.model) == ("kubernetes", "org/m")
-    changed = found.with_changes({"--max-model-len": "512"})
-    assert changed.render() == 'args: ["vllm serve org/m --max_model_len 512"]'
+    changed = change(found, {"--max-model-len": "512"})
+    assert render(changed) == 'args: ["vllm serve org/m --max_model_len 512"]'
 
 
 def test_kubectl_describe() -> None:
@@ -370,7 +372,7 @@ def test_any_text_is_split_and_nothing_is_lost(text: str) -> None:
 def test_nothing_raises(text: str, lead: str) -> None:
     for found in (command.parse(lead + text, lookup), command.parse(lead + "vllm serve m " + text, lookup)):
         if found is not None:
-            found.render()
+            render(found)
             found.arguments()
 
 

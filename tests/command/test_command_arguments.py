@@ -6,6 +6,8 @@ import pytest
 from command_table import lookup
 
 from vllm_doctor.command.arguments import from_arguments
+from vllm_doctor.command.changes import change
+from vllm_doctor.command.render import render
 from vllm_doctor.facts.python_literals import Repr, read_value
 
 
@@ -13,7 +15,7 @@ def rendered(text: str, version: str | None, *, non_default_only: bool) -> str:
     value = read_value(text).value
     arguments = value.as_dict() if isinstance(value, Repr) else value
     assert isinstance(arguments, dict)
-    return from_arguments(arguments, version, non_default_only=non_default_only, lookup=lookup).render()
+    return render(from_arguments(arguments, version, non_default_only=non_default_only, lookup=lookup))
 
 
 @pytest.mark.parametrize(
@@ -68,4 +70,4 @@ def test_it_says_that_nobody_typed_it() -> None:
     found = from_arguments({"model": "m"}, "0.9.0", non_default_only=True, lookup=lookup)
     assert found.reconstructed
     assert found.model == "m"
-    assert found.with_changes({"--port": "1"}).render() == "vllm serve m --port 1"
+    assert render(change(found, {"--port": "1"})) == "vllm serve m --port 1"

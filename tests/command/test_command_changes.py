@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from vllm_doctor import command
 from vllm_doctor.command import Command
+from vllm_doctor.command.changes import change
+from vllm_doctor.command.render import render, render_patch
 
 
 def parsed(text: str) -> Command:
@@ -50,7 +52,7 @@ def parsed(text: str) -> Command:
     ],
 )  # fmt: skip
 def test_a_flag_is_set(text: str, wanted: dict[str, str], changed: str) -> None:
-    assert parsed(text).with_changes(wanted).render() == changed
+    assert render(change(parsed(text), wanted)) == changed
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_a_flag_is_set(text: str, wanted: dict[str, str], changed: str) -> None:
     ],
 )  # fmt: skip
 def test_a_flag_is_removed(text: str, unset: str, changed: str) -> None:
-    assert parsed(text).with_changes({}, [unset]).render() == changed
+    assert render(change(parsed(text), {}, [unset])) == changed
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_a_flag_is_removed(text: str, unset: str, changed: str) -> None:
     ],
 )  # fmt: skip
 def test_a_variable_is_set_where_the_form_has_it(text: str, changed: str) -> None:
-    found = parsed(text).with_changes({}, (), {"A": "b c"})
-    assert found.render() == changed
+    found = change(parsed(text), {}, (), {"A": "b c"})
+    assert render(found) == changed
     assert dict(found.environment)["A"] == "b c"
 
 
@@ -147,9 +149,9 @@ def test_a_variable_is_set_where_the_form_has_it(text: str, changed: str) -> Non
 )
 def test_documents_are_changed_in_their_own_form(text: str, changed: str) -> None:
     wanted = {"--max-model-len": "4096", "--enforce-eager": "", "--compilation-config": '{"mode":0}'}
-    found = parsed(text).with_changes({**wanted, "--no-enable-prefix-caching": ""})
-    assert found.render() == changed
-    patch = found.patch()
+    found = change(parsed(text), {**wanted, "--no-enable-prefix-caching": ""})
+    assert render(found) == changed
+    patch = render_patch(found)
     assert patch is not None
     assert patch["text"] == changed
 
@@ -160,8 +162,8 @@ values = st.text(min_size=1, max_size=12).filter(lambda text: "\x00" not in text
 @given(values, values)
 def test_a_shell_reads_the_intended_words(value: str, variable: str) -> None:
     found = parsed("docker run vllm/vllm-openai --model m --max_model_len=1 --dtype x > log")
-    changed = found.with_changes({"--max-model-len": value, "--dtype": value, "--host": value}, (), {"A": variable})
-    assert shlex.split(changed.render(), posix=True) == [
+    changed = change(found, {"--max-model-len": value, "--dtype": value, "--host": value}, (), {"A": variable})
+    assert shlex.split(render(changed), posix=True) == [
         "docker", "run", "-e", f"A={variable}", "vllm/vllm-openai", "--model", "m", f"--max_model_len={value}",
         "--dtype", value, "--host", value, ">", "log",
     ]  # fmt: skip
@@ -170,24 +172,24 @@ def test_a_shell_reads_the_intended_words(value: str, variable: str) -> None:
 @given(values)
 def test_a_nested_shell_reads_the_intended_words(value: str) -> None:
     for quote in "'\"":
-        changed = parsed(f"bash -c {quote}vllm serve m --dtype x{quote}").with_changes({"--dtype": value})
+        changed = change(parsed(f"bash -c {quote}vllm serve m --dtype x{quote}"), {"--dtype": value})
         if quote == '"' and set(value) & set("$`"):
             continue  # escaped as a shell wants it, which shlex does not undo
-        inner = shlex.split(changed.render())[2]
+        inner = shlex.split(render(changed))[2]
         assert shlex.split(inner) == ["vllm", "serve", "m", "--dtype", value]
 
 
 @given(st.dictionaries(st.sampled_from(["--port", "--dtype", "--host", "--swap-space"]), values, max_size=4))
 def test_changes_are_read_back_and_change_nothing_else(wanted: dict[str, str]) -> None:
     before = parsed("A=1 vllm serve org/m --enforce-eager --port 1 --unknown 2 -tp 2 | tee log")
-    after = parsed(before.with_changes(wanted).render())
+    after = parsed(render(change(before, wanted)))
     for flag, value in wanted.items():
         assert after.value(flag) == value
     for flag in {"--model", "--enforce-eager", "--port", "--unknown", "-tp"} - set(wanted):
         assert after.value(flag) == before.value(flag)
     assert after.environment == before.environment
-    assert after.render().endswith(" | tee log")
-    assert before.with_changes(wanted).with_changes(wanted) == before.with_changes(wanted)
+    assert render(after).endswith(" | tee log")
+    assert change(change(before, wanted), wanted) == change(before, wanted)
 
 
 @given(values)
@@ -195,24 +197,24 @@ def test_yaml_and_json_values_are_read_back(value: str) -> None:
     import yaml
 
     for text in ("image: vllm/vllm-openai\nargs:\n- --dtype\n- x", "image: vllm/vllm-openai\nargs: [--dtype, x]"):
-        rendered = parsed(text).with_changes({"--dtype": value}).render()
+        rendered = render(change(parsed(text), {"--dtype": value}))
         if value.isprintable():
             assert yaml.safe_load(rendered) == {"args": ["--dtype", value]}
 
 
 def test_a_model_that_stands_under_another_key_is_changed_there() -> None:
-    found = parsed("command: [vllm, serve, m]\nargs:\n- --port\n- '1'").with_changes({"--model": "new"})
-    assert found.render() == 'command: ["vllm", "serve"]\nargs:\n  - new\n  - --port\n  - \'1\''
+    found = change(parsed("command: [vllm, serve, m]\nargs:\n- --port\n- '1'"), {"--model": "new"})
+    assert render(found) == 'command: ["vllm", "serve"]\nargs:\n  - new\n  - --port\n  - \'1\''
 
 
 def test_the_outer_shell_expands_what_it_did_and_no_more() -> None:
-    found = parsed("bash -c \"vllm serve '$M' --host x\"").with_changes({"--host": "a$b"})
-    assert found.render() == """bash -c "vllm serve '$M' --host 'a\\$b'\""""
+    found = change(parsed("bash -c \"vllm serve '$M' --host x\""), {"--host": "a$b"})
+    assert render(found) == """bash -c "vllm serve '$M' --host 'a\\$b'\""""
 
 
 def test_another_canonical_can_be_given() -> None:
-    found = parsed("vllm serve m --mml 1").with_changes(
+    found = change(parsed("vllm serve m --mml 1"),
         {"--max-model-len": "2"},
         canonical=lambda name: "--max-model-len" if name in {"--mml", "--max-model-len"} else None,
     )
-    assert found.render() == "vllm serve m --mml 2"
+    assert render(found) == "vllm serve m --mml 2"

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.command import CommandFinder
+from vllm_doctor.command.changes import change
+from vllm_doctor.command.render import render
 
 NOTEBOOK = """KeyError   Traceback (most recent call last)
 ---> 43 llm = LLM(
@@ -36,7 +38,7 @@ def fed(text: str) -> CommandFinder:
 
 def rendered(text: str) -> str | None:
     found = fed(text).command
-    return found.render() if found is not None else None
+    return render(found) if found is not None else None
 
 
 @pytest.mark.parametrize("indent", [0, 2, 4])
@@ -78,7 +80,7 @@ def test_finds_a_command(log: str, line: int, command: str | None) -> None:
         assert finder.command is None
         return
     assert finder.command is not None
-    assert finder.command.render() == command
+    assert render(finder.command) == command
     assert finder.line == line
 
 
@@ -166,7 +168,7 @@ def test_exports_belong_to_the_environment() -> None:
     finder = fed("$ export VLLM_USE_V1=0\nexport A='b c'\n$ A=2 vllm serve m")
     assert finder.command is not None
     assert dict(finder.command.environment) == {"VLLM_USE_V1": "0", "A": "2"}
-    assert finder.command.render() == "A=2 vllm serve m"
+    assert render(finder.command) == "A=2 vllm serve m"
 
 
 lines = st.sampled_from([
@@ -184,7 +186,7 @@ def test_any_sequence_of_lines_is_read(log: list[str]) -> None:
             finder.start_run()
     finder.finish()
     if finder.command is not None:
-        finder.command.with_changes({"--port": "9"}).render()
+        render(change(finder.command, {"--port": "9"}))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_long_logs_are_read_in_linear_time_and_bounded_memory(unit: str) -> None
 
 @pytest.mark.parametrize(("path", "found"), [("/home/me/serve.py", True), ("/opt/venv/lib/python3.11/site-packages/vllm/x.py", False)])
 def test_a_call_that_is_passed_by_tells_whose_code_follows(path: str, found: bool) -> None:
-    for hear in (CommandFinder.pass_call, lambda finder, text: finder.feed(1, text)):
+    for hear in (CommandFinder.record_call, lambda finder, text: finder.feed(1, text)):
         finder = CommandFinder(lookup)
         hear(finder, f'  File "{path}", line 7, in main')
         finder.feed(2, "    llm = LLM(model='m', max_model_len=64)")

@@ -96,8 +96,8 @@ def open_behind(*texts: str, then: str) -> tuple[str, ...]:
     for number, text in enumerate(texts, 1):
         reader.read(Line(number, text))
     reader.end_message(len(texts) + 1, reader.key(Line(len(texts) + 1, then)))
-    awaiting = reader.is_awaiting(len(texts) + 2)
-    found = [key for key in dict.fromkeys(reader.key(Line(0, text)) for text in (*texts, then)) if reader.awaits(key)]
+    awaiting = reader.expects_any_continuation(len(texts) + 2)
+    found = [key for key in dict.fromkeys(reader.key(Line(0, text)) for text in (*texts, then)) if reader.expects_continuation(key)]
     assert awaiting is bool(found)
     return tuple(key.removeprefix("\0") for key in found)
 
@@ -120,8 +120,8 @@ def test_a_healthy_line_further_on_ends_nothing() -> None:
     assert reader.is_open(2)
     assert not reader.is_open(3)
     reader.end_message(3, reader.key(Line(3, ANSWERED)))
-    assert reader.is_awaiting(4)
-    assert reader.awaits("\0")
+    assert reader.expects_any_continuation(4)
+    assert reader.expects_continuation("\0")
 
 
 def test_a_process_silent_for_long_begins_anew() -> None:

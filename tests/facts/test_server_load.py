@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.facts.load_periods import Moment
-from vllm_doctor.facts.server_load import Load
+from vllm_doctor.facts.server_load import ServerLoad
 
 
 def _load(*lines: dict[str, float]) -> dict[str, Any]:
-    load = Load()
+    load = ServerLoad()
     for line in lines:
         load.add(line)
     return load.summary()
@@ -66,7 +66,7 @@ def test_busy_lines_and_prefix_hits() -> None:
 
 
 def test_thousands_of_engines_do_not_grow_it() -> None:
-    load = Load()
+    load = ServerLoad()
     for index in range(5000):
         load.add(_line(1, 1, 10.0, engine_index=index))
     assert len(load._engines) <= 257
@@ -90,7 +90,7 @@ UNQUEUED = st.tuples(st.integers(0, 9), st.floats(0, 100), st.integers(0, 3), st
 
 @given(st.lists(st.tuples(st.lists(UNQUEUED, min_size=1, max_size=6), st.integers(0, 2)), max_size=6))
 def test_lines_without_a_queue_count_the_same_at_once(batches: list[tuple[list[tuple[int, float, int, bool | None]], int]]) -> None:
-    at_once, in_turn = Load(), Load()
+    at_once, in_turn = ServerLoad(), ServerLoad()
     number = 0
     for lines, waiting in batches:
         running, usage, engines, hits = zip(*lines, strict=True)
@@ -104,11 +104,11 @@ def test_lines_without_a_queue_count_the_same_at_once(batches: list[tuple[list[t
 
 
 def test_a_full_cache_a_queue_and_a_stall_last_apart() -> None:
-    load = Load()
+    load = ServerLoad()
     for second in range(40):
         line = _line(3, 26, 91.5) if second < 10 else _line(64, 9, 20.0) if second < 20 else _line(0, 2) if second < 30 else _line(1)
         load.add(line, Moment(second + 1, f"11-20 14:02:{second:02d}"))
-        lasting = load.lasts
+        lasting = load.current_period
         assert (lasting is None) == (second < 2 or second > 31), second
     told = load.summary()
     assert (told["saturation_spells"], told["queue_spells"], told["stall_spells"]) == (1, 1, 1)
@@ -123,7 +123,7 @@ def test_peaks_an_hour_apart_do_not_last() -> None:
 
 @pytest.mark.parametrize(("running", "usage", "fit", "usual"), [(40, 60.0, 60.0, False), (256, 90.0, 256.0, True), (8, 0.0, None, False)])
 def test_how_many_requests_of_that_length_fit(running: int, usage: float, fit: float | None, usual: bool) -> None:
-    load = Load()
+    load = ServerLoad()
     load.add({"running_requests": running, "kv_cache_usage_percent": usage})
     counted = load.summary()
     assert counted.get("requests_that_fit") == fit

@@ -9,7 +9,7 @@ import pytest
 from wraps import coloured, compose, journald, kubectl, two_services, windows
 
 from vllm_doctor.cli import diagnose_logs
-from vllm_doctor.fastpath.earlier_starts import Past
+from vllm_doctor.fastpath.earlier_starts import EarlierStarts
 from vllm_doctor.logs.inputs import open_logs
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_json
@@ -33,14 +33,14 @@ def _answers(log: bytes, path: Path, options: Options = Options()) -> tuple[str,
 def passed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of what was passed over."""
     sizes: list[int] = []
-    holds = Past.holds
+    holds = EarlierStarts.contains
 
-    def noted(self: Past, size: int, starts: int) -> bool:
+    def noted(self: EarlierStarts, size: int, starts: int) -> bool:
         within = holds(self, size, starts)
         sizes.extend([size] if within else [])
         return within
 
-    monkeypatch.setattr(Past, "holds", noted)
+    monkeypatch.setattr(EarlierStarts, "contains", noted)
     return sizes
 
 

@@ -20,10 +20,10 @@ from wraps import SOURCES, WRAPS, coloured, compose, docker, kubectl, two_servic
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.events.reader import EventReader
 from vllm_doctor.fastpath import line_skipper
-from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, forms
-from vllm_doctor.fastpath.line_skipper import Consumer, LineSkipper, Mode, mode_of, words
-from vllm_doctor.fastpath.repeated_messages import Repeats
-from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, Samples
+from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, literal_forms
+from vllm_doctor.fastpath.line_skipper import Consumer, LineSkipper, Mode, candidate_literals, mode_of
+from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
+from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, StatisticsLines
 from vllm_doctor.literal_search import Trie
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.matching.matcher import Matcher
@@ -114,9 +114,9 @@ def test_a_client_s_words_make_no_finding() -> None:
 
 def reader_of(**parts: Callable[..., object]) -> Consumer:
     """A reader that reads nothing, but for these parts."""
-    nothing = {"mode": lambda: None, "next_number": lambda: 1, "awaits": lambda line, number, shape: True,
+    nothing = {"mode": lambda: None, "next_number": lambda: 1, "expects_continuation": lambda line, number, shape: True,
                "read_short": lambda line, number, shape: False, "read_traceback": lambda *_: False,
-               "read_ending": lambda block, at: 0, "read_alone": lambda line: False, "skip": lambda lines, size: None}
+               "read_ending": lambda block, at: 0, "read_single_line": lambda line: False, "skip": lambda lines, size: None}
     return SimpleNamespace(**{**nothing, **parts})
 
 
@@ -141,7 +141,7 @@ class Passes:
 def first(mode: Mode, block: bytes, start: int = 1) -> int:
     """Where the first line begins that is found, or where the block ends."""
     index = block.count(b"\n", 1, start)
-    rows = mode.scanner.unhealthy if mode.awaited else mode.scanner.telling
+    rows = mode.scanner.unhealthy_lines if mode.awaited else mode.scanner.candidate_lines
     for row in rows(block, start, index, len(block)):
         place, begin, text, shape = row
         stop = begin + len(text)
@@ -181,8 +181,8 @@ def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open
     diagnosis = Diagnosis()
     prefixes = [f"({process}) " if process else "" for process in open_processes]
     diagnosis.feed(TRAFFIC[0] * 300 + "".join(f"{prefix}Traceback (most recent call last):\n" for prefix in prefixes).encode())
-    block, shape = b"\n" + line, TELLING.scanner.shape(line)
-    assert (first(EVERYTHING, block) == 1 and diagnosis._session.shortcuts.awaits(line, 9, shape)) is read
+    block, shape = b"\n" + line, TELLING.scanner.template_of(line)
+    assert (first(EVERYTHING, block) == 1 and diagnosis._session.shortcuts.expects_continuation(line, 9, shape)) is read
 
 
 @pytest.mark.parametrize("told", [
@@ -200,7 +200,7 @@ def test_lines_of_text_amid_noise_are_found() -> None:
     noise = [chance.randbytes(chance.randrange(900)).replace(b"\n", b"") + b"\n" for _ in range(400)]
     block = b"\n" + b"".join(line + told * (place % 90 == 89) for place, line in enumerate(noise)) + ANSWERED
     scanner = line_skipper.scanner(builtin(), serving=False)
-    rows = [row for row in scanner.telling(block, 1, 0, len(block)) if row[2] == told]
+    rows = [row for row in scanner.candidate_lines(block, 1, 0, len(block)) if row[2] == told]
     assert [block.count(b"\n", 1, begin) for _, begin, *_ in rows] == [place for place, *_ in rows] == [90, 181, 272, 363]
 
 
@@ -213,7 +213,7 @@ def test_the_engines_find_the_same_lines(serving: bool, monkeypatch: pytest.Monk
     fast = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
     monkeypatch.setenv(line_skipper.ENGINE, "re")
     plain = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
-    literal = re.compile(Trie(forms(line_skipper.words(builtin(), serving=serving))).any().encode("latin-1"))
+    literal = re.compile(Trie(literal_forms(line_skipper.candidate_literals(builtin(), serving=serving))).any().encode("latin-1"))
     assert isinstance(fast, FastScanner)
     assert not isinstance(plain, FastScanner)
     for log in LOGS:
@@ -223,7 +223,7 @@ def test_the_engines_find_the_same_lines(serving: bool, monkeypatch: pytest.Monk
         block = b"\n" + b"".join(mixed) + b"\n"
         at, count = 1, 0
         while at < len(block):
-            held = ((row for row in made.telling(block, at, 0, len(block)) if row[3] is None or literal.search(row[2]))
+            held = ((row for row in made.candidate_lines(block, at, 0, len(block)) if row[3] is None or literal.search(row[2]))
                     for made in (plain, fast))
             found, again = ([(*place, shape and shape.text) for *place, shape in islice(rows, 3)] for rows in held)
             assert found == again
@@ -316,7 +316,7 @@ def test_statistics_lines_kept_back_change_no_report(seed: int, read_whole) -> N
 def test_a_line_that_changes_how_lines_are_read_counts_at_once(read_whole) -> None:
     read_whole(1)
     read: list[bytes] = []
-    reader = reader_of(mode=lambda: None if read else TELLING, read_alone=lambda line: read.append(line) is None)
+    reader = reader_of(mode=lambda: None if read else TELLING, read_single_line=lambda line: read.append(line) is None)
     lines = statistics(3, 3)
     assert list(LineSkipper(reader).pieces(ANSWERED + b"".join(lines))) == [ANSWERED, *lines[1:]]
     assert read == lines[:1]
@@ -349,10 +349,10 @@ MESSAGES = messages()
 
 
 def test_of_many_shapes_each_is_asked_at_last_whether_it_may_tell() -> None:
-    scanner = Scanner(["tell"], may_tell=lambda shape: b"yes" in shape)
+    scanner = Scanner(["tell"], may_matter=lambda shape: b"yes" in shape)
     lines = [b"tell %s\n" % bytes(97 + int(digit) for digit in str(number)) for number in range(600)]
     block = b"\n" + b"".join(lines) + b"tell yes\n"
-    found = [sum(shape is not None for *_, shape in scanner.telling(block, 1, 0, len(block))) for _ in range(2)]
+    found = [sum(shape is not None for *_, shape in scanner.candidate_lines(block, 1, 0, len(block))) for _ in range(2)]
     assert found == [500, 1]
 
 
@@ -385,7 +385,7 @@ def storm(chance: random.Random) -> bytes:
 ])
 def test_no_word_that_is_looked_for_stands_in_what_most_lines_begin_with(line: str) -> None:
     """A piece of an anchor that did (`ver ` of `server ` in `(APIServer pid=`) made the whole log three times as slow."""
-    found = [word for word in Scanner(words(builtin(), serving=True))._words if word in line.encode()]
+    found = [word for word in Scanner(candidate_literals(builtin(), serving=True))._words if word in line.encode()]
     assert not found
 
 
@@ -395,8 +395,8 @@ def test_no_word_that_is_looked_for_stands_in_what_most_lines_begin_with(line: s
 def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int, read_whole,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    take = Repeats.take
-    monkeypatch.setattr(Repeats, "take", lambda *given, **named: taken.append(take(*given, **named)) or taken[-1])
+    take = RepeatedMessages.try_shortcut
+    monkeypatch.setattr(RepeatedMessages, "try_shortcut", lambda *given, **named: taken.append(take(*given, **named)) or taken[-1])
     # As in a process of its own: after other tests the scanner may pass over the lines that only tell their prefixes.
     line_skipper.mode_of.cache_clear()
     line_skipper.scanner.cache_clear()
@@ -414,23 +414,23 @@ def test_words_are_looked_for_that_healthy_lines_lack() -> None:
     """A request is noted in healthy lines; it tells something with the log probabilities of its prompt."""
     base = builtin()
     assert any("eceived request " in anchor for anchor in base.anchors)
-    looked_for = line_skipper.words(base, serving=True)
+    looked_for = line_skipper.candidate_literals(base, serving=True)
     assert not [word for word in looked_for if any(word in anchor for anchor in base.healthy_anchors)]
     assert "prompt_logprobs=3" in looked_for
     quiet = b"INFO 06-03 09:55:06 [logger.py:1] Received request c-1: prompt: 'a', params: SamplingParams(prompt_logprobs=None).\n"
     asked = quiet.replace(b"None", b"3")
-    rows = list(TELLING.scanner.telling(b"\n" + quiet + asked, 1, 0, 1 + len(quiet + asked)))
+    rows = list(TELLING.scanner.candidate_lines(b"\n" + quiet + asked, 1, 0, 1 + len(quiet + asked)))
     assert [line for _, _, line, shape in rows if shape] == [asked]
 
 
 def test_what_a_statistics_line_says_depends_on_its_state() -> None:
     """Lines of one state make the same patterns match: that is why a few of them are enough."""
-    matcher, samples, states = Matcher(builtin()), Samples(), {}
+    matcher, samples, states = Matcher(builtin()), StatisticsLines(), {}
     older = [line for form in (STATS_0_8_0, STATS_V0) for line in statistics_before_0_8_3(form, 400, 8) if b"Swapped: 2" not in line]
     for line in [*statistics(900, 7), *older]:
-        samples.take(line, 1, layout_of(line))
+        samples.try_shortcut(line, 1, layout_of(line))
         samples.rest()
-        event = EventReader().alone(Line(1, line.decode().rstrip()))
+        event = EventReader().parse_single_line(Line(1, line.decode().rstrip()))
         found = frozenset((waiting.rule, waiting.pattern.id) for waiting, _ in matcher.matches(event))
         state = next(state for state, seen in samples._states.items() if seen.lines != states.get(state, (0,))[0])
         lines, before = states.get(state, (0, found))

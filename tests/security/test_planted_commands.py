@@ -15,7 +15,8 @@ from planted_logs import BANNER, COMMANDS, HARMLESS, KV, MARK, PLACES, PRINTED, 
 from planted_shapes import SHAPES
 
 from vllm_doctor.command import CommandFinder, parse
-from vllm_doctor.command.rebuild import rebuilt
+from vllm_doctor.command.rebuild import rebuild
+from vllm_doctor.command.render import render
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.logs.foreign_text import HIDDEN, ForeignTable, ForeignText
 from vllm_doctor.logs.lines import Line
@@ -119,9 +120,9 @@ def test_the_rest_of_a_typed_line_is_left_out(tail: str, kind: str) -> None:
 def test_what_is_offered_is_made_of_known_parts(typed: str, offer: str) -> None:
     command = parse(typed)
     assert command is not None
-    made, _ = rebuilt(command)
-    assert made.render() == offer
-    assert_runs_in_bash([made.render()])
+    made, _ = rebuild(command)
+    assert render(made) == offer
+    assert_runs_in_bash([render(made)])
 
 
 def test_printed_arguments_count() -> None:

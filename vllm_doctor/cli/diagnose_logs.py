@@ -19,7 +19,7 @@ from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
-from vllm_doctor.fastpath.earlier_starts import Past
+from vllm_doctor.fastpath.earlier_starts import EarlierStarts
 from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.options import Options
 from vllm_doctor.outputs import write_text
@@ -155,9 +155,9 @@ def _fed(log: Log, options: Options, *, whole: bool = False) -> Diagnosis:
     return diagnosis
 
 
-def _past(file: io.BufferedReader | None) -> Past | None:
+def _past(file: io.BufferedReader | None) -> EarlierStarts | None:
     """Return the detector of earlier server starts in a file, which may be skipped; None for a short file or a pipe."""
-    return Past(file, KEEP_RUNS) if file is not None and os.fstat(file.fileno()).st_size > _CHUNK else None
+    return EarlierStarts(file, KEEP_RUNS) if file is not None and os.fstat(file.fileno()).st_size > _CHUNK else None
 
 
 def _why_lines(path: str, options: Options, rule_id: str) -> str:

@@ -132,7 +132,7 @@ class Voice:
     def _weigh_load(self, diagnosis: Diagnosis) -> None:
         """Say once what limits a server that serves, when it has lasted; and once that it is over."""
         run = diagnosis.runs[-1]
-        lasts = run.load.lasts
+        lasts = run.load.current_period
         if lasts is None and self._trouble:
             report = diagnosis.snapshot()
             when = run.load.summary().get(f"{self._troubles[self._trouble]}_time")

@@ -1,8 +1,8 @@
-"""The user's command: read it in the form they used, change it, write it back in that form.
+"""The user's command: parse it, change it, write it back in the form the user gave it in.
 
-`parse` reads a text that is a command, `CommandFinder` finds one in a log, `arguments` puts one together
-from the arguments vLLM prints. A `Command` tells what it says (`value`, `arguments`) and what it would be with
-other flags (`with_changes`, `render`, `patch`). Nothing is ever executed.
+`parse` reads a text that is a command, `CommandFinder` finds one in a log, `arguments` builds one from the
+arguments vLLM prints. `changes.change` sets and removes flags, `render.render` writes the command back.
+Nothing is ever executed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from vllm_doctor.command.documents import key_of, parse_config_file, parse_docum
 from vllm_doctor.command.finder import CommandFinder
 from vllm_doctor.command.flags import Canonical, FlagInfo, Lookup
 from vllm_doctor.command.line import Command, Option, Word
-from vllm_doctor.command.prompt import command_in, told
+from vllm_doctor.command.prompt import find_command, parse_known_command
 from vllm_doctor.command.python import CALL, parse_call
 
 __all__ = [
@@ -27,11 +27,10 @@ __all__ = [
 
 
 def parse(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command of a text that is one, in any form; None when it starts no vLLM server.
+    """Parse a text that is a command in any form; return None when it starts no vLLM server.
 
-    Forms: a shell line (with or without its prompt), an argument list, a Python call, compose, Kubernetes (a
-    manifest or `kubectl describe`), the contents of a `--config` file. `lookup` is the flag table's, unless
-    another is given.
+    Forms: a shell line (with or without its prompt), an argument list, a Python call, a compose file, a Kubernetes
+    manifest or the output of `kubectl describe`, the contents of a `--config` file. `lookup` replaces the flag table.
     """
     if any(key_of(line) for line in text.splitlines()[:2000]):
         command = parse_document(text, lookup)
@@ -41,11 +40,12 @@ def parse(text: str, lookup: Lookup | None = None) -> Command | None:
         command = parse_call(text, lookup)
         if command is not None:
             return command
-    return command_in(text, lookup) or told(text, lookup) or _script(text, lookup) or parse_config_file(text, lookup)
+    command = find_command(text, lookup) or parse_known_command(text, lookup)
+    return command or _script(text, lookup) or parse_config_file(text, lookup)
 
 
 def _script(text: str, lookup: Lookup | None) -> Command | None:
-    """The command of a text that has it on one of its lines."""
+    """Return the command on one of the lines of a text."""
     finder = CommandFinder(lookup)
     for number, line in enumerate(text.splitlines()[:2000], 1):
         finder.feed(number, line)

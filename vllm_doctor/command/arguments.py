@@ -1,25 +1,23 @@
-"""Put a command together from the arguments vLLM prints: `args: Namespace(…)`, `non-default args: {…}`."""
+"""Build a command from the arguments vLLM prints: `args: Namespace(…)`, `non-default args: {…}`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, several
-from vllm_doctor.command.line import Command, Option, Word, compact
+from packaging.version import Version
+
+from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, takes_several_values
+from vllm_doctor.command.line import Command, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 _FIRST_TAGGED = "0.2.0"
 _FIRST_SERVE = "0.5.3.post1"
-_FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean
+_FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean flag
 # Older releases: `--no-enable-prefix-caching` from 0.6.6, `--enable-chunked-prefill=False` from 0.5.3.
 _FIRST_NO_PREFIX_CACHING = "0.6.6"
-# Releases whose defaults are tried when the log does not tell its own.
+# Releases whose defaults are tried when the log does not name the release.
 _SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
-# What argparse adds, or what is written elsewhere in the command.
+# Attributes that argparse adds, or that have another place in the command.
 _NOT_FLAGS = frozenset({"model", "model_tag", "subparser", "dispatch_function", "command", "func", "args"})
 _MODULE = ("python", "-m", "vllm.entrypoints.openai.api_server")
 
@@ -31,12 +29,12 @@ def from_arguments(
     non_default_only: bool,
     lookup: Lookup | None = None,
 ) -> Command:
-    """The command that gives these arguments: `vllm serve MODEL --flag value …`.
+    """Return the command that gives these arguments: `vllm serve MODEL --flag value …`.
 
-    `arguments` are those of a Namespace (then what is None, False, empty or the release's default was not
-    typed) or, with `non_default_only`, of "non-default args". Releases before 0.5.3.post1 get the module form,
-    and so does a Namespace of an unknown release (it works in all). Flags that the table does not know are kept only
-    from non-default arguments.
+    `arguments` come from a Namespace (values that are None, False, empty or the release's default were not typed)
+    or, with `non_default_only`, from "non-default args". Releases before 0.5.3.post1 get the form `python -m …`, and so
+    does a Namespace of an unknown release, because that form works in every release. Flags missing from the flag table
+    are kept only when they come from non-default arguments.
     """
     known = lookup or known_flag
     release = _version(version)
@@ -50,7 +48,7 @@ def from_arguments(
         if non_default_only or (flag is not None and not _is_default(value, flag, version)):
             options += _options(name, value, flag, release, known)
     unknown = release is None and not version and not non_default_only and "model_tag" not in arguments
-    if unknown or (release is not None and not _reached(release, _FIRST_SERVE)):
+    if unknown or (release is not None and not _is_at_least(release, _FIRST_SERVE)):
         if model is not None:
             options.insert(0, Option(Word("--model", "--model"), (Word.quoted(model),)))
         return _command(_MODULE, "module", options, known)
@@ -73,37 +71,35 @@ def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lo
 def _version(version: str | None) -> Version | None:
     if not version:
         return None
-    from packaging.version import Version  # noqa: PLC0415 - only where a log names its version
-
     try:
         release = Version(version)
     except ValueError:  # no version, or one with thousands of digits
         return None
-    if release.is_devrelease and not _reached(release, _FIRST_TAGGED):
+    if release.is_devrelease and not _is_at_least(release, _FIRST_TAGGED):
         return None  # 0.1.dev1+g…: built from a checkout without tags, of any age
     return release
 
 
-def _reached(release: Version, first: str) -> bool:
-    """Whether `release` is `first` or newer."""
+def _is_at_least(release: Version, first: str) -> bool:
+    """Return whether `release` is `first` or newer."""
     return release >= type(release)(first)
 
 
 def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
-    """Whether a Namespace has this value without the user having typed it."""
+    """Return whether a Namespace may hold this value without the user having typed it."""
     if value is None or value in ("", [], {}, ()):
         return True
     for release in (version,) if version else _SAMPLED:
         default = flag.default(release)
-        if str(default) == "COMPUTED":  # known only to a running vLLM
+        if str(default) == "COMPUTED":  # computed by vLLM when it starts
             return True
-        if _same(value, default) if default is not None else value is False:
+        if _is_equal(value, default) if default is not None else value is False:
             return True
     return False
 
 
-def _same(value: object, default: object) -> bool:
-    """Equal, where the table may hold text for what vLLM holds as a number, a list or a boolean."""
+def _is_equal(value: object, default: object) -> bool:
+    """Return whether two values are equal; the table may hold text where vLLM holds a number, list or boolean."""
     if value == default or _typed(value) == str(default):
         return True
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -133,22 +129,22 @@ def _options(name: str, value: object, flag: FlagInfo | None, release: Version |
     if isinstance(value, Repr) or not isinstance(value, (list, tuple, set)):
         text = _typed(value)
         return [Option(word, (Word.quoted(text),))] if text else []
-    if flag is None or several(flag.name, lookup) or _objects(value):
+    if flag is None or takes_several_values(flag.name, lookup) or _has_objects(value):
         values = tuple(Word.quoted(_typed(item)) for item in value)
         return [Option(word, values)] if values else []
     text = _typed(value)
     return [Option(word, (Word.quoted(text),))] if text else []
 
 
-def _objects(value: Iterable[object]) -> bool:
+def _has_objects(value: Iterable[object]) -> bool:
     return any(isinstance(item, Repr) for item in value)
 
 
 def _switched_off(name: str, release: Version | None) -> list[Option]:
     negation = "--no-" + name[2:]
-    if release is None or _reached(release, _FIRST_NEGATION):
+    if release is None or _is_at_least(release, _FIRST_NEGATION):
         return [Option(Word(negation, negation))]
-    if name == "--enable-prefix-caching" and _reached(release, _FIRST_NO_PREFIX_CACHING):
+    if name == "--enable-prefix-caching" and _is_at_least(release, _FIRST_NO_PREFIX_CACHING):
         return [Option(Word(negation, negation))]
     if name == "--enable-chunked-prefill":
         return [Option(Word(name, name), (Word("False", "False"),), "=")]
@@ -156,31 +152,31 @@ def _switched_off(name: str, release: Version | None) -> list[Option]:
 
 
 def _typed(value: object) -> str:
-    """A printed value as typed on a command line."""
+    """Return a printed value as it is typed on a command line."""
     if isinstance(value, str):
         return value
     if isinstance(value, Repr):
         return _typed_object(value)
     if isinstance(value, (dict, list, tuple, set)):
-        return compact(_plain(value))
+        return compact_json(_plain(value))
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _typed_object(value: Repr) -> str:
-    """An adapter as `name=path`, a path as itself, a configuration object as JSON of what is set in it."""
+    """Return an adapter as `name=path`, a path as itself, a configuration object as JSON of the fields it sets."""
     fields = value.as_dict()
     if {"name", "path"} <= set(fields) and not fields.get("base_model_name"):
         return f"{fields['name']}={fields['path']}"
     if not fields and len(value.arguments) == 1:
         return _typed(value.arguments[0])
     plain = _plain(value)
-    return plain if isinstance(plain, str) else compact(plain)
+    return plain if isinstance(plain, str) else compact_json(plain)
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """What JSON can say of a printed value; None and empty fields of objects are left out."""
+    """Convert a printed value to JSON types, without the None and empty fields of objects."""
     if depth > 40:
         return None
     if isinstance(value, Repr):

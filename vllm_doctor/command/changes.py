@@ -1,7 +1,7 @@
-"""Change a command: set and remove flags where they stand, and set environment variables.
+"""Change a command: set and remove flags in place, and set environment variables.
 
-Only what is named changes. A flag keeps the spelling the user gave it (`-tp`, `--max_model_len=`); spellings
-that would contradict the new value (`--no-x`, `--x.key`, an earlier repetition) go.
+All other words are kept. A flag keeps the spelling the user gave it (`-tp`, `--max_model_len=`); spellings
+that would contradict the new value (`--no-x`, `--x.key`, an earlier repetition) are removed.
 """
 
 from __future__ import annotations
@@ -9,41 +9,43 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from vllm_doctor.command.flags import (
     MODEL,
     Canonical,
     Spelling,
+    canonical_by,
     keyword_of,
+    parse_flag,
     read_json,
     read_typed,
-    several,
-    spell,
+    takes_several_values,
 )
-from vllm_doctor.command.line import Command, Option, Word, compact, with_key
+from vllm_doctor.command.line import Command, Option, Word, compact_json, with_key
 from vllm_doctor.command.render import yaml_scalar
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-# What does not hand its environment on: there `env NAME=value` stands before the program.
+# Programs that do not pass their environment on: `env NAME=value` goes in front of vLLM's program.
 _CLEARS_ENVIRONMENT = frozenset({"sudo", "su", "doas", "ssh", "kubectl", "oc", "runuser"})
 
 
 def change(
     command: Command,
     wanted: Mapping[str, str],
-    unset: tuple[str, ...],
-    env: Mapping[str, str],
-    canonical: Canonical,
+    unset: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    canonical: Canonical | None = None,
 ) -> Command:
-    """The command with flags set and removed and variables set (see `Command.with_changes`)."""
+    """Return the command with flags set ("" for one without a value) or removed, and variables set.
+
+    A flag is replaced in place, in the spelling the user gave it; a flag that is missing is appended.
+    """
+    canonical = canonical or canonical_by(command.lookup)
     for flag in unset:
         command = _without(command, flag, canonical)
     for flag, value in wanted.items():
         command = _with(command, flag, value, canonical)
-    for name, value in env.items():
+    for name, value in (env or {}).items():
         command = _with_variable(command, name, value)
     return command
 
@@ -52,7 +54,7 @@ def change(
 
 
 def _without(command: Command, flag: str, canonical: Canonical) -> Command:
-    gone = spell(flag, canonical)
+    gone = parse_flag(flag, canonical)
     options = list(command.options)
     for index, spelling in reversed(command.find(flag, canonical)):
         if gone.negated and not spelling.negated:
@@ -60,76 +62,76 @@ def _without(command: Command, flag: str, canonical: Canonical) -> Command:
         if not gone.path or gone.path == spelling.path:
             del options[index]
         elif not spelling.path:
-            shorter = _without_key(options[index], gone.path, command)
+            shorter = _without_mapping_key(options[index], gone.path, command)
             if shorter is not None:
                 options[index] = shorter
     return command._replace(options=tuple(options))
 
 
 def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Command:
-    wanted = spell(flag, canonical)
-    found = command.find(flag, canonical)
+    wanted = parse_flag(flag, canonical)
+    matches = command.find(flag, canonical)
     if wanted.path:
-        return _with_mapping_key(command, flag, wanted, value, found)
+        return _with_mapping_key(command, flag, wanted, value, matches)
     options = list(command.options)
-    if not found:
+    if not matches:
         if wanted.name == MODEL and command.entry == "serve":  # 0.8.3 to 0.11.0 refuse `vllm serve --model`
             options.insert(0, Option(None, (Word.quoted(value),)))
         else:
             options.append(_new(command, flag, value))
         return command._replace(options=tuple(options))
-    whole = [(index, spelling) for index, spelling in found if not spelling.path]
-    positional = [(index, spelling) for index, spelling in found if options[index].flag is None]
-    keep, spelling = (positional or whole or list(found))[-1]
-    if positional and options[keep].value == value and _serve_alone(command):
+    without_key = [(index, spelling) for index, spelling in matches if not spelling.path]
+    positional = [(index, spelling) for index, spelling in matches if options[index].flag is None]
+    keep, spelling = (positional or without_key or list(matches))[-1]
+    if positional and options[keep].value == value and _is_only_serve(command):
         command = command._replace(before=command.before[:-1], entry="image")
     if spelling.path or spelling.negated != wanted.negated or (
-            positional and _refused(command, options[keep], value)):
+            positional and _is_rejected(command, options[keep], value)):
         options[keep] = _in_place(_new(command, flag, value), options[keep])
     else:
-        options[keep] = _revalued(options[keep], value, command, wanted)
-    drop = {index for index, _ in found if index != keep}
+        options[keep] = _with_value(options[keep], value, command, wanted)
+    drop = {index for index, _ in matches if index != keep}
     return command._replace(options=tuple(o for i, o in enumerate(options) if i not in drop))
 
 
-def _refused(command: Command, word: Option, value: str) -> bool:
-    """Whether the model as a word is what the parser did not take: it wants --model.
+def _is_rejected(command: Command, word: Option, value: str) -> bool:
+    """Return whether the parser rejected the model as a positional argument, so that it needs --model.
 
-    The module never takes a word; an image does when its entrypoint is `vllm serve`, so there only a word that is
-    to become what it is already was refused.
+    `python -m vllm.entrypoints…` never accepts a positional model. An image does when its entrypoint is `vllm serve`;
+    its word was rejected only if the fix asks for the value it already has.
     """
     return command.entry == "module" or (command.entry == "image" and word.value == value)
 
 
-def _serve_alone(command: Command) -> bool:
-    """Whether `serve` stands by itself behind an image, which is one word too many where the model is refused."""
+def _is_only_serve(command: Command) -> bool:
+    """Return whether `serve` is the only word after the image: one too many when the model is rejected."""
     image = command.container
     return command.entry == "serve" and image is not None and command.program == image + 1 == len(command.before) - 1
 
 
 def _with_mapping_key(
-    command: Command, flag: str, wanted: Spelling, value: str, found: tuple[tuple[int, Spelling], ...]
+    command: Command, flag: str, wanted: Spelling, value: str, matches: tuple[tuple[int, Spelling], ...]
 ) -> Command:
-    """Set `--flag.key`: where that stands, inside the JSON of `--flag`, or as a new option."""
+    """Set `--flag.key` in place, inside the JSON of `--flag`, or as a new option."""
     options = list(command.options)
-    for index, spelling in reversed(found):
+    for index, spelling in reversed(matches):
         if spelling.path == wanted.path:
-            options[index] = _revalued(options[index], value, command, wanted)
+            options[index] = _with_value(options[index], value, command, wanted)
             return command._replace(options=tuple(options))
-    for index, spelling in reversed(found):
+    for index, spelling in reversed(matches):
         mapping = None if spelling.path else read_json(options[index].value or "", None)
         if isinstance(mapping, dict):
-            merged = compact(with_key(mapping, wanted.path, read_typed(value)))
-            options[index] = _revalued(options[index], merged, command, wanted)
+            merged = compact_json(with_key(mapping, wanted.path, read_typed(value)))
+            options[index] = _with_value(options[index], merged, command, wanted)
             return command._replace(options=tuple(options))
-    if command.entry in {"call", "file"}:  # there a key of a mapping cannot be named alone
-        merged = compact(with_key({}, wanted.path, read_typed(value)))
+    if command.entry in {"call", "file"}:  # these forms have no syntax for one key of a mapping
+        merged = compact_json(with_key({}, wanted.path, read_typed(value)))
         return command._replace(options=(*options, _new(command, wanted.name, merged)))
     return command._replace(options=(*options, _new(command, flag, value)))
 
 
-def _without_key(option: Option, path: str, command: Command) -> Option | None:
-    """The option without one key of its JSON; None when it is not there."""
+def _without_mapping_key(option: Option, path: str, command: Command) -> Option | None:
+    """Return the option without one key of its JSON; None when the key is missing."""
     mapping = read_json(option.value or "", None)
     outer, _, key = path.rpartition(".")
     inner: object = mapping
@@ -138,30 +140,31 @@ def _without_key(option: Option, path: str, command: Command) -> Option | None:
     if not isinstance(inner, dict) or key not in inner:
         return None
     del inner[key]
-    return _revalued(option, compact(mapping), command, Spelling(option.flag.text if option.flag else MODEL))
+    return _with_value(option, compact_json(mapping), command, Spelling(option.flag.text if option.flag else MODEL))
 
 
 def _in_place(new: Option, old: Option) -> Option:
-    """The new option with the white space of the one it replaces."""
+    """Return the new option with the white space of the option it replaces."""
     if new.flag is None or old.flag is None:
         return new
     return new._replace(flag=new.flag._replace(gap=old.flag.gap))
 
 
 def _new(command: Command, flag: str, value: str) -> Option:
-    """A flag that was not there, in the command's form."""
+    """Return an option for a flag that was missing, in the command's form."""
     gap = command.options[-1].words()[0].gap if command.options else " "
     word = Word(flag, flag, gap)
     if command.entry == "file":
         word = Word(flag.removeprefix("--"), flag, "")
     elif command.entry == "call":
-        word = Word(keyword_of(spell(flag).name, command.lookup), flag, gap)
-    return _revalued(Option(word), value, command, spell(flag))
+        word = Word(keyword_of(parse_flag(flag).name, command.lookup), flag, gap)
+    return _with_value(Option(word), value, command, parse_flag(flag))
 
 
-def _revalued(option: Option, value: str, command: Command, wanted: Spelling) -> Option:
-    """The option with another value, written as the command's form writes values."""
-    many = several(wanted.name, command.lookup) and option.flag is not None and not value.startswith(("{", "["))
+def _with_value(option: Option, value: str, command: Command, wanted: Spelling) -> Option:
+    """Return the option with another value, written as the command's form writes values."""
+    is_list = option.flag is not None and takes_several_values(wanted.name, command.lookup)
+    many = is_list and not value.startswith(("{", "["))
     parts = _split(value) if many else [value]
     if command.entry == "call":
         negated = option.flag is not None and (option.flag.value or "").startswith("--no-")
@@ -180,7 +183,7 @@ def _revalued(option: Option, value: str, command: Command, wanted: Spelling) ->
 def _split(value: str) -> list[str]:
     try:
         return shlex.split(value) or [value]
-    except ValueError:  # a quote that is not closed is part of the value
+    except ValueError:  # an unclosed quote is part of the value
         return value.split() or [value]
 
 
@@ -190,7 +193,7 @@ def _kind(command: Command, name: str) -> str:
 
 
 def _python_word(parts: list[str], *, negated: bool, kind: str) -> Word:
-    """A value as a Python literal."""
+    """Return a value as a Python literal."""
     if parts == [""]:
         return Word(repr(not negated), "false" if negated else "")
     values = [read_typed(part, kind) for part in parts]
@@ -233,9 +236,9 @@ def _assignment(name: str, value: str) -> Word:
 
 
 def _inserted(command: Command, position: int, words: tuple[Word, ...]) -> Command:
-    """The command with words put before `before[position]`."""
+    """Return the command with words inserted before `before[position]`."""
     before = list(command.before)
-    if position < len(before):  # the new words take the gap of the word they push on
+    if position < len(before):  # the new words take the white space of the word they displace
         words = (words[0]._replace(gap=before[position].gap), *words[1:])
         before[position] = before[position]._replace(gap=" ")
     before[position:position] = words

@@ -1,7 +1,7 @@
-"""Read a command out of a document: compose, Kubernetes, a vLLM config file, an argument list.
+"""Parse a command from a document: compose, Kubernetes, a vLLM config file, an argument list.
 
-Documents pasted into a log are pieces: the keys that matter are found by their indentation, each is read
-alone. YAML is read with its base loader, which makes nothing but strings, lists and mappings.
+Documents pasted into a log are often fragments: the relevant keys are found by their indentation, and each is
+parsed separately. YAML is loaded with its base loader, which creates only strings, lists and mappings.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import yaml
+
 from vllm_doctor.command.flags import Lookup, known_flag, read_typed
-from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact
+from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact_json
 from vllm_doctor.command.shell import (
     COMMON,
     MAX_CHARACTERS,
     PROGRAM,
-    are_vllms,
+    are_vllm_flags,
     parse_words,
     read_options,
     spellings,
@@ -39,12 +41,12 @@ _ELSEWHERE = lazy(r"^[ \t]*(?:apiVersion|containers|kind|valueFrom|resources)[ \
 
 
 def key_of(line: str) -> re.Match[str] | None:
-    """A line that opens one of the keys that matter."""
+    """Match a line that opens a key relevant to a command."""
     return _KEY.match(line) if ":" in line and line.lstrip(" \t-\"'")[:3].lower() in _KEY_STARTS else None
 
 
 def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The vLLM command of a document or a piece of one; None when there is none."""
+    """Parse the vLLM command of a document or a fragment of one; return None when there is none."""
     if len(text) > MAX_CHARACTERS:
         return None
     known = lookup or known_flag
@@ -61,7 +63,7 @@ def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command of an argument list: `Command '['/x/bin/vllm', 'serve', …]'`, `CMD ["vllm", …]`."""
+    """Parse the command of an argument list: `Command '['/x/bin/vllm', 'serve', …]'`, `CMD ["vllm", …]`."""
     match = PROGRAM.search(text)
     if match is None:
         return None
@@ -77,7 +79,7 @@ def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def parse_config_file(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The contents of the file of `vllm serve --config FILE`; None when its keys are not vLLM's."""
+    """Parse the contents of a `vllm serve --config FILE`; return None when the keys are not vLLM's."""
     if len(text) > MAX_CHARACTERS:
         return None
     known = lookup or known_flag
@@ -93,8 +95,8 @@ def parse_config_file(text: str, lookup: Lookup | None = None) -> Command | None
 
 
 def _entries(lines: Sequence[str]) -> tuple[list[Option], str]:
-    """The top-level keys with their values as written; comments go with the key below them."""
-    entries: list[tuple[list[str], list[str]]] = []  # the lines above a key, and its own
+    """Return the top-level keys with their values as written; a comment belongs to the key below it."""
+    entries: list[tuple[list[str], list[str]]] = []  # the comment lines above a key, and the key's own lines
     above: list[str] = []
     for line in lines:
         if not line.strip() or line.lstrip().startswith("#") or line.strip() == "---":
@@ -102,7 +104,7 @@ def _entries(lines: Sequence[str]) -> tuple[list[Option], str]:
         elif _ENTRY_LINE.match(line):
             entries.append((above, [line]))
             above = []
-        elif entries:  # the value goes on
+        elif entries:  # the value continues
             entries[-1][1].extend((*above, line))
             above = []
     options: list[Option] = []
@@ -121,12 +123,12 @@ def _entry_values(chunk: str, raw: str) -> tuple[Word, ...]:
 
 
 def _typed(node: object) -> str | None:
-    """A YAML value as typed on a command line."""
+    """Return a YAML value as it is typed on a command line."""
     if isinstance(node, str):
         return {"true": "", "false": "false", "": None, "null": None, "~": None}.get(node.lower(), node)
     if isinstance(node, list) and all(isinstance(item, str) for item in node):
         return " ".join(node)
-    return None if node is None else compact(_plain(node))
+    return None if node is None else compact_json(_plain(node))
 
 
 def _plain(node: object, depth: int = 0) -> object:
@@ -140,9 +142,7 @@ def _plain(node: object, depth: int = 0) -> object:
 
 
 def load(chunk: str) -> object:
-    """A piece of YAML as strings, lists and mappings; None for what is none."""
-    import yaml  # noqa: PLC0415 - few logs hold a document, and it costs every start 10 ms
-
+    """Load a piece of YAML as strings, lists and mappings; return None when it is invalid."""
     try:
         return yaml.load(chunk, Loader=yaml.BaseLoader)  # noqa: S506 - makes only str, list and dict
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
@@ -194,21 +194,21 @@ def _groups(lines: Sequence[str]) -> list[_Group]:
 
 
 def _belongs(line: str, indent: int) -> bool:
-    """Whether a line is part of the value of a key that stands at `indent`."""
+    """Return whether a line is part of the value of a key indented by `indent` columns."""
     stripped = line.lstrip()
     column = len(line) - len(stripped)
     return not stripped or column > indent or (column == indent and stripped.startswith(("- ", "]")))
 
 
 def is_item(line: str, before: Sequence[str]) -> bool:
-    """Whether a line goes on with the list in brackets that the lines before it leave open, however it is indented."""
+    """Return whether a line continues a bracketed list that the lines before it leave open, at any indentation."""
     if line.lstrip()[:1] not in ('"', "'", "]"):
         return False
     return sum(text.count("[") - text.count("]") for text in before) > 0
 
 
 def _words_of(node: object) -> list[Word] | None:
-    """The words of a command that is a list or one string; None for what is neither."""
+    """Return the words of a command that is a list or one string; None for any other node."""
     if isinstance(node, str):
         tokens, _ = split(node.strip())
         return [token.word for token in tokens if token.operator != "\n"]
@@ -218,7 +218,10 @@ def _words_of(node: object) -> list[Word] | None:
 
 
 def document_word(text: str) -> Word:
-    """A word of a list in a document; `$(NAME)`, `${NAME}` and templates are filled in elsewhere."""
+    """Return a word of a list in a document.
+
+    `$(NAME)`, `${NAME}` and templates are expanded by the program that reads the document, so their value is unknown.
+    """
     return Word(text, None) if _FILLED_IN.search(text) else Word.quoted(text)
 
 
@@ -252,7 +255,7 @@ def _assemble(
     context: tuple[Form, str, tuple[tuple[str, str | None], ...]],
     lookup: Lookup,
 ) -> Command | None:
-    """The command of a program and its arguments; `context` is the form, the image and the variables."""
+    """Build the command of a program and its arguments; `context` holds the form, the image and the variables."""
     program, arguments = words
     form, image, environment = context
     whole = [*program, *arguments]
@@ -261,7 +264,7 @@ def _assemble(
         merged = (*environment, *command.environment)
         return command._replace(form=form, document=document, environment=merged, container=None)
     options = read_options(arguments, lookup)
-    if program or not ("vllm" in image or are_vllms(spellings(options, lookup))):
+    if program or not ("vllm" in image or are_vllm_flags(spellings(options, lookup))):
         return None
     return Command(form, "image", options, environment=environment, document=document, lookup=lookup)
 
@@ -274,22 +277,22 @@ def _style(chunk: str, node: object) -> str:
 
 
 def _variables(node: object) -> tuple[tuple[str, str | None], ...]:
-    """The variables of `environment` (a list or a mapping) or `env` (a list of names and values)."""
+    """Return the variables of `environment` (a list or a mapping) or `env` (a list of names and values)."""
     if isinstance(node, Mapping):
         return tuple((str(name), value if isinstance(value, str) else None) for name, value in node.items())
-    made: list[tuple[str, str | None]] = []
+    result: list[tuple[str, str | None]] = []
     for item in node if isinstance(node, list) else ():
         if isinstance(item, str):
             name, equals, value = item.partition("=")
-            made.append((name, value if equals else None))
+            result.append((name, value if equals else None))
         elif isinstance(item, Mapping) and isinstance(item.get("name"), str):
-            given = item.get("value")
-            made.append((str(item["name"]), given if isinstance(given, str) else None))
-    return tuple(made)
+            assigned = item.get("value")
+            result.append((str(item["name"]), assigned if isinstance(assigned, str) else None))
+    return tuple(result)
 
 
 def _described(lines: Sequence[str], lookup: Lookup) -> Command | None:
-    """`kubectl describe pod`: under `Command:` and `Args:` each line is one word."""
+    """Parse the output of `kubectl describe pod`, where each line under `Command:` and `Args:` is one word."""
     program = _listed(lines, "Command:")
     arguments = _listed(lines, "Args:")
     if program[-1:] == ["-c"]:

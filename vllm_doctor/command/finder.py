@@ -1,6 +1,6 @@
-"""Find the command in a log that is fed line by line, also one that goes over several lines.
+"""Find the command in a log that is fed line by line, including commands of several lines.
 
-Memory is bounded: one command of at most 200 lines, one document of at most 400, and the last commands found.
+Memory is bounded: one command of at most 200 lines, one document of at most 400, and the latest commands found.
 """
 
 from __future__ import annotations
@@ -8,19 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from vllm_doctor.command.documents import is_item, key_of, parse_document
-from vllm_doctor.command.prompt import command_in, is_prompted, leads
+from vllm_doctor.command.flags import Lookup
+from vllm_doctor.command.line import Command
+from vllm_doctor.command.prompt import command_starts, find_command, is_prompted
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start, parse_bare
 from vllm_doctor.command.words import split
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from vllm_doctor.command.flags import Lookup
-    from vllm_doctor.command.line import Command
 
 _MAX_LINES = 200
 _MAX_CALL_LINES = 40
@@ -34,20 +31,20 @@ _FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)", cues=("--",))
 _OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@", cues=("@", "$"))
 _SECOND_PROMPT = lazy(r">\s+")
 _LOG_LINE = lazy(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
-_OUTPUT = lazy(  # what a server, or a program around it, prints; nobody types it
+_OUTPUT = lazy(  # output of a server or of a program around it, which nobody types
     r"(?:\[[^\]\n]{1,80}\]:? {0,4}){0,2}(?:\(\w[^()]{0,80}pid=\d+[^()]{0,40}\) {0,4}){0,3}"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b[\s:]|(?<=\) )\S|Traceback \(most recent"
     r"|[\d/-]{8,10}[ T][\d:.,]{8,18}\S{0,6}[ -].{0,80}\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
     r"|[\d.a-f:]{7,39} - - \[|\[[\d-]{10}T[\d:.Z]{8,16}\] \"|\{\")"
 )
-# What Python says of a program that failed, as the program logs it that launched vLLM.
+# The message of Python's subprocess module when a program that launched vLLM logs its failure.
 _LAUNCHED = lazy(
     r"[\w.:+,() -]{1,200}: Command '\[.{1,16000}\]' (?:returned non-zero exit status|died with) .{1,40}$",
     cues=("Command '[",),
 )
-_FAULT = lazy(r"(?:\([^()]{0,80}\) {0,4}){0,3}(?:ERROR|CRITICAL)\b")
-_OF_START = ("usage: ", "Automatically detected platform", "No platform detected")
-_START = (
+_ERROR_RECORD = lazy(r"(?:\([^()]{0,80}\) {0,4}){0,3}(?:ERROR|CRITICAL)\b")
+_PLATFORM_MESSAGES = ("usage: ", "Automatically detected platform", "No platform detected")
+_START_MESSAGES = (
     "vLLM API server version", "args: Namespace(", "non-default args: {", "Initializing an LLM engine",
     "Initializing a LLM engine", "Initializing a V0 LLM engine", "Initializing a V1 LLM engine",
 )  # fmt: skip
@@ -58,9 +55,9 @@ _CALL_LEAD = lazy(
 )
 _FRAME = lazy(r"File \"(?P<path>[^\"]{1,400})\", line \d+")
 _NOTEBOOK_FRAME = lazy(r"\s*(?:File )?(?P<path>[~/][^\s:]{1,400}\.py)(?::\d+,)? in \w")
-_NUMBERED = lazy(r"\s*(?:-+>?\s*|>\s*)?\d+ ?")  # the lines that a notebook shows of a cell
-_OF_CELL = lazy(r"\s*-+>\s*\d+ ")
-_NOT_USERS = (
+_NUMBERED = lazy(r"\s*(?:-+>?\s*|>\s*)?\d+ ?")  # numbered source lines of a notebook cell
+_CURRENT_CELL_LINE = lazy(r"\s*-+>\s*\d+ ")
+_LIBRARY_PATHS = (
     "site-packages", "dist-packages", "/vllm/entrypoints/", "/vllm/engine/", "/vllm/v1/", "/vllm/executor/",
     "/vllm/worker/", "/vllm/benchmarks/",
 )  # fmt: skip
@@ -70,94 +67,94 @@ WORDS = (
     "environment:", "env:", 'args"', 'image"', "args'", "image'", 'File "', "vLLM API server version", "LLM engine",
     "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--max-num-seqs",
 )  # fmt: skip
-"""Literals without which a line neither begins a command nor tells that the server starts."""
+"""Literals of which every line that begins a command or reports the start of a server contains at least one."""
 _YAML_LINE = lazy(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
 
 
 class CommandFinder:
-    """Remembers the command the user typed, for the server start it belongs to.
+    """The search for the command that the user typed for the current server start.
 
-    Feed it every line in order, and call `start_run` when a new start of the server begins.
+    Call `feed` with every line in order and `start_run` when the server starts again.
     """
 
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup
         self._current: tuple[int, Command] | None = None
-        self._next: tuple[int, Command] | None = None  # typed behind a server's output, for a start that follows
-        self._follows = False  # what a start prints came right behind that
-        self._due = False  # a start began behind that
+        self._next: tuple[int, Command] | None = None  # typed after a server's output, for a later start
+        self._start_follows = False  # a message of a server start followed that command
+        self._start_due = False  # a server start followed that command
         self._printed = False  # a server has printed something
         self._serves_http = False
         self._started = False
         self._exports: dict[str, str] = {}
-        self._frame_is_users = True
-        self._frame_above = False  # the line before shows a call in the user's own code
+        self._frame_is_user_code = True
+        self._follows_user_frame = False  # the previous line shows a call in the user's own code
         self._call: _Pending | None = None
         self._shell: _Pending | None = None
         self._document: _Pending | None = None
         self._document_indent = 0
-        self._claimed = range(0)  # the lines of the last document that was a command
+        self._claimed = range(0)  # the line numbers of the last document that was a command
 
     @property
     def command(self) -> Command | None:
-        """The command of the current start: the last one typed before it."""
+        """Return the command of the current start: the last one typed before it."""
         return None if self._current is None else self._current[1]
 
     @property
     def line(self) -> int | None:
-        """The line on which `command` begins."""
+        """Return the number of the line on which `command` begins."""
         return None if self._current is None else self._current[0]
 
     @property
-    def at_rest(self) -> bool:
-        """Whether the next line cannot be part of what came before."""
+    def is_idle(self) -> bool:
+        """Return whether no command, document or call is being read, so that the next line cannot continue one."""
         return self._shell is self._document is self._call is None
 
     @property
-    def reading(self) -> bool:
-        """Whether the command being read may go on in the next line."""
+    def is_reading(self) -> bool:
+        """Return whether the command being read may continue on the next line."""
         return self._shell is not None
 
     def start_run(self) -> None:
-        """A new start of the server begins: a command typed right before it is its command."""
+        """Begin a new server start; a command typed immediately before it is its command."""
         self.finish()
-        self._due = True
+        self._start_due = True
         self._take_next()
         self._started = True
 
     def _take_next(self) -> None:
-        """Take the command typed behind a server's output for the start that follows it."""
-        if self._next is not None and self._due and self._follows:
+        """Use the command typed after a server's output for the server start that follows it."""
+        if self._next is not None and self._start_due and self._start_follows:
             self._current, self._next = self._next, None
 
-    def pass_output(self) -> None:
-        """Hear of lines that a server prints while it serves, or of what a client wrote: no start follows."""
+    def skip_output(self) -> None:
+        """Skip lines that a running server prints or that quote a client: a command before them started no server."""
         self.finish()
         self._printed = True
         self._next = None
 
-    def are_code(self, lines: Sequence[str]) -> bool:
-        """Whether lines of a traceback are no part of a command, whatever stands before and behind them."""
-        apart = CommandFinder(self._lookup)
+    def contain_no_command(self, lines: Sequence[str]) -> bool:
+        """Return whether the lines of a traceback contain no part of a command, in any context."""
+        separate_finder = CommandFinder(self._lookup)
         for number, text in enumerate(lines):
-            apart.feed(number, text)
-            if not apart.at_rest:
+            separate_finder.feed(number, text)
+            if not separate_finder.is_idle:
                 return False
-        return apart.command is None and not apart._exports and not apart._started
+        return separate_finder.command is None and not separate_finder._exports and not separate_finder._started
 
-    def pass_call(self, text: str) -> None:
-        """Hear of a traceback's line with a call, which is no part of a command. Only at rest."""
-        is_users = _is_users(text)
+    def record_call(self, text: str) -> None:
+        """Record a traceback line that shows a call; it is no part of a command. Call it only while `is_idle`."""
+        is_users = _is_user_code(text)
         if is_users is not None:
-            self._frame_is_users = is_users
-            self._frame_above = is_users
+            self._frame_is_user_code = is_users
+            self._follows_user_frame = is_users
 
     def feed(self, number: int, text: str) -> None:
-        """Read one line; `number` is its line number."""
-        is_output = (not self._printed or not self.at_rest or self._next is not None) and bool(_OUTPUT.match(text))
+        """Read the line with this number."""
+        is_output = (not self._printed or not self.is_idle or self._next is not None) and bool(_OUTPUT.match(text))
         if is_output:
-            self._hear(text)
-        if self.at_rest and not (any_of(WORDS).search(text) or _is_bare(text) or _is_continued(text) or key_of(text)):
+            self._record_output(text)
+        if self.is_idle and not (any_of(WORDS).search(text) or _is_bare(text) or _is_continued(text) or key_of(text)):
             return
         if len(text) > _MAX_CHARACTERS:
             self.finish()
@@ -165,7 +162,7 @@ class CommandFinder:
         is_output = is_output or bool(_OUTPUT.match(text))
         is_log = is_output or bool(_LOG_LINE.match(text))
         self._read_document(number, text, is_log=is_log)
-        if self._shell is not None and not self._go_on(text, is_log=is_log):
+        if self._shell is not None and not self._continue_shell(text, is_log=is_log):
             self._close_shell()
         elif self._shell is not None:
             return
@@ -173,28 +170,28 @@ class CommandFinder:
         if not is_output:
             self._open_shell(number, text)
         elif not self._serves_http and self._current is None and _LAUNCHED.match(text):
-            command = command_in(text, self._lookup)
+            command = find_command(text, self._lookup)
             if command is not None:
-                self._found(number, command)
-        if any(word in text for word in _START):
+                self._record(number, command)
+        if any(word in text for word in _START_MESSAGES):
             self._started = True
-            self._serves_http = self._serves_http or _START[0] in text
+            self._serves_http = self._serves_http or _START_MESSAGES[0] in text
 
-    def _hear(self, text: str) -> None:
-        """Hear of a line that a server prints."""
+    def _record_output(self, text: str) -> None:
+        """Record a line that a server prints."""
         self._printed = True
         if self._shell is not None:
             self._close_shell()
         if self._next is None:
             return
-        if any(word in text for word in _START) or any(word in text for word in _OF_START):
-            self._follows = True
+        if any(word in text for word in _START_MESSAGES) or any(word in text for word in _PLATFORM_MESSAGES):
+            self._start_follows = True
             self._take_next()
-        elif not self._follows and _FAULT.match(text):
+        elif not self._start_follows and _ERROR_RECORD.match(text):
             self._next = None
 
     def finish(self) -> None:
-        """Read what is still open as far as it goes."""
+        """Parse every command, document and call that is still open."""
         self._close_document()
         self._close_shell()
         self._close_call()
@@ -209,14 +206,14 @@ class CommandFinder:
         continued = _is_continued(text)
         starts = may_start(text)
         bare = _is_bare(text)
-        if not starts and not bare and not (continued and leads(text)):
+        if not starts and not bare and not (continued and command_starts(text)):
             return
-        self._shell = _Pending(number, [text], behind=self._printed)
-        if not continued and not bare and not self._quote_is_open() and not leads(text):
+        self._shell = _Pending(number, [text], after_output=self._printed)
+        if not continued and not bare and not self._quote_is_open() and not command_starts(text):
             self._close_shell()
 
-    def _go_on(self, text: str, *, is_log: bool) -> bool:
-        """Take one more line of the command, if it belongs to it."""
+    def _continue_shell(self, text: str, *, is_log: bool) -> bool:
+        """Add a line to the shell command being read; return False when it does not belong to it."""
         pending = self._shell
         if pending is None or is_log or len(pending.lines) >= _MAX_LINES or pending.size > _MAX_CHARACTERS:
             return False
@@ -240,7 +237,7 @@ class CommandFinder:
         pending = self._shell
         if pending is None or pending.size > _MAX_QUOTED or not may_start(pending.text):
             return False
-        lead = leads(pending.lines[0])
+        lead = command_starts(pending.lines[0])
         start = lead[0].start if lead else 0
         return bool(lead) and not split(pending.text[start:])[1]
 
@@ -249,11 +246,11 @@ class CommandFinder:
         if pending is None or pending.line in self._claimed:
             return
         bare = _is_bare(pending.lines[0])
-        command = parse_bare(pending.text, self._lookup) if bare else command_in(pending.text, self._lookup)
-        if command is None and not bare and len(pending.lines) > 1:  # what followed was not part of it
-            command = command_in(pending.lines[0].removesuffix(" \\"), self._lookup)
+        command = parse_bare(pending.text, self._lookup) if bare else find_command(pending.text, self._lookup)
+        if command is None and not bare and len(pending.lines) > 1:  # the lines after the first were not part of it
+            command = find_command(pending.lines[0].removesuffix(" \\"), self._lookup)
         if command is not None:
-            self._found(pending.line, command, behind=pending.behind)
+            self._record(pending.line, command, after_output=pending.after_output)
 
     def _export(self, match: re.Match[str]) -> None:
         if len(self._exports) < _MAX_EXPORTS or match.group(1) in self._exports:
@@ -286,38 +283,38 @@ class CommandFinder:
         command = parse_document(text, self._lookup) if "vllm" in text or "--model" in text else None
         if command is not None:
             self._claimed = range(pending.line, pending.line + len(pending.lines))
-            self._forget_since(pending.line)  # what was taken for a shell command was a part of this
-            self._found(pending.line, command)
+            self._discard_since(pending.line)  # the part of it that was read as a shell command
+            self._record(pending.line, command)
 
-    def _forget_since(self, line: int) -> None:
+    def _discard_since(self, line: int) -> None:
         if self._current is not None and self._current[0] >= line:
             self._current = None
 
     # Python calls
 
     def _read_call(self, number: int, text: str) -> None:
-        is_users = _is_users(text)
-        above = self._frame_above
-        self._frame_above = bool(is_users) or (above and _NUMBERED.match(text) is not None)
+        is_users = _is_user_code(text)
+        follows_user_frame = self._follows_user_frame
+        self._follows_user_frame = bool(is_users) or (follows_user_frame and _NUMBERED.match(text) is not None)
         if is_users is not None:
-            self._frame_is_users = is_users
+            self._frame_is_user_code = is_users
             self._close_call()
             return
         if self._call is not None:
-            numbered = _NUMBERED.match(text) if _OF_CELL.match(self._call.lines[0]) else None
+            numbered = _NUMBERED.match(text) if _CURRENT_CELL_LINE.match(self._call.lines[0]) else None
             self._call.add(text[numbered.end() :] if numbered else text)
-            if len(self._call.lines) >= _MAX_CALL_LINES or parse_complete(self._call.text, self._lookup):
+            if len(self._call.lines) >= _MAX_CALL_LINES or is_complete_call(self._call.text, self._lookup):
                 self._close_call()
             return
         match = CALL.search(text) if "LLM(" in text or "EngineArgs(" in text else None
         if match is None:
             return
-        shown = above if self._printed else self._frame_is_users
+        shown = follows_user_frame if self._printed else self._frame_is_user_code
         if shown and not self._serves_http and _CALL_LEAD.match(text[: match.start()]):
             self._call = _Pending(number, [text])
-            if parse_complete(text, self._lookup):
+            if is_complete_call(text, self._lookup):
                 self._close_call()
-        self._frame_is_users = True
+        self._frame_is_user_code = True
 
     def _close_call(self) -> None:
         pending, self._call = self._call, None
@@ -325,31 +322,31 @@ class CommandFinder:
             return
         command = parse_call(pending.text, self._lookup)
         if command is not None and (command.complete or len(pending.lines) == 1):
-            self._found(pending.line, command)
+            self._record(pending.line, command)
 
     # What was found
 
-    def _found(self, line: int, command: Command, *, behind: bool = False) -> None:
-        """Note a command; `behind`: a server had printed something before it."""
+    def _record(self, line: int, command: Command, *, after_output: bool = False) -> None:
+        """Record a command; `after_output` says that a server had printed a line before it."""
         if self._exports:
             command = command._replace(environment=tuple({**self._exports, **dict(command.environment)}.items()))
         known = self._current
         if command.form == "python" and known is not None and known[1].form != "python":
-            return  # a traceback shows code below the command that was typed
-        if command.bare and known is not None:
-            return  # flags by themselves are less than a command
-        if behind:
-            self._next, self._follows, self._due = (line, command), False, False
+            return  # the traceback shows code that the typed command runs
+        if command.is_bare and known is not None:
+            return  # flags without a program are weaker evidence than a command
+        if after_output:
+            self._next, self._start_follows, self._start_due = (line, command), False, False
         else:
             self._current = (line, command)
 
 
 class _Pending:
-    """Lines that are read as one when they are all there."""
+    """The lines of one command, document or call that are parsed together once complete."""
 
-    def __init__(self, line: int, lines: list[str], *, behind: bool = False) -> None:
+    def __init__(self, line: int, lines: list[str], *, after_output: bool = False) -> None:
         self.line = line
-        self.behind = behind
+        self.after_output = after_output
         self.lines = lines
         self.size = sum(map(len, lines))
 
@@ -363,23 +360,23 @@ class _Pending:
 
 
 @lru_cache(maxsize=64)
-def _is_users(text: str) -> bool | None:
-    """Whether a line shows a call in the user's own code; None where it shows no call."""
+def _is_user_code(text: str) -> bool | None:
+    """Return whether a line shows a call in the user's own code; None when it shows no call."""
     frame = _FRAME.search(text) if 'File "' in text else _NOTEBOOK_FRAME.match(text) if " in " in text else None
-    return None if frame is None else not any(word in frame["path"] for word in _NOT_USERS)
+    return None if frame is None else not any(word in frame["path"] for word in _LIBRARY_PATHS)
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a line may begin a list of flags that was pasted without the program."""
+    """Return whether a line may begin a list of flags that was pasted without the program."""
     return text.startswith("--") and bool(_FLAG_LINE.match(text))
 
 
 def _is_continued(text: str) -> bool:
-    """Whether the shell reads the next line as more of this one (sh, cmd, PowerShell)."""
+    """Return whether the shell (sh, cmd, PowerShell) continues this command on the next line."""
     return text.rstrip().endswith(_CONTINUATIONS)
 
 
-def parse_complete(text: str, lookup: Lookup | None) -> bool:
-    """Whether a call's closing bracket is there."""
+def is_complete_call(text: str, lookup: Lookup | None) -> bool:
+    """Return whether a call's closing bracket is present."""
     command = parse_call(text, lookup)
     return command is not None and command.complete

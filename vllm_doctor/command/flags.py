@@ -1,4 +1,4 @@
-"""How one vLLM flag is spelled, and how many values stand behind it.
+"""How vLLM's flags are spelled, and how many values follow each.
 
 `--max_model_len` is `--max-model-len`, `-tp` is `--tensor-parallel-size`, `--no-x` switches `--x` off,
 `--x.key` sets one key of the mapping that `--x` takes (vLLM's FlexibleArgumentParser, 0.4.1 to 0.33.0).
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from vllm_doctor.catalog import flags
 from vllm_doctor.patterns import lazy
 from vllm_doctor.size_units import FACTORS
 
@@ -19,22 +20,22 @@ MODEL = "--model"
 
 
 class FlagInfo(Protocol):
-    """What is asked of an entry of the flag table (`flags.Flag` has it)."""
+    """The part of a flag table entry that commands need (`catalog.flags.Flag` implements it)."""
 
     @property
     def name(self) -> str:
-        """The canonical long flag, `--max-model-len`."""
+        """Return the canonical long flag, `--max-model-len`."""
 
     @property
     def kind(self) -> str:
-        """`bool`, `int`, `human_int`, `float`, `str`, `json`, `list` ..."""
+        """Return the type: `bool`, `int`, `human_int`, `float`, `str`, `json`, `list` ..."""
 
     @property
     def keyword(self) -> str | None:
-        """The Python keyword, `max_model_len`; None for a flag of the server alone."""
+        """Return the Python keyword, `max_model_len`; None for a flag that only the server has."""
 
     def default(self, version: str | None = None) -> object:
-        """The default in a release."""
+        """Return the default in a release."""
 
 
 Lookup = Callable[[str], FlagInfo | None]
@@ -51,9 +52,9 @@ SHORT = {
     "-sc": "--speculative-config",
     "-O": "--compilation-config",
 }
-"""Short forms, for when the flag table does not have them."""
+"""Short forms, used when the flag table does not have them."""
 
-# Flags that need no value, for when the flag table does not know them.
+# Flags without a value, for spellings that the flag table does not know.
 _SWITCH = lazy(
     r"--(?:enable|disable|no|use|skip|trust|enforce|allow|log|calculate|return|multi|ray|worker-use|engine-use)-.+"
     r"|--(?:async-scheduling|language-model-only|headless|h|help|version)"
@@ -73,20 +74,18 @@ _MAX_DIGITS = 100
 
 
 def is_flag(text: str) -> bool:
-    """Whether a word is a flag; `-1` and `-0.5` are values."""
+    """Return whether a word is a flag; `-1` and `-0.5` are values."""
     return bool(_FLAG.match(text))
 
 
 @lru_cache(maxsize=1024)
 def known_flag(name: str) -> FlagInfo | None:
-    """The flag table's entry, found by unambiguous beginnings (`--gpu-memory-util`) too."""
-    from vllm_doctor.catalog import flags  # noqa: PLC0415 - the table is read only when a command is
-
+    """Look up a flag in the flag table; an unambiguous prefix (`--gpu-memory-util`) is accepted."""
     return flags.lookup(name) or flags.accepted(name)
 
 
 def canonical_by(lookup: Lookup) -> Canonical:
-    """From a flag as typed to its canonical name, None when the table does not have it."""
+    """Return a function from a flag as typed to its canonical name (None when the table does not have it)."""
 
     def canonical(name: str) -> str | None:
         flag = lookup(name)
@@ -96,7 +95,10 @@ def canonical_by(lookup: Lookup) -> Canonical:
 
 
 class Spelling(NamedTuple):
-    """What a flag as typed means: `--a.b` is `name="--a"`, `path="b"`; `known` says that the table has it."""
+    """The meaning of a flag as typed: `--a.b` is `name="--a"`, `path="b"`.
+
+    `known` says that the flag table has the name.
+    """
 
     name: str
     path: str = ""
@@ -104,8 +106,8 @@ class Spelling(NamedTuple):
     known: bool = True
 
 
-def spell(typed: str, canonical: Canonical | None = None) -> Spelling:
-    """Read a flag as typed, without its value."""
+def parse_flag(typed: str, canonical: Canonical | None = None) -> Spelling:
+    """Parse a flag as typed, without its value."""
     known = canonical or canonical_by(known_flag)
     base, _, path = typed.partition(".")
     if base.startswith("--"):
@@ -126,17 +128,17 @@ def spell(typed: str, canonical: Canonical | None = None) -> Spelling:
     return Spelling(name or base, path, negated=negated, known=name is not None)
 
 
-def same(one: Spelling, other: Spelling) -> bool:
-    """Whether two spellings mean one flag; an unknown one may be its beginning (`--gpu-memory-util`)."""
+def is_same_flag(one: Spelling, other: Spelling) -> bool:
+    """Return whether two spellings mean the same flag; an unknown one may be a prefix (`--gpu-memory-util`)."""
     if one.name == other.name:
         return True
     short, long = (one, other) if len(one.name) < len(other.name) else (other, one)
     return not short.known and len(short.name) > len("--max-m") and long.name.startswith(short.name)
 
 
-def takes(typed: str, lookup: Lookup) -> int | None:
-    """How many values stand behind a flag: 0, 1, or None for as many as there are."""
-    spelling = spell(typed, canonical_by(lookup))
+def value_count(typed: str, lookup: Lookup) -> int | None:
+    """Return how many values a flag takes: 0, 1, or None for any number."""
+    spelling = parse_flag(typed, canonical_by(lookup))
     if spelling.negated:
         return 0
     if spelling.path:
@@ -152,19 +154,19 @@ def takes(typed: str, lookup: Lookup) -> int | None:
     return 0 if _SWITCH.fullmatch(spelling.name) and not _NO_SWITCH.fullmatch(spelling.name) else 1
 
 
-def several(name: str, lookup: Lookup) -> bool:
-    """Whether a flag takes several values."""
-    return takes(name, lookup) is None
+def takes_several_values(name: str, lookup: Lookup) -> bool:
+    """Return whether a flag takes several values."""
+    return value_count(name, lookup) is None
 
 
 def keyword_of(name: str, lookup: Lookup) -> str:
-    """The Python keyword of a canonical flag."""
+    """Return the Python keyword of a canonical flag."""
     flag = lookup(name)
     return (flag.keyword if flag is not None else "") or name.lstrip("-").replace("-", "_")
 
 
 def read_typed(text: str, kind: str = "") -> object:
-    """A value as typed on a command line, as vLLM's parser would take it (`8k` is 8000, `8K` is 8192)."""
+    """Convert a value as typed to the value vLLM's parser would produce (`8k` is 8000, `8K` is 8192)."""
     stripped = text.strip()
     if kind.startswith("bool") or stripped.lower() in {"true", "false"}:
         return {"": True, "true": True, "1": True, "false": False, "0": False}.get(stripped.lower(), text)
@@ -183,7 +185,7 @@ def read_typed(text: str, kind: str = "") -> object:
 
 
 def read_json(text: str, otherwise: object) -> object:
-    """JSON, or `otherwise` for what is none (however deep or odd it is)."""
+    """Parse JSON; return `otherwise` for a text that is not JSON or is nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

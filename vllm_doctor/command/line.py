@@ -1,7 +1,7 @@
-"""The user's command as a value: what was typed, word by word, and what it says.
+"""The user's command as a value, word by word as it was typed.
 
 A `Command` keeps every word as the user typed it (quotes, order, redirections), so that it can be written
-back with only what was asked for changed. Nothing here runs anything.
+back with only the requested changes. Nothing here is executed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
 
 from vllm_doctor.command.flags import (
     MODEL,
@@ -17,25 +18,22 @@ from vllm_doctor.command.flags import (
     Lookup,
     Spelling,
     canonical_by,
+    is_same_flag,
     keyword_of,
     known_flag,
+    parse_flag,
     read_json,
     read_typed,
-    same,
-    several,
-    spell,
+    takes_several_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 Form = Literal["shell", "yaml", "python", "compose", "kubernetes"]
 Entry = Literal["serve", "module", "image", "call", "file"]
-"""What takes the arguments: `vllm serve`, `python -m`, an image's entrypoint, a Python call, a YAML file."""
+"""What receives the arguments: `vllm serve`, `python -m`, an image's entrypoint, a Python call, a YAML file."""
 
 
 class Word(NamedTuple):
-    """One word: the text as typed, and the value vLLM gets.
+    """One word: the text as typed, and the value vLLM receives.
 
     The value is None when only the shell or Python knows it (`$MODEL`, `args.model`).
     `gap` is the white space before it.
@@ -47,14 +45,14 @@ class Word(NamedTuple):
 
     @classmethod
     def quoted(cls, value: str, gap: str = " ") -> Word:
-        """A word that a shell reads as `value`."""
+        """Return a word that a shell reads as `value`."""
         return cls(shlex.quote(value), value, gap)
 
 
 class Option(NamedTuple):
-    """A flag with its values, or (without a flag) a positional word.
+    """A flag with its values or, without a flag, a positional argument.
 
-    `glue` stands between flag and value: a space, `=`, or nothing (`-O3`).
+    `glue` joins flag and value: a space, `=`, or nothing (`-O3`).
     """
 
     flag: Word | None
@@ -63,12 +61,12 @@ class Option(NamedTuple):
 
     @property
     def value(self) -> str | None:
-        """The value as typed on a command line (several joined by spaces); None when it cannot be known."""
+        """Return the value as typed on a command line (several joined by spaces); None when it is unknown."""
         known = [word.value for word in self.values if word.value is not None]
         return " ".join(known) if len(known) == len(self.values) else None
 
     def words(self) -> tuple[Word, ...]:
-        """The option as words of a command line."""
+        """Return the option as words of a command line."""
         if self.flag is None:
             return self.values
         if self.glue == " " or not self.values:
@@ -80,15 +78,15 @@ class Option(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """What stands around a command that is itself one quoted word: `bash -c '…'`."""
+    """The words around a command that is itself one quoted word: `bash -c '…'`."""
 
     before: tuple[Word, ...]
     after: tuple[Word, ...]
-    quote: str  # the quote character, or "" for one that is quoted as needed
+    quote: str  # the quote character, or "" to quote as needed
     gap: str = " "
 
     def wrap(self, words: Iterable[Word], *, multiline: bool = False) -> Word:
-        """The inner command as one word, in the quotes the user chose."""
+        """Return the inner command as one word, in the quotes the user chose."""
         if self.quote != '"':
             return Word.quoted(join(words, multiline=multiline), self.gap)
         inner = (word._replace(text=_in_double_quotes(word)) for word in words)
@@ -96,12 +94,12 @@ class Outer(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What a form other than a shell's keeps beside the options.
+    """The parts of a config file, a Python call or a manifest that are not options.
 
-    `key` is where the arguments stand (`command`, `args`), `style` how (`list`, `flow`, `block`, `string`);
-    `program_key` and `program` are the program where that stands under a key of its own. `callee` is what a
-    Python call calls, `lead` what stands before it, `tail` what stands behind the last option.
-    `variables` are the names of those that a change set.
+    `key` is the key that holds the arguments (`command`, `args`), `style` the way they are written (`list`, `flow`,
+    `block`, `string`); `program_key` and `program` are set when the program has a key of its own. For a Python call,
+    `callee` is the called name, `lead` the text before it and `tail` the text after the last option. `variables` names
+    the environment variables that a change has set.
     """
 
     key: str = "command"
@@ -118,10 +116,10 @@ class Document(NamedTuple):
 class Command(NamedTuple):
     """A command that starts vLLM.
 
-    `before` are the words up to vLLM's arguments, `after` those behind them. In `before`, `start` is where
-    the simple command begins, `program` where vLLM's program stands and `container` where the image does (None
-    without one). `environment` holds the variables it sets; `reconstructed` says that nobody typed it: it was
-    put together from what vLLM prints.
+    `before` holds the words up to vLLM's arguments, `after` the words behind them. `start`, `program` and `container`
+    are indexes into `before`: of the simple command, of vLLM's program and of the container image (None without one).
+    `environment` holds the variables the command sets. A `reconstructed` command was not typed by anyone but built from
+    the arguments that vLLM prints.
     """
 
     form: Form
@@ -139,63 +137,64 @@ class Command(NamedTuple):
     reconstructed: bool = False
     lookup: Lookup = known_flag
 
-    # What it says
+    # Reading it
 
     @property
-    def bare(self) -> bool:
-        """Whether these are flags by themselves, without the program that took them."""
+    def is_bare(self) -> bool:
+        """Return whether the command is only flags, without the program they belong to."""
         return self.form == "shell" and not self.before and self.outer is None
 
     @property
     def model(self) -> str | None:
-        """The model, positional or `--model`; None when it is not given or cannot be known."""
+        """Return the model, positional or `--model`; None when it is missing or unknown."""
         return self.value(MODEL)
 
     @property
     def image(self) -> str | None:
-        """The container image, if one is named."""
+        """Return the container image, if one is named."""
         if self.container is None or any(word.text == "exec" for word in self.before[: self.container]):
             return None
         return self.before[self.container].value
 
     @property
     def image_version(self) -> str | None:
-        """The vLLM release of an image `vllm/vllm-openai:v0.8.5`; None for `latest` and images of others."""
+        """Return the vLLM release of an image `vllm/vllm-openai:v0.8.5`; None for `latest` and other images."""
         match = re.search(r"vllm/vllm-openai(?:-[a-z]+)?:v?(\d+\.\d+[\w.]*)", self.image or "")
         return match.group(1) if match else None
 
     @property
     def repeats_entrypoint(self) -> bool:
-        """Whether the server's program stands again behind an image whose entrypoint it already is."""
+        """Return whether the command repeats the server's program although it is the image's entrypoint."""
         official = re.search(r"(?:^|/)vllm/vllm-openai(?:[:@-]|$)", self.image or "")
         overridden = any((word.value or "").startswith("--entrypoint") for word in self.before)
         repeated = self.entry in {"serve", "module"} and not self.document.program_key
         return bool(official) and repeated and not overridden
 
     def find(self, flag: str, canonical: Canonical | None = None) -> tuple[tuple[int, Spelling], ...]:
-        """Where a flag stands, in any spelling: indexes into `options`, with what each spelling means."""
+        """Return the indexes in `options` at which a flag is given, in any spelling, each with its meaning."""
         known = canonical or canonical_by(self.lookup)
-        wanted = spell(flag, known)
-        found = []
+        wanted = parse_flag(flag, known)
+        matches = []
         positional = wanted.name == MODEL and self.entry != "file"
         for index, option in enumerate(self.options):
             if option.flag is None:
                 if positional and not option.values[0].text.startswith("*"):  # **kwargs of a Python call
-                    found.append((index, Spelling(MODEL)))
+                    matches.append((index, Spelling(MODEL)))
                     positional = False
                 continue
-            spelling = spell(option.flag.value or option.flag.text, known)
-            if same(spelling, wanted):
-                found.append((index, spelling))
-        return tuple(found)
+            spelling = parse_flag(option.flag.value or option.flag.text, known)
+            if is_same_flag(spelling, wanted):
+                matches.append((index, spelling))
+        return tuple(matches)
 
     def value(self, flag: str) -> str | None:
-        """The value of a flag as typed (the last one counts); "" for a bare flag, "false" for `--no-flag`.
+        """Return the value of a flag as typed; "" for a flag without one, "false" for `--no-flag`.
 
-        None when the flag is not there or its value cannot be known. A key of a mapping is `--flag.key`.
+        The last occurrence counts. None means that the flag is missing or its value unknown. `--flag.key` asks for one
+        key of a mapping.
         """
         known = canonical_by(self.lookup)
-        wanted = spell(flag, known)
+        wanted = parse_flag(flag, known)
         answer: str | None = None
         for index, spelling in self.find(flag):
             value = self.options[index].value
@@ -208,24 +207,24 @@ class Command(NamedTuple):
         return answer
 
     def arguments(self) -> dict[str, object]:
-        """All that can be known, by Python keyword, with parsed values; keys of mappings are put together."""
+        """Return all known arguments by Python keyword, parsed; the keys of a mapping are merged."""
         known = canonical_by(self.lookup)
-        made: dict[str, object] = {}
+        result: dict[str, object] = {}
         for option in self.options:
             if option.flag is None or option.value is None:
                 continue
-            spelling = spell(option.flag.value or option.flag.text, known)
+            spelling = parse_flag(option.flag.value or option.flag.text, known)
             keyword = keyword_of(spelling.name, self.lookup)
             if spelling.path:
-                current = made.get(keyword)
-                made[keyword] = with_key(
+                current = result.get(keyword)
+                result[keyword] = with_key(
                     current if isinstance(current, dict) else {}, spelling.path, read_typed(option.value)
                 )
             else:
-                made[keyword] = self._parsed(option, spelling)
+                result[keyword] = self._parsed(option, spelling)
         if self.model is not None:
-            made["model"] = self.model
-        return made
+            result["model"] = self.model
+        return result
 
     def _parsed(self, option: Option, spelling: Spelling) -> object:
         if spelling.negated:
@@ -235,51 +234,24 @@ class Command(NamedTuple):
         flag = self.lookup(spelling.name)
         kind = flag.kind if flag is not None else ""
         text = option.value or ""
-        if several(spelling.name, self.lookup) and not text.startswith(("[", "{")):
+        if takes_several_values(spelling.name, self.lookup) and not text.startswith(("[", "{")):
             return [read_typed(word.value or "") for word in option.values]
         return read_typed(text, kind)
 
     # Writing it
 
-    def with_changes(
-        self,
-        set: Mapping[str, str],  # noqa: A002 - the word of the rules
-        unset: Iterable[str] = (),
-        env: Mapping[str, str] | None = None,
-        canonical: Canonical | None = None,
-    ) -> Command:
-        """The same command with flags set ("" for one without a value) or removed, and variables set.
-
-        A flag is replaced where it stands, in the spelling it has; one that is not there is appended.
-        """
-        from vllm_doctor.command.changes import change  # noqa: PLC0415 - changes are made of commands
-
-        return change(self, set, tuple(unset), env or {}, canonical or canonical_by(self.lookup))
-
     def masked(self, mask: Callable[[str], str]) -> Command:
-        """The same command with what `mask` hides in its values hidden, before any quoting stands in its way."""
+        """Return the command with its values masked; quotes are added afterwards, so they cannot hide a secret."""
         return self._replace(options=tuple(
             option._replace(values=tuple(_masked(word, mask) for word in option.values)) for option in self.options))
 
     def words(self) -> tuple[Word, ...]:
-        """All words of the command line (of the inner one, where it is quoted as a whole)."""
+        """Return all words of the command line (of the inner one if the command is one quoted word)."""
         arguments = tuple(word for option in self.options for word in option.words())
         return (*self.before, *arguments, *self.after)
 
-    def render(self, *, multiline: bool = False) -> str:
-        """The command in the user's own form; a shell command stands on one line unless `multiline`."""
-        if self.form == "shell":
-            return self.to_shell(multiline=multiline)
-        from vllm_doctor.command.render import render  # noqa: PLC0415 - it renders commands
-
-        return render(self)
-
-    def patch(self) -> dict[str, str] | None:
-        """`{"kind": …, "text": …}` for forms that are no shell command; None for a shell command."""
-        return None if self.form == "shell" else {"kind": self.form, "text": self.render()}
-
     def to_shell(self, *, multiline: bool = False) -> str:
-        """The words joined as for a shell."""
+        """Return the command as a shell line."""
         words = self.words()
         if self.outer is not None:
             words = (*self.outer.before, self.outer.wrap(words, multiline=multiline), *self.outer.after)
@@ -294,7 +266,7 @@ def _masked(word: Word, mask: Callable[[str], str]) -> Word:
 
 
 def join(words: Iterable[Word], *, multiline: bool = False) -> str:
-    """Words as one line of shell, or with the user's own line breaks."""
+    """Join words to one line of shell, or with the user's own line breaks."""
     pieces: list[str] = []
     for word in words:
         gap = word.gap if multiline or not ("\n" in word.gap or "\r" in word.gap) else " "
@@ -303,34 +275,34 @@ def join(words: Iterable[Word], *, multiline: bool = False) -> str:
 
 
 def _in_double_quotes(word: Word) -> str:
-    """A word's text as part of a double-quoted one; what is known holds no `$` that a shell should expand."""
+    """Escape a word's text for double quotes; a known value contains no `$` that a shell should expand."""
     marks = r'([\\"`])' if word.value is None else r'([\\"`$])'
     return re.sub(marks, r"\\\1", word.text)
 
 
 def with_key(mapping: Mapping[str, object], path: str, value: object) -> dict[str, object]:
-    """A copy of a mapping with the value at `a.b.c` set."""
+    """Return a copy of a mapping with the value at `a.b.c` set."""
     key, _, rest = path.partition(".")
-    made = dict(mapping)
+    result = dict(mapping)
     if rest:
-        inner = made.get(key)
+        inner = result.get(key)
         value = with_key(inner if isinstance(inner, dict) else {}, rest, value)
-    made[key] = value
-    return made
+    result[key] = value
+    return result
 
 
-def compact(value: object) -> str:
-    """JSON as one types it on a command line."""
+def compact_json(value: object) -> str:
+    """Return compact JSON, as typed on a command line."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
 def _key_of(spelling: Spelling, value: str | None, path: str, answer: str | None) -> str | None:
-    """The value of one key, from `--flag.key value` or from the JSON of `--flag '{…}'`."""
+    """Return the value of one key, from `--flag.key value` or from the JSON of `--flag '{…}'`."""
     if spelling.path:
         return value if spelling.path == path else answer
-    found: object = read_json(value or "", None)
+    matches: object = read_json(value or "", None)
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    if found is None:
+        matches = matches.get(key) if isinstance(matches, dict) else None
+    if matches is None:
         return answer
-    return found if isinstance(found, str) else compact(found)
+    return matches if isinstance(matches, str) else compact_json(matches)

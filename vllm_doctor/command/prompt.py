@@ -1,21 +1,19 @@
 """Find the command a user typed in one line of a log: behind a prompt, a label, or bare in a script.
 
-A line of prose that names `vllm serve` is none: without a prompt, what stands before must be a program, and
-what stands behind must be arguments.
+Prose that mentions `vllm serve` is no command: without a prompt, the words before vLLM must be a known program and
+the words after it arguments.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vllm_doctor.command.documents import parse_list
+from vllm_doctor.command.flags import Lookup
+from vllm_doctor.command.line import Command
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from vllm_doctor.command.flags import Lookup
-    from vllm_doctor.command.line import Command
 
 _PROMPT = lazy(
     r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*"
@@ -33,7 +31,7 @@ _LABEL = lazy(
     r"(?:^\s*(?:[*-]|\d{1,2}[.)])\s+|(?:^|(?<=[\s(]))(?=`)"  # of a list; code in a sentence
     r"|[:=>]\s+|\uff1a\s*|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+"
     r"|[\d\]+-]\s{1,4}(?:Killed|Aborted|Terminated|Hangup|Bus error|Illegal instruction|Segmentation fault"
-    r"|Exit \d{1,3})\s+(?:\(core dumped\)\s+)?)"  # what a shell says of a program that has ended
+    r"|Exit \d{1,3})\s+(?:\(core dumped\)\s+)?)"  # what a shell prints when a program ends
     r"(?P<quote>[\"'`]?)"
 )
 _PROGRAMS = frozenset(
@@ -99,13 +97,16 @@ _ASSIGNED = lazy(r"[A-Z_][A-Z0-9_]*")
 _PYTHON = lazy(r"python[\d.]*")
 _USAGE = lazy(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
 _MAX_LABELS = 12
-_LABEL_REACH = 120  # characters in which a label stands
-_QUOTED = lazy(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: what follows is quoted, or a message's text
+_LABEL_REACH = 120  # characters of which a label consists
+_QUOTED = lazy(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: a quotation or the text of a message
 _MAX_LABELLED = 16 * 1024
 
 
-class Lead(NamedTuple):
-    """Where a command begins, where it ends (before a quote around it), and whether a prompt told."""
+class CommandStart(NamedTuple):
+    """A place where a command may begin.
+
+    `end` is where the quote around it closes; `prompted` says that a shell's prompt precedes it.
+    """
 
     start: int
     end: int
@@ -113,66 +114,66 @@ class Lead(NamedTuple):
 
 
 def _prompt(text: str) -> re.Match[str] | None:
-    """A shell's prompt at the beginning."""
+    """Match a shell's prompt at the beginning."""
     return _COMMON_PROMPT.match(text) or _PROMPT.match(text)
 
 
 def is_prompted(text: str) -> bool:
-    """Whether a line begins with a shell's prompt."""
+    """Return whether a line begins with a shell's prompt."""
     return _prompt(text) is not None
 
 
 def strip_prompt(text: str) -> str:
-    """The text without a shell's prompt."""
+    """Return the text without a shell's prompt."""
     match = _prompt(text)
     return text[match.end() :] if match else text
 
 
-def leads(text: str) -> list[Lead]:
-    """Where a command may begin in a line, the likeliest first."""
-    whole = len(text)
-    found: list[Lead] = []
+def command_starts(text: str) -> list[CommandStart]:
+    """Return the places where a command may begin in a line, the most likely first."""
+    end_of_line = len(text)
+    starts: list[CommandStart] = []
     prompt = _prompt(text)
     if prompt is not None:
-        found.append(Lead(prompt.end(), whole, prompted=True))
+        starts.append(CommandStart(prompt.end(), end_of_line, prompted=True))
     if _is_program(text, 0):
-        found.append(Lead(0, whole, prompted=False))
-    if whole > _MAX_LABELLED:
-        return found
+        starts.append(CommandStart(0, end_of_line, prompted=False))
+    if end_of_line > _MAX_LABELLED:
+        return starts
     for label in _LABEL.finditer(text, 0, _LABEL_REACH):
-        if len(found) >= _MAX_LABELS or _QUOTED.search(text, 0, label.start()):
+        if len(starts) >= _MAX_LABELS or _QUOTED.search(text, 0, label.start()):
             break
         if not _is_program(text, label.end()) or _USAGE.search(text[max(0, label.start() - 20) : label.end()].rstrip()):
             continue
         closing = _closing(text, label["quote"], label.end())
-        found.append(Lead(label.end(), closing if closing > label.end() else whole, prompted=False))
-    return found
+        starts.append(CommandStart(label.end(), closing if closing > label.end() else end_of_line, prompted=False))
+    return starts
 
 
 def _closing(text: str, quote: str, begin: int) -> int:
-    """Where the quote ends that begins there: with backticks at the next, as code in a sentence does."""
+    """Return where a quote that opens at `begin` closes; a backtick closes at the next backtick."""
     if not quote:
         return len(text)
     return text.find(quote, begin) if quote == "`" else text.rfind(quote)
 
 
-def command_in(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command in one (logical) line, or None."""
+def find_command(text: str, lookup: Lookup | None = None) -> Command | None:
+    """Return the command in one logical line, or None."""
     if not may_start(text):
         return None
     if "[" in text or "(" in text:
         command = parse_list(text, lookup)
         if command is not None:
             return command
-    for lead in leads(text):
+    for lead in command_starts(text):
         command = parse_shell(text[lead.start : lead.end], lookup)
         if command is not None and _is_plausible(command, prompted=lead.prompted):
             return command
     return None
 
 
-def told(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command in a text that is said to be one: programs that are not known may stand before vLLM's."""
+def parse_known_command(text: str, lookup: Lookup | None = None) -> Command | None:
+    """Parse a text known to be a command: unknown programs may precede vLLM's."""
     command = parse_shell(strip_prompt(text), lookup)
     if command is None:
         return None
@@ -194,13 +195,13 @@ def _is_program(text: str, pos: int) -> bool:
 
 
 def _is_plausible(command: Command, *, prompted: bool) -> bool:
-    """Whether what stands behind the program are arguments and not the rest of a sentence."""
+    """Return whether the words after the program are arguments and not the rest of a sentence."""
     positional = [option.values[0] for option in command.options if option.flag is None]
     if positional and positional[0].text.startswith(("[", "<")):  # a usage line
         return False
     free = [word.value for word in positional if word.value is not None]  # $EXTRA may be any number of words
     flags = [option.flag.value for option in command.options if option.flag is not None]
-    if "--help" in flags:  # starts nothing
+    if "--help" in flags:  # prints and exits
         return False
     if prompted or flags:
         return len(free) <= 1

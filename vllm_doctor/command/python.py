@@ -1,17 +1,17 @@
-"""Read a Python call that starts vLLM: `LLM(model="…", tensor_parallel_size=2)`, `AsyncEngineArgs(…)`.
+"""Parse a Python call that starts vLLM: `LLM(model="…", tensor_parallel_size=2)`, `AsyncEngineArgs(…)`.
 
-The call is read as text. What is no literal (`args.model`) is kept as written and its value is unknown.
+The call is parsed as text. An expression that is no literal (`args.model`) is kept as written; its value is unknown.
 """
 
 from __future__ import annotations
 
 from vllm_doctor.command.flags import Lookup, known_flag
-from vllm_doctor.command.line import Command, Document, Option, Word, compact
+from vllm_doctor.command.line import Command, Document, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.patterns import lazy
 
 CALL = lazy(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
-"""Where a call that starts vLLM may stand."""
+"""The beginning of a call that may start vLLM."""
 
 _STRING = lazy(r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')")
 _NAME = lazy(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
@@ -22,7 +22,7 @@ _MAX_CHARACTERS = 16 * 1024
 
 
 def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The first call in a text that starts vLLM and names something; None when there is none."""
+    """Parse the first call in a text that starts vLLM with arguments; return None when there is none."""
     match = CALL.search(text)
     if match is None:
         return None
@@ -33,7 +33,7 @@ def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
     line = text.rfind("\n", 0, match.start()) + 1
     lead = _LEAD.search(text[line : match.start()])
     closing = ")" if not parts or "\n" not in parts[-1] else parts[-1][len(parts[-1].rstrip()) :] + ")"
-    if parts and not parts[-1].strip():  # a comma behind the last argument
+    if parts and not parts[-1].strip():  # a trailing comma
         closing = "," + parts[-1] + ")"
     rest = text[end:].partition("\n")[0]
     return Command(
@@ -47,7 +47,7 @@ def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def _arguments(text: str, pos: int) -> tuple[list[str], int, bool]:
-    """The source of each argument, the position behind the closing bracket, and whether there is one."""
+    """Return the source of each argument, the position after the closing bracket, and whether it is present."""
     parts: list[str] = []
     start, depth = pos, 0
     while match := _MARK.search(text, pos):
@@ -92,4 +92,4 @@ def _value(source: str, gap: str) -> Word:
         return Word(source, "" if value else "false", gap)
     if isinstance(value, str):
         return Word(source, value, gap)
-    return Word(source, source if isinstance(value, (int, float)) else compact(value), gap)
+    return Word(source, source if isinstance(value, (int, float)) else compact_json(value), gap)

@@ -1,7 +1,8 @@
-"""Rebuild a command from the parts that are known: what is offered is never a shell line as it stood in a log.
+"""Rebuild a command from its known parts: no report offers a shell line as it is printed in a log.
 
-What stays: variables of vLLM and its libraries, launchers with their options, vLLM's program and its arguments, every
-word quoted anew. Other commands of the line, pipes, redirections and substitutions are left out, which is said.
+Kept are variables of vLLM and its libraries, launchers with their options, vLLM's program and its arguments; every
+word is quoted again. Other commands of the line, pipes, redirections and substitutions are omitted, and the report
+names what was omitted.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _CONTAINER_OPTIONS = frozenset({
     "--cgroupns", "--uts", "--no-healthcheck", "--oom-kill-disable", "--tls-verify", "--rmi",
 })  # fmt: skip
 _CONTAINER_SHORT = lazy(r"-[a-zA-Z]{1,4}")
-_LEFT_OUT = {
+_OMITTED_KINDS = {
     "|": "a pipe", "|&": "a pipe", ";": "other commands", ";;": "other commands",
     "&&": "other commands", "||": "other commands",
     "&": "running in the background", "\n": "", "(": "a subshell", ")": "a subshell", "#": "",
@@ -57,99 +58,99 @@ _LEFT_OUT = {
 
 
 def is_offered_variable(name: str) -> bool:
-    """Whether a variable may stand in a command that is offered."""
+    """Return whether a variable may be part of an offered command."""
     known = name.startswith(_VARIABLES) or name in _MORE_VARIABLES
     return known and not _LOADS_CODE.search(name)
 
 
-def rebuilt(command: Command) -> tuple[Command, tuple[str, ...]]:
-    """The command made anew from its parts, and the kinds of what was left out."""
-    left: dict[str, None] = {}
-    before, start, program, container = _before(command, left)
+def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
+    """Return the command rebuilt from its known parts, and the kinds of the parts that were omitted."""
+    omitted: dict[str, None] = {}
+    before, start, program, container = _before(command, omitted)
     for word in (*command.before[: command.start], *command.after):
-        _note(word, left)
-    options = tuple(option for each in command.options if (option := _option(each, command, left)) is not None)
+        _add_omitted(word, omitted)
+    options = tuple(option for each in command.options if (option := _option(each, command, omitted)) is not None)
     outer = command.outer
     if outer is not None:
         for word in outer.after:
-            _note(word, left)
+            _add_omitted(word, omitted)
         shell = outer.before[-2:] if len(outer.before) > 1 else outer.before
         lead = outer.before[: len(outer.before) - len(shell)]
-        kept = _container_words(lead, left) if any(_name(word) in _CONTAINERS for word in lead) else []
+        kept = _container_words(lead, omitted) if any(_name(word) in _CONTAINERS for word in lead) else []
         if lead and not kept:
-            left["the program around the shell"] = None
+            omitted["the program around the shell"] = None
         is_shell = bool(shell) and _name(shell[0]) in _SHELLS and bool(_LAUNCHER_WORD.fullmatch(shell[-1].text))
         outer = outer._replace(before=(*kept, *map(_requoted, shell)), after=(), quote="") if is_shell else None
     document = command.document
     if command.form == "python":
         document = document._replace(tail=document.tail[: document.tail.find(")") + 1])
     environment = tuple((name, value) for name, value in command.environment if is_offered_variable(name))
-    made = command._replace(
+    result = command._replace(
         before=tuple(before), after=(), options=options, start=start, program=program, container=container, outer=outer,
         environment=environment, document=document)
-    return made, tuple(left)
+    return result, tuple(omitted)
 
 
-def _note(word: Word, left: dict[str, None]) -> None:
-    """Note what a word says that is no part of the command."""
-    kind = _LEFT_OUT.get(word.text)
+def _add_omitted(word: Word, omitted: dict[str, None]) -> None:
+    """Add the kind of a word that is no part of the command to the omitted ones."""
+    kind = _OMITTED_KINDS.get(word.text)
     if kind is None:
         kind = "a redirection" if ">" in word.text or "<" in word.text else ""
     if kind:
-        left[kind] = None
+        omitted[kind] = None
 
 
-def _before(command: Command, left: dict[str, None]) -> tuple[list[Word], int, int, int | None]:
-    """The words up to vLLM's arguments, and where in them the command, its program and its image begin."""
+def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int, int, int | None]:
+    """Return the words up to vLLM's arguments, and the indexes of the command, its program and its image."""
     words = command.before
-    made: list[Word] = []
-    if command.start:  # what earlier commands of the line export
+    result: list[Word] = []
+    if command.start:  # variables that earlier commands of the line export
         lead = {word.text.partition("=")[0] for word in words[: command.start]}
-        given = [(name, value) for name, value in command.environment if name in lead and value is not None]
-        made += [_assigned(name, value) for name, value in given if is_offered_variable(name)]
+        assigned = [(name, value) for name, value in command.environment if name in lead and value is not None]
+        result += [_assignment(name, value) for name, value in assigned if is_offered_variable(name)]
     if command.container is not None:
         image = command.container
-        made += _container_words(words[command.start : image], left)
-        container: int | None = len(made)
-        made.append(_requoted(words[image]))
+        result += _container_words(words[command.start : image], omitted)
+        container: int | None = len(result)
+        result.append(_requoted(words[image]))
         first = image + 1
     else:
         container, first = None, command.start
-    made += _launcher_words(words[first : command.program], left)
-    program = len(made)
-    made += [_requoted(word) for word in words[command.program :]]
-    return made, 0, program, container
+    result += _launcher_words(words[first : command.program], omitted)
+    program = len(result)
+    result += [_requoted(word) for word in words[command.program :]]
+    return result, 0, program, container
 
 
-def _launcher_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Word]:
-    made: list[Word] = []
+def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[Word]:
+    result: list[Word] = []
     known = False
     for word in words:
         text = word.value if word.value is not None else word.text
         name = _name(word)
         if assigned := _ASSIGNED.fullmatch(text):
             if word.value is not None and is_offered_variable(assigned[1]):
-                made.append(_assigned(assigned[1], assigned[2]))
+                result.append(_assignment(assigned[1], assigned[2]))
             else:
-                left["variables that are not vLLM's or could load code"] = None
+                omitted["variables that are not vLLM's or could load code"] = None
         elif name in _PRIVILEGED:
-            left["sudo"] = None
+            omitted["sudo"] = None
             known = True
         elif name in _LAUNCHERS:
-            made.append(_requoted(word))
+            result.append(_requoted(word))
             known = True
         elif known and _LAUNCHER_WORD.fullmatch(text) and not _RUNS_CODE.match(text):
-            if not (left.keys() >= {"sudo"} and not made and text.startswith("-")):
-                made.append(_requoted(word))
+            if not (omitted.keys() >= {"sudo"} and not result and text.startswith("-")):
+                result.append(_requoted(word))
         else:
-            left["a program around vLLM that is not known"] = None
-    return made
+            omitted["a program around vLLM that is not known"] = None
+    return result
 
 
-def _container_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Word]:
-    """The words of a `docker run` up to its image, with the options that are known."""
+def _container_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[Word]:
+    """Return the words of a `docker run` up to its image, with the known options."""
     at = next((index for index, word in enumerate(words) if _name(word) in _CONTAINERS), 0)
-    made = _launcher_words(words[:at], left)
+    result = _launcher_words(words[:at], omitted)
     index = at
     while index < len(words):
         word = words[index]
@@ -158,37 +159,37 @@ def _container_words(words: tuple[Word, ...], left: dict[str, None]) -> list[Wor
         index += 1
         following = words[index] if index < len(words) and not words[index].text.startswith("-") else None
         if not text.startswith("-"):
-            made += [_requoted(word)] if _is_safe(word) else []
+            result += [_requoted(word)] if _is_safe(word) else []
             continue
-        takes = following is not None and not equals
+        value_follows = following is not None and not equals
         if name in {"-e", "--env"} or (name.startswith("-e") and equals and not name.startswith("--")):
-            given = following if takes else Word.quoted(value if name in {"-e", "--env"} else text[2:])
-            index += takes
-            variable = (given.value or given.text).partition("=")[0] if given is not None else ""
-            if given is not None and is_offered_variable(variable) and _is_safe(given):
-                made += [Word("-e", "-e"), _requoted(given)]
+            assigned = following if value_follows else Word.quoted(value if name in {"-e", "--env"} else text[2:])
+            index += value_follows
+            variable = (assigned.value or assigned.text).partition("=")[0] if assigned is not None else ""
+            if assigned is not None and is_offered_variable(variable) and _is_safe(assigned):
+                result += [Word("-e", "-e"), _requoted(assigned)]
             else:
-                left["variables that are not vLLM's or could load code"] = None
+                omitted["variables that are not vLLM's or could load code"] = None
         elif _is_safe(word) and (name in _CONTAINER_OPTIONS or (name[1:2] != "-" and _CONTAINER_SHORT.match(name))):
-            made.append(_requoted(word))
+            result.append(_requoted(word))
         else:
-            left["options of the container that are not known"] = None
-            index += takes
-    return made
+            omitted["options of the container that are not known"] = None
+            index += value_follows
+    return result
 
 
-def _option(option: Option, command: Command, left: dict[str, None]) -> Option | None:
-    """An argument of vLLM with every word quoted anew; None for one that only a shell or Python could read."""
+def _option(option: Option, command: Command, omitted: dict[str, None]) -> Option | None:
+    """Return an argument of vLLM quoted again; None when only a shell or Python could evaluate it."""
     words = (*((option.flag,) if option.flag is not None else ()), *option.values)
     if command.form == "python":
         if all(word.value is not None or re.fullmatch(r"\*{0,2}[A-Za-z_][\w.]{0,80}", word.text) for word in words):
             return option
-        left["values that only Python can compute"] = None
+        omitted["values that only Python can compute"] = None
         return None
     if command.form == "yaml":
         return option
     if not all(_is_safe(word) for word in words):
-        left["values that only a shell can compute"] = None
+        omitted["values that only a shell can compute"] = None
         return None
     flag = option.flag
     if flag is not None:
@@ -197,12 +198,12 @@ def _option(option: Option, command: Command, left: dict[str, None]) -> Option |
 
 
 def _is_safe(word: Word) -> bool:
-    """Whether a word's value is known, or is a variable of the user's and nothing that runs."""
+    """Return whether a word's value is known, or is a variable of the user's without a substitution."""
     return word.value is not None or bool(_EXPANDED.fullmatch(_unquoted(word.text)) or _EMBRACED.fullmatch(word.text))
 
 
 def _requoted(word: Word) -> Word:
-    """The word quoted anew, behind one blank or in a line of its own."""
+    """Return the word quoted again, after one blank or on its own line."""
     gap = " \\\n  " if "\\\n" in word.gap and len(word.gap) < 40 else " "
     if word.value is None:
         inside = _unquoted(word.text)
@@ -211,7 +212,7 @@ def _requoted(word: Word) -> Word:
     return Word.quoted(word.value, gap)
 
 
-def _assigned(name: str, value: str) -> Word:
+def _assignment(name: str, value: str) -> Word:
     return Word(f"{name}={shlex.quote(value)}", f"{name}={value}")
 
 

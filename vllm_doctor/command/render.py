@@ -1,25 +1,31 @@
-"""Write a command back in a form that is no shell's: a config file, a Python call, compose, Kubernetes."""
+"""Write a command back in the form the user gave it in.
+
+Forms: a shell line, a config file, a Python call, a compose file, a Kubernetes manifest.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+
+import yaml
 
 from vllm_doctor.command.flags import is_flag
-from vllm_doctor.command.line import Word, join
+from vllm_doctor.command.line import Command, Word, join
 from vllm_doctor.patterns import lazy
-
-if TYPE_CHECKING:
-    from vllm_doctor.command.line import Command
 
 _PLAIN = lazy(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
 _NUMBER = lazy(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
 
 
-def render(command: Command) -> str:
-    """The text of the form: the file, the call, or the keys that hold the arguments."""
+def render(command: Command, *, multiline: bool = False) -> str:
+    """Return the command in the user's own form; a shell command fits on one line unless `multiline`.
+
+    A config file is returned in full, a Python call as the call, a manifest as the keys that hold the arguments.
+    """
+    if command.form == "shell":
+        return command.to_shell(multiline=multiline)
     if command.form == "yaml":
         return _render_file(command)
     if command.form == "python":
@@ -27,16 +33,19 @@ def render(command: Command) -> str:
     return _render_keys(command)
 
 
+def render_patch(command: Command) -> dict[str, str] | None:
+    """Return `{"kind": …, "text": …}` for a form other than the shell's; None for a shell command."""
+    return None if command.form == "shell" else {"kind": command.form, "text": render(command)}
+
+
 def yaml_scalar(text: str, *, numbers: bool = False) -> str:
-    """A string as a YAML scalar; what YAML would read as a number is quoted unless `numbers`."""
+    """Return a string as a YAML scalar; text that YAML would read as a number is quoted unless `numbers`."""
     if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
     if numbers and _NUMBER.fullmatch(text):
         return text
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    import yaml  # noqa: PLC0415 - seldom needed, slow to import
-
     return str(yaml.safe_dump(text, default_style='"', width=1 << 30)).strip()
 
 
@@ -68,7 +77,7 @@ def _render_call(command: Command) -> str:
 
 
 def _render_keys(command: Command) -> str:
-    """The keys `command` or `args` (and `environment` or `env`, where a change set variables)."""
+    """Render the keys `command` or `args`, and `environment` or `env` when a change set variables."""
     document = command.document
     words = list(command.words())
     if command.outer is not None:
@@ -78,7 +87,7 @@ def _render_keys(command: Command) -> str:
     lines: list[str] = []
     if document.program_key:
         program = list(document.program)
-        if values[: len(program)] != program:  # arguments stood behind the program: all go under the other key
+        if values[: len(program)] != program:  # arguments followed the program: put all of them under the other key
             program = [word.value or word.text for word in command.before]
             lines += _block(document.program_key, program, words, "flow")
         values, words = values[len(program) :], words[len(program) :]

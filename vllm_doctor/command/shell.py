@@ -1,29 +1,27 @@
-"""Read a shell command that starts vLLM: where its program stands, and which words are its arguments."""
+"""Parse a shell command that starts vLLM: find its program and its arguments."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, spell, takes
+from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, parse_flag, value_count
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.patterns import lazy
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 MAX_CHARACTERS = 64 * 1024
-"""A longer text is no command anyone typed."""
+"""The maximal length of a command; a longer text is no command that anyone typed."""
 
 PROGRAM = lazy(
     r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
     r"|-m[\"']?,?\s*[\"']?(?:ipex_llm\.)?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
 )
-"""vLLM's own programs, as they stand in a command."""
+"""vLLM's own programs, as written in a command."""
 
 _FORK = lazy(r"ipex_llm\.vllm\.[cx]pu\.entrypoints\.openai\.api_server", cues=("ipex_llm.vllm.",))
-"""Intel's copy of the server's module, which takes the same flags."""
+"""Intel's fork of the server module, which accepts the same flags."""
 
 _CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
 
@@ -43,9 +41,9 @@ COMMON = frozenset({
     "--gpu-memory-utilization", "--max-num-batched-tokens", "--served-model-name", "--trust-remote-code",
     "--enforce-eager", "--quantization", "--kv-cache-dtype", "--enable-prefix-caching", "--tool-call-parser",
 })  # fmt: skip
-"""Flags by which an argument list is known as vLLM's."""
+"""Flags that identify an argument list as vLLM's."""
 
-_MAX_QUOTED = 1  # a shell in a shell
+_MAX_QUOTED = 1  # a shell inside a shell
 _DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
 _BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
 _OTHER_CONTINUATION = lazy(r"(?<=\s)[`^](?=\r?\n)", cues=("`", "^"))
@@ -53,7 +51,7 @@ _FOLDED_LEVEL = lazy(r"-O(=?)(\S+)", cues=("-O",))
 
 
 def may_start(text: str) -> bool:
-    """Whether a text may hold a command that starts vLLM; cheap, `parse_shell` looks closer."""
+    """Return whether a text may contain a command that starts vLLM: a cheap test before `parse_shell`."""
     if "vllm" not in text:
         return False
     if ("serve" in text or "-m" in text or "api_server" in text) and PROGRAM.search(text):
@@ -62,9 +60,9 @@ def may_start(text: str) -> bool:
 
 
 def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
-    """The command that starts vLLM in a shell text (without a prompt); None when there is none.
+    """Parse the command that starts vLLM in a shell text without a prompt; return None when there is none.
 
-    Of several simple commands (`a && b | c`) it is the first that starts vLLM; the others stay around it.
+    Of several simple commands (`a && b | c`) it is the first that starts vLLM; the others are kept around it.
     """
     if len(text) > MAX_CHARACTERS or not may_start(text):
         return None
@@ -73,36 +71,36 @@ def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
-    """Flags pasted without the program, as "I started it with …"; None where they are not plainly vLLM's."""
+    """Parse flags pasted without the program ("I started it with …"); return None unless they are clearly vLLM's."""
     known = lookup or known_flag
     tokens, complete = split(_continued(text))
     if len(text) > MAX_CHARACTERS or any(token.operator for token in tokens):
         return None
     options = read_options([token.word for token in tokens], known)
-    spelled = spellings(options, known)
-    if len(spelled) < len(options) or not all(spelling.known for spelling in spelled) or not are_vllms(spelled):
+    meanings = spellings(options, known)
+    if len(meanings) < len(options) or not all(spelling.known for spelling in meanings) or not are_vllm_flags(meanings):
         return None
     return Command("shell", "image", options, complete=complete, lookup=known)
 
 
 def spellings(options: Sequence[Option], lookup: Lookup) -> list[Spelling]:
-    """What the flags among options mean."""
+    """Return the meanings of the flags among the options."""
     canonical = canonical_by(lookup)
-    return [spell(option.flag.text, canonical) for option in options if option.flag is not None]
+    return [parse_flag(option.flag.text, canonical) for option in options if option.flag is not None]
 
 
-def are_vllms(spelled: Sequence[Spelling]) -> bool:
-    """Whether flags that no program is known of are vLLM's."""
-    return len({spelling.name for spelling in spelled} & COMMON) >= 2
+def are_vllm_flags(meanings: Sequence[Spelling]) -> bool:
+    """Return whether flags without a known program belong to vLLM."""
+    return len({spelling.name for spelling in meanings} & COMMON) >= 2
 
 
 def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
-    """The command of an argument list; None when it does not start vLLM."""
+    """Parse an argument list; return None when it does not start vLLM."""
     return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or known_flag, depth=0)
 
 
 def _continued(text: str) -> str:
-    """Line continuations of PowerShell (`) and cmd (^) as a shell's; the text's last one joins nothing."""
+    """Convert the line continuations of PowerShell (`) and cmd (^) to a shell's, except at the end of the text."""
     return _OTHER_CONTINUATION.sub(r"\\", text.rstrip().removesuffix("\\"))
 
 
@@ -119,13 +117,13 @@ def _parse_tokens(tokens: list[Token], *, complete: bool, lookup: Lookup, depth:
 
 
 def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: int) -> Command | None:
-    """The simple command of tokens[start:end], if it starts vLLM."""
+    """Parse the simple command of tokens[start:end], if it starts vLLM."""
     # redirections and comments come last
     stop = next((i for i in range(start, end) if tokens[i].operator), end)
     words = [token.word for token in tokens[start:stop]]
     located = _locate([word.value if word.value is not None else word.text for word in words])
     if located is not None:
-        lead, after = _around(tokens, start, stop)
+        lead, after = _words_around(tokens, start, stop)
         return Command(
             form="shell",
             entry=located.entry,
@@ -141,13 +139,13 @@ def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: in
     inner = _quoted_command(words, lookup, depth) if depth < _MAX_QUOTED else None
     if inner is None or inner.outer is None:
         return inner
-    lead, after = _around(tokens, start, stop)
+    lead, after = _words_around(tokens, start, stop)
     outer = inner.outer._replace(before=(*lead, *inner.outer.before), after=(*inner.outer.after, *after))
     return inner._replace(outer=outer)
 
 
-def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    """What stands on the same line before and behind the words tokens[start:stop]."""
+def _words_around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """Return the words of the same line before and after tokens[start:stop]."""
     first, last = start, stop
     while first > 0 and tokens[first - 1].operator != "\n":
         first -= 1
@@ -156,17 +154,17 @@ def _around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Word, ...
     return tuple(t.word for t in tokens[first:start]), tuple(t.word for t in tokens[stop:last])
 
 
-class _Located(NamedTuple):
+class _Location(NamedTuple):
     entry: Entry
     program: int  # the first word of vLLM's program (or of the arguments, for an image's entrypoint)
     arguments: int
     container: int | None = None
 
 
-def _locate(values: list[str]) -> _Located | None:
+def _locate(values: list[str]) -> _Location | None:
     container = _container(values)
     for index, value in enumerate(values[: 4 * 1024]):
-        inside = container if container is not None and container < index else None  # an image stands before it
+        inside = container if container is not None and container < index else None  # an image precedes it
         following = values[index + 1] if index + 1 < len(values) else ""
         name = re.split(r"[/\\]", value)[-1].removesuffix(".exe")
         python = _python(values, index)
@@ -174,16 +172,16 @@ def _locate(values: list[str]) -> _Located | None:
             again = index + 2  # `vllm serve serve MODEL`: an entrypoint repeated
             while values[again : again + 1] in (["vllm"], ["serve"]):
                 again += 1
-            return _Located("serve", python, again, inside)
+            return _Location("serve", python, again, inside)
         module = following if value == "-m" else value[2:] if value.startswith("-mvllm") else ""
         behind = index + (2 if value == "-m" else 1)
         if module in {"vllm", "vllm.entrypoints.cli.main", "vllm.scripts"}:
             if values[behind : behind + 1] == ["serve"]:
-                return _Located("serve", python, behind + 1, inside)
+                return _Location("serve", python, behind + 1, inside)
         elif module.startswith("vllm.entrypoints.") or _FORK.fullmatch(module):
-            return _Located("module", python, behind, inside)
+            return _Location("module", python, behind, inside)
         if name == "api_server.py" and "vllm/entrypoints/" in value:
-            return _Located("module", python, index + 1, inside)
+            return _Location("module", python, index + 1, inside)
     if container is None or "exec" in values[:container]:
         return None
     image, command = values[container], values[container + 1 : container + 2]
@@ -191,21 +189,22 @@ def _locate(values: list[str]) -> _Located | None:
     if other or any(value.startswith("--entrypoint") for value in values[:container]):
         return None
     serves = command == ["serve"] and len(values) > container + 2
-    if "vllm" not in image and not (serves and _IMAGE_ID.fullmatch(image)) and not _are_vllms(values[container + 1 :]):
+    is_vllm = "vllm" in image or (serves and bool(_IMAGE_ID.fullmatch(image)))
+    if not is_vllm and not _has_vllm_flags(values[container + 1 :]):
         return None
-    if serves:  # the entrypoint is `vllm`, or the words were written as if it were
-        return _Located("serve", container + 1, container + 2, container)
-    return _Located("image", container + 1, container + 1, container)
+    if serves:  # the entrypoint is `vllm`, or the user assumed so
+        return _Location("serve", container + 1, container + 2, container)
+    return _Location("image", container + 1, container + 1, container)
 
 
-def _are_vllms(values: list[str]) -> bool:
-    """Whether flags show that an image is vLLM's whose name does not, such as `$IMAGE`."""
+def _has_vllm_flags(values: list[str]) -> bool:
+    """Return whether flags identify an image as vLLM's although its name (`$IMAGE`) does not."""
     names = {value.partition("=")[0].replace("_", "-") for value in values if value.startswith("--")}
     return "--model" in names and len(names & COMMON) > 1
 
 
 def _python(values: list[str], index: int) -> int:
-    """Where the interpreter stands that runs values[index]; `index` itself without one."""
+    """Return the index of the interpreter that runs values[index]; `index` itself without one."""
     position = index - 1
     while position > 0 and values[position].startswith("-"):
         position -= 1
@@ -213,7 +212,7 @@ def _python(values: list[str], index: int) -> int:
 
 
 def _container(values: list[str]) -> int | None:
-    """Where the image (or the container's name, for `exec`) stands in a `docker run …`."""
+    """Return the index of the image (or, for `exec`, the container's name) in a `docker run …`."""
     for index, value in enumerate(values[:64]):
         if value.rpartition("/")[2] not in _CONTAINER_PROGRAMS:
             continue
@@ -229,13 +228,13 @@ def _container(values: list[str]) -> int | None:
 
 
 def _joined(option: str) -> bool:
-    """`-p8000:8000`: a short option with its value in one word."""
+    """Return whether a short option contains its value: `-p8000:8000`."""
     return bool(re.fullmatch(r"-[evpwuhlm][^-].*", option))
 
 
 def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
-    """Variables that earlier commands export."""
-    made: list[tuple[str, str | None]] = []
+    """Return the variables that earlier commands export."""
+    result: list[tuple[str, str | None]] = []
     exporting = False
     for token in tokens:
         if token.operator:
@@ -244,26 +243,26 @@ def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
             exporting = True
         elif exporting and (match := _ASSIGNMENT.match(token.word.text)):
             value = token.word.value
-            made.append((match.group(1), None if value is None else value.partition("=")[2]))
-    return made
+            result.append((match.group(1), None if value is None else value.partition("=")[2]))
+    return result
 
 
 def _environment(
-    exported: list[tuple[str, str | None]], words: list[Word], located: _Located
+    exported: list[tuple[str, str | None]], words: list[Word], located: _Location
 ) -> tuple[tuple[str, str | None], ...]:
-    """The variables vLLM gets: exported, in front of the command, or `-e NAME=value` of a container."""
+    """Return vLLM's variables: exported, in front of the command, or passed as `-e NAME=value` to a container."""
     found: dict[str, str | None] = dict(exported)
     if located.container is not None:
         for index in range(located.container):
             option = words[index].value or ""
-            given: str | None = None
+            assigned: str | None = None
             if option in {"-e", "--env"} and index + 1 < located.container:
-                given = words[index + 1].value
+                assigned = words[index + 1].value
             elif option.startswith("--env="):
-                given = option.removeprefix("--env=")
+                assigned = option.removeprefix("--env=")
             elif option.startswith("-e") and "=" in option:
-                given = option[2:]
-            if given is not None and (match := _ASSIGNMENT.match(given)):
+                assigned = option[2:]
+            if assigned is not None and (match := _ASSIGNMENT.match(assigned)):
                 found[match.group(1)] = match.group(2)
     first = 0 if located.container is None else located.container + 1
     for word in words[first : located.program]:
@@ -273,13 +272,13 @@ def _environment(
 
 
 def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | None:
-    """`bash -c 'vllm serve …'`: the command that is one quoted word of another."""
+    """Parse a command that is one quoted word of another: `bash -c 'vllm serve …'`."""
     for index, word in enumerate(words):
         if not re.search(r"\s", word.text) or not may_start(word.text):
             continue
         if word.value is not None:
             quote, text = "", word.value
-        elif _DOUBLE_QUOTED.fullmatch(word.text):  # with something in it that the outer shell expands
+        elif _DOUBLE_QUOTED.fullmatch(word.text):  # it contains something that the outer shell expands
             quote, text = '"', re.sub(r'\\([\\"`])', r"\1", word.text[1:-1])
         else:
             continue
@@ -299,7 +298,7 @@ def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | 
 
 
 def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
-    """The words behind vLLM's program as options and positional words, in order."""
+    """Parse the words after vLLM's program into options and positional arguments, in order."""
     options: list[Option] = []
     index = 0
     positional = False
@@ -309,7 +308,7 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
         typed = word.value if word.value is not None else word.text
         if not is_flag(typed):
             last = options[-1] if options else None
-            if positional and last is not None and _may_grow(last, word, lookup):
+            if positional and last is not None and _accepts_more_values(last, word, lookup):
                 options[-1] = last._replace(values=(*last.values, word))
             else:
                 positional = True
@@ -323,7 +322,7 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
         if equals:
             options.append(_joined_option(word, name))
             continue
-        many = takes(name, lookup)
+        many = value_count(name, lookup)
         values: list[Word] = []
         while index < len(words) and (many is None or len(values) < many):
             following = words[index].value if words[index].value is not None else words[index].text
@@ -338,17 +337,17 @@ def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
     return tuple(options)
 
 
-def _may_grow(option: Option, word: Word, lookup: Lookup) -> bool:
-    """Whether a free word can be one more value of an option: of a flag that no table knows the values of."""
+def _accepts_more_values(option: Option, word: Word, lookup: Lookup) -> bool:
+    """Return whether a positional word may be a further value of an option that is missing from the flag table."""
     if option.flag is None or not option.values or option.glue != " " or word.value is None:
         return False
-    return lookup(spell(option.flag.text, canonical_by(lookup)).name) is None
+    return lookup(parse_flag(option.flag.text, canonical_by(lookup)).name) is None
 
 
 def _joined_option(word: Word, name: str) -> Option:
-    """`--flag=value`, also with quotes around all of it."""
+    """Parse `--flag=value`, which may be quoted as one word."""
     raw_name, _, raw_value = word.text.partition("=")
     value = None if word.value is None else word.value.partition("=")[2]
-    if raw_name != name:  # quotes begin before the equals sign
+    if raw_name != name:  # the quotes begin before the equals sign
         raw_value = Word.quoted(value).text if value is not None else word.text.partition("=")[2]
     return Option(Word(name, name, word.gap), (Word(raw_value, value),), "=")

@@ -1,7 +1,6 @@
 """Split a text into words as a POSIX shell would.
 
-Only splitting and unquoting happen here. What a shell would compute (`$MODEL`, `$(…)`) is kept as typed and
-its value is unknown.
+Only splitting and unquoting happen here. Expansions (`$MODEL`, `$(…)`) are kept as typed; their value is unknown.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _EXPANSION = lazy(r"\$(?:\w+|[@*#?$!-]|\{[^}\n]*\}?)")
 
 
 class Token(NamedTuple):
-    """A word, or an operator (`|`, `>`, `;`, a line end) or comment."""
+    """A word, an operator (`|`, `>`, `;`, a line end) or a comment."""
 
     word: Word
     operator: str = ""  # empty for a word
 
 
 def split(text: str) -> tuple[list[Token], bool]:
-    """The words and operators of a shell text, and whether its quotes are closed."""
+    """Return the words and operators of a shell text, and whether its quotes are closed."""
     tokens: list[Token] = []
     pos, gap = 0, ""
     complete = True
@@ -84,12 +83,12 @@ def _word(text: str, pos: int, gap: str) -> tuple[Word, int, bool]:
     value = "".join(pieces)
     raw = text[start:pos]
     if not closed and known:
-        raw = Word.quoted(value).text  # a quote the text was cut in: closed, so that what is written can be read
+        raw = Word.quoted(value).text  # the text was cut inside a quote: close it, so that the command is valid
     return Word(raw, value if known else None, gap), pos, closed
 
 
 def _double(text: str, pos: int) -> tuple[str, int, bool, bool]:
-    """The inside of double quotes: text, position behind, closed, and known (nothing is expanded)."""
+    """Parse double quotes: return text, position after them, whether they close and whether nothing expands."""
     pieces: list[str] = []
     known = True
     while pos < len(text):

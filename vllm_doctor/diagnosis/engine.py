@@ -122,9 +122,9 @@ class Diagnosis:
     def trouble(self) -> str | None:
         """Return the id of what limits a serving server, as long as that lasts; None while nothing does."""
         run = self.runs[-1]
-        if run.status == "failed" or run.load.lasts is None:
+        if run.status == "failed" or run.load.current_period is None:
             return None
-        since = run.load.lasts[1].first.line
+        since = run.load.current_period[1].first.line
         return next((item.rule.id for item in self.case(run).fired if item.rule.role == "cause"
                      and item.rule.phase == "runtime" and item.hits.latest.line >= since), None)
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases, admitted
 from vllm_doctor.command import Command
+from vllm_doctor.command.changes import change
+from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.logs.foreign_text import HIDDEN
 from vllm_doctor.patterns import lazy
 from vllm_doctor.reports.model import Fix
@@ -71,8 +73,8 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         return None
     if entry.vllm and releases.admits(entry.vllm) is False:
         return None
-    wanted = _named(entry.set, known)
-    env = _named(entry.env, known)
+    wanted = _hide_names(entry.set, known)
+    env = _hide_names(entry.env, known)
     if wanted is None or env is None:
         return None
     if not (_may_offer(entry.set, wanted, known) and _may_offer(entry.env, env, known)):
@@ -93,8 +95,8 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
     action = situation.actions.get(entry.action)
     command = None
     if situation.command and (wanted or env or drop):
-        command = situation.command.with_changes(wanted, drop, env).masked(situation.mask)
-    patch = command.patch() if command is not None else None
+        command = change(situation.command, wanted, drop, env).masked(situation.mask)
+    patch = render_patch(command) if command is not None else None
     return Fix(
         id=entry.id,
         title=title + (f" (needs vLLM {needs})" if needs else ""),
@@ -103,7 +105,7 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         env=env,
         action=entry.action or None,
         steps=_steps(action, known),
-        command=command.render() if command is not None and patch is None else None,
+        command=render(command) if command is not None and patch is None else None,
         patch=patch,
         why=renderer.render_line(entry.why, known) or "",
         cost=renderer.render_line(entry.cost, known) or "",
@@ -124,7 +126,7 @@ def _value(source: Any, known: Mapping[str, Any]) -> Any:
     return evaluator.parse(source).value(known) if isinstance(source, str) else source
 
 
-def _named(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
+def _hide_names(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
     """Flags or variables with their values as typed; None when one cannot be computed."""
     made: dict[str, str] = {}
     for name, source in entries.items():

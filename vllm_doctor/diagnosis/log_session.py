@@ -11,10 +11,10 @@ from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.reader import Event, EventReader
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.fastpath.repeated_messages import Repeats
-from vllm_doctor.fastpath.retained_lines import Kept
+from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
+from vllm_doctor.fastpath.retained_lines import RetainedLine
 from vllm_doctor.fastpath.shortcuts import Shortcuts
-from vllm_doctor.fastpath.statistics_lines import Samples
+from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line, LineReader
@@ -58,7 +58,7 @@ class LogSession:
     @property
     def awaits_no_command(self) -> bool:
         """Whether the next line is no part of a command, as far as the lines before it show."""
-        return self.finder.at_rest and not self._run_begins
+        return self.finder.is_idle and not self._run_begins
 
     def next_number(self) -> int:
         """Return the number of the next line."""
@@ -101,11 +101,11 @@ class LogSession:
             self.redactor.learn_line(line.text)
         original, line = line.text, self.foreign.read(line)
         self.read_retained_lines()
-        if line.refusal or (self.events.is_awaiting(line.number) and self.events.quotes_client(line)):
-            self.finder.pass_output()
+        if line.refusal or (self.events.expects_any_continuation(line.number) and self.events.quotes_client(line)):
+            self.finder.skip_output()
         else:
             self.finder.feed(line.number, line.text)
-        if self._run_begins and not self.finder.reading:
+        if self._run_begins and not self.finder.is_reading:
             self.finder.start_run()
             self._run_begins = False
         event = self.events.read(line)
@@ -126,12 +126,12 @@ class LogSession:
         """Note a healthy line: the server is serving, and a message of that process before it is over."""
         self.current.advance("runtime", "", number)
         self.events.end_message(number, process)
-        self.finder.pass_output()
+        self.finder.skip_output()
 
-    def alone(self, data: bytes) -> Line | None:
+    def parse_single_line(self, data: bytes) -> Line | None:
         """Return what one whole line is as the next one, without foreign text; None where it must be fed."""
-        line = self.lines.alone(data)
-        return line and self.foreign.alone(line)
+        line = self.lines.parse_single_line(data)
+        return line and self.foreign.hide_in_single_line(line)
 
     def record(self, event: Event, text: str) -> None:
         """Record an event of the current start, given its line's text."""
@@ -139,7 +139,7 @@ class LogSession:
 
     def read_retained_lines(self) -> None:
         """Read in full the first lines of each kind that were kept back."""
-        self._read_retained(self.current.samples.first())
+        self._read_retained(self.current.statistics_lines.first())
 
     def settle(self) -> None:
         """Read in full all lines that were kept back, and the calls of a traceback the log ends in."""
@@ -148,10 +148,10 @@ class LogSession:
             if line + _CUT_OFF >= self.current.last_line:
                 self._recorder.record_code_paths(self.current, frames, line)
 
-    def _read_retained(self, kept: Iterable[Kept]) -> None:
+    def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source in kept:
             text = printable(raw.decode()).rstrip()
-            event = self.events.alone(Line(number, text, source.decode()))
+            event = self.events.parse_single_line(Line(number, text, source.decode()))
             event = event._replace(frames=frames, releases="") if frames else event
             self._recorder.record(self.current, event, text, times)
 
@@ -166,13 +166,13 @@ class LogSession:
 
     def _settle_run(self) -> None:
         run = self.current
-        self._read_retained(sorted((*run.samples.rest(), *run.repeats.rest())))
+        self._read_retained(sorted((*run.statistics_lines.rest(), *run.repeated_messages.rest())))
 
     def _new_run(self, number: int) -> Run:
         version = self.options.vllm_version
         releases = Releases.of(version) if version else Releases.every()
         facts = FactStore(self.base.names)
-        run = Run(number, Samples(), Repeats(self.shortcuts.plan_for, facts), facts, releases)
+        run = Run(number, StatisticsLines(), RepeatedMessages(self.shortcuts.plan_for, facts), facts, releases)
         if version:
             run.facts.add("vllm_version", version, 0)
         return run

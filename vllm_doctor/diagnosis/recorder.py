@@ -11,7 +11,7 @@ from vllm_doctor.events import code_paths
 from vllm_doctor.events.reader import Event
 from vllm_doctor.facts.load_periods import Moment
 from vllm_doctor.facts.store import Fact, read_settings
-from vllm_doctor.matching.matcher import Hit, Hits, Matcher, Waiting
+from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
 from vllm_doctor.patterns import lazy
 from vllm_doctor.rulebase.model import Pattern, RuleBase
@@ -50,32 +50,32 @@ class Recorder:
 
     def record_code_paths(self, run: Run, frames: str, line: int) -> None:
         """Record what the paths of a traceback's code show where no line says it."""
-        for name, value in code_paths.told(frames):
+        for name, value in code_paths.facts_in_code_paths(frames):
             if run.facts.get(name) is None:
                 self._record_fact(run, name, value, line)
 
     def _record_matches(self, run: Run, event: Event, text: str, times: int) -> None:
-        known_before = run.told
+        known_before = run.evidence_count
         extracted: dict[str, Any] = {}
-        matches: list[tuple[Waiting, dict[str, str]]] = []
-        for waiting, values in self.matcher.matches(event, run.settled):
-            if waiting.marker is not None:
+        matches: list[tuple[PatternRef, dict[str, str]]] = []
+        for ref, values in self.matcher.matches(event, run.settled):
+            if ref.marker is not None:
                 if not times:  # how far the start had come was known when the line was kept back
-                    run.advance(waiting.marker.phase, waiting.marker.status, event.line)
+                    run.advance(ref.marker.phase, ref.marker.status, event.line)
                 continue
-            extracted.update(self._record_values(run, waiting.pattern, values, event))
-            if waiting.rule:
-                matches.append((waiting, values))
-            elif waiting.pattern.vllm not in run.wordings:  # a rule's wording counts only where the rule fires
-                run.wordings.add(waiting.pattern.vllm)
-                run.releases = run.releases.narrow(waiting.pattern.vllm)
+            extracted.update(self._record_values(run, ref.pattern, values, event))
+            if ref.rule:
+                matches.append((ref, values))
+            elif ref.pattern.vllm not in run.wordings:  # a rule's wording counts only where the rule fires
+                run.wordings.add(ref.pattern.vllm)
+                run.releases = run.releases.narrow(ref.pattern.vllm)
         if "running_requests" in extracted and not times:
             run.load.add(extracted, Moment.of(event.line, text))
-        run.told += len(extracted) + len(matches)
-        if run.told > known_before:  # a line that says nothing more may be skipped, so its prefix must not count
+        run.evidence_count += len(extracted) + len(matches)
+        if run.evidence_count > known_before:  # other lines may be skipped: their prefix must not count
             self._record_prefix(run, event, text)
-        for waiting, values in matches:  # behind the markers, which say the phase that this very line begins
-            _record_hit(run, waiting, event, values, times or 1)
+        for ref, values in matches:  # behind the markers, which say the phase that this very line begins
+            _record_hit(run, ref, event, values, times or 1)
 
     def _record_values(self, run: Run, pattern: Pattern, values: dict[str, str], event: Event) -> dict[str, Any]:
         """Record the facts a pattern captured or sets; returns those that were new."""
@@ -120,18 +120,18 @@ class Recorder:
             run.settings, run.settings_kind = settings.values, settings.kind
 
 
-def _record_hit(run: Run, waiting: Waiting, event: Event, values: dict[str, str], times: int) -> None:
+def _record_hit(run: Run, ref: PatternRef, event: Event, values: dict[str, str], times: int) -> None:
     """Record that a rule's wording was found, if it counts in the phase the start has reached."""
     phase = run.phase or "args"
-    pattern = waiting.pattern
+    pattern = ref.pattern
     if pattern.phase and phase not in pattern.phase:
         return
-    hits = run.hits.setdefault(waiting.rule, Hits())
-    if waiting.part == "also":
+    hits = run.hits.setdefault(ref.rule, Hits())
+    if ref.part == "also":
         hits.also.add(pattern.id)
-        run.settled.add(waiting.at)
-    elif waiting.part == "absent":
+        run.settled.add(ref.at)
+    elif ref.part == "absent":
         hits.absent = True
-        run.settled.add(waiting.at)
+        run.settled.add(ref.at)
     else:
         hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames), times)

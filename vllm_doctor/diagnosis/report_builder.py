@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vllm_doctor import memory
+from vllm_doctor.command.render import render
 from vllm_doctor.diagnosis import capacity, fixes
 from vllm_doctor.diagnosis.failed import Failed, failed, steps
 from vllm_doctor.diagnosis.ranking import Fired
@@ -63,7 +64,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         recognised=recognised,
         release=case.releases_told.words() if run.last_line else "",
         release_is_known=case.releases_told.known,
-        command=clean(case.command.render()) if case.command is not None else None,
+        command=clean(render(case.command)) if case.command is not None else None,
         redactor=case.redactor,
     )
 

@@ -9,11 +9,11 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
-from vllm_doctor.facts.server_load import Load
+from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import FailureCollector
-from vllm_doctor.fastpath.repeated_messages import Repeats
-from vllm_doctor.fastpath.statistics_lines import Samples
+from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
+from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
 
@@ -46,10 +46,11 @@ class HiddenTexts:
 class Run:
     """What was read of one start. `serving_line` is where it began to serve; `failures` what may have failed."""
 
-    def __init__(self, number: int, samples: Samples, repeats: Repeats, facts: FactStore, releases: Releases) -> None:
+    def __init__(self, number: int, statistics_lines: StatisticsLines, repeated_messages: RepeatedMessages,
+                 facts: FactStore, releases: Releases) -> None:
         self.number = number
-        self.samples = samples
-        self.repeats = repeats
+        self.statistics_lines = statistics_lines
+        self.repeated_messages = repeated_messages
         self.facts = facts
         self.releases = releases
         self.hits: dict[str, Hits] = {}
@@ -75,7 +76,7 @@ class Run:
         self.failures = FailureCollector()
         self.advances = 0  # how often it made progress
         self.stopped_line = 0  # where it was told to stop
-        self.told = 0  # facts, hits and markers so far
+        self.evidence_count = 0  # facts, hits and markers so far
 
     def advance(self, phase: str, status: str, line: int) -> None:
         """Note how far the start has come and how it stands. That a server which serves still does so is no news.
@@ -83,7 +84,7 @@ class Run:
         A phase never goes back. Between a stop and a failure the first one counts: a server that was told to stop
         prints dead engines, and one whose engine died shuts down in good order.
         """
-        self.told += bool(status) or phase != "runtime" or not self.serves
+        self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.advances += phase != self.phase
@@ -101,14 +102,14 @@ class Run:
             self.omissions.append(line)
 
     @property
-    def load(self) -> Load:
+    def load(self) -> ServerLoad:
         """What its statistics lines tell of the server's load."""
-        return self.samples.load
+        return self.statistics_lines.load
 
     @property
     def news(self) -> int:
         """How much was learned so far: while it stands, the rules' answer does."""
-        return self.told + self.repeats.kept
+        return self.evidence_count + self.repeated_messages.retained_count
 
     @property
     def serves(self) -> bool:

@@ -10,7 +10,8 @@ from vllm_doctor import phases
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.command.arguments import from_arguments
-from vllm_doctor.command.rebuild import rebuilt
+from vllm_doctor.command.changes import change
+from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
@@ -90,9 +91,9 @@ class Case:
             printed = self._printed
             named = ("--" + name.replace("_", "-") for name in self.differing)
             wanted = {flag: printed.value(flag) for flag in named}
-            command = command.with_changes({name: value for name, value in wanted.items() if value is not None},
+            command = change(command, {name: value for name, value in wanted.items() if value is not None},
                                            [name for name, value in wanted.items() if value is None])
-        return None if command is None else rebuilt(command)
+        return None if command is None else rebuild(command)
 
     @property
     def _printed(self) -> Command:

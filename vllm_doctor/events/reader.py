@@ -1,8 +1,8 @@
-"""Line -> Event: vLLM's own prefixes, process and rank, traceback blocks, the start it belongs to.
+"""Line -> Event: vLLM's record prefixes, process and rank, tracebacks, and the server start of a line.
 
 vLLM's log prefix by release: `INFO 10-08 20:33:48 llm_engine.py:72] message` up to 0.7, `… [core.py:489] message` from
-0.8, `(EngineCore_DP0 pid=12) INFO …` from 0.10.1 (vllm/logger.py, vllm/utils decorate_logs). Every line of a message
-with several lines carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be told apart.
+0.8, `(EngineCore_DP0 pid=12) INFO …` from 0.10.1 (vllm/logger.py, vllm/utils decorate_logs). Every line of a
+multi-line message carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be separated.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
-from vllm_doctor.events.server_starts import RunCounter, concerns, ends, name_of, stage_of
-from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, joined_traceback
+from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
+from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, parse_joined_traceback
 from vllm_doctor.logs.line_prefix import BARE
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
@@ -30,8 +30,8 @@ _RECORD = lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
-_PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time were cut off
-# A format of one's own (VLLM_LOGGING_CONFIG_PATH, or a program that serves models with vLLM):
+_PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time are missing
+# A custom format (VLLM_LOGGING_CONFIG_PATH, or a program that serves models with vLLM):
 # `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
 # `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
 _OWN_RECORD = lazy(
@@ -40,7 +40,7 @@ _OWN_RECORD = lazy(
     r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
     cues=(".py:", "vllm"),
 )
-_TIMELESS = lazy(  # a record that somebody shortened: its time, and mostly the number of its process, are gone
+_TIMELESS = lazy(  # a shortened record: without its time and mostly without its process id
     r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
     cues=("INFO [", "WARNING [", "ERROR [", "CRITICAL [", "DEBUG ["),
@@ -52,15 +52,15 @@ _PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
 _RECORD_APART = lazy(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
-_QUOTED = lazy(r"[\"'`=]|[Ee]rror")  # before a prefix: it is quoted by what a message says
-_PREFIX_REACH = 120  # how far into a line vLLM's prefix may begin behind a VLLM_LOGGING_PREFIX
+_QUOTED = lazy(r"[\"'`=]|[Ee]rror")  # before a prefix: the prefix is quoted by a message
+_PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
 _FRAME = lazy(
     r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
 )
 _RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = lazy(r"\brank ?(\d{1,6})\b")
-# Which releases print a prefix: vllm/logger.py and decorate_logs of each. The first that fits counts.
+# The releases that print a prefix: vllm/logger.py and decorate_logs of each. The first match counts.
 _PREFIX_RELEASES = (
     ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
     ("VllmWorker rank=", ">=0.6.5,<=0.10.0"),
@@ -74,30 +74,30 @@ _PREFIX_RELEASES = (
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
 _PYDANTIC = lazy(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
-"""What stands between the tracebacks of one failure."""
+"""The sentences between the chained tracebacks of one failure."""
 START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
-"""Literals without which a line neither begins nor ends a start, nor the traceback that ends one."""
+"""Literals; a line without any of them neither begins nor ends a server start, nor the traceback that ends one."""
 WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
-"""Literals without which a line opens no traceback and neither begins nor ends a start."""
+"""Literals; a line without any of them opens no traceback and neither begins nor ends a server start."""
 MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
-_PAGE = 40  # letters of the shortest line that is taken for one broken at the width of a page
+_PAGE = 40  # a shorter line was not broken at the width of a page
 _REST = lazy(r"[a-z(\d][^=:]{0,40} ")
 _COMPLETE = lazy(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
 _MAX_STREAMS = 256
-_MAX_ASIDE = 1  # other messages of a process amid its traceback, behind which that is given up
-_REACH = 200  # lines within which what a process left open goes on
+_MAX_OTHER_MESSAGES = 1  # other messages of a process within its traceback, after which the traceback is abandoned
+_REACH = 200  # lines within which an open traceback or message of a process continues
 
 
 class Event(NamedTuple):
     """One message of the log.
 
-    `line` is its 1-based line number; `rank` the worker it comes from, where the prefix says so; `run` counts the
-    starts of the server from 1. For the last lines of a traceback `frames` holds its calls, outermost first, as
-    `path/file.py:function` joined by newlines, and `context` the lines of the exception's message before this one.
-    `is_code` marks a traceback's source line, which is no message.
-    `refusal` marks what vLLM says of a request it refused. `releases` says which ones print such a prefix.
+    `line` is its 1-based line number; `rank` the worker that printed it, if the prefix names one; `run` counts the
+    starts of the server from 1. In the last lines of a traceback `frames` holds its calls, outermost first, as
+    `path/file.py:function` joined by newlines, and `context` the earlier lines of the exception's message.
+    `is_code` marks a source line of a traceback, which is no message. `refusal` marks vLLM's message about a request it
+    refused. `releases` is the version range that prints such a prefix.
     """
 
     line: int
@@ -114,102 +114,105 @@ class Event(NamedTuple):
 
 
 class StartNote(NamedTuple):
-    """What lines that differ in their digits say of where starts of the server begin and end.
+    """How lines that differ only in digits affect the server starts and tracebacks.
 
-    `stage` and `ends` are what a RunCounter hears of, with the name of the process and the level. `crash` says of a
-    line that nobody logged that it `opens` a traceback, is the exception that `ends` one, or the `whole` of it.
+    `stage` and `ends_run` are passed to a RunCounter, with the name of the process and the level. `crash` is set for
+    lines without a record prefix: such a line `opens` a traceback, `ends` one with its exception, or is a `whole` one.
     """
 
     name: str
     level: str
     stage: str
-    ends: bool
+    ends_run: bool
     crash: str
 
 
 class _Stream:
-    """What one process has open: the traceback it is printing."""
+    """The state of one process: the traceback it is printing."""
 
     def __init__(self) -> None:
-        self.last = 0  # the line at which it was last open
+        self.last = 0  # the line number at which it was last open
         self.level = ""  # of the traceback's first line
-        self.aside = 0  # other messages since
+        self.other_messages = 0  # other messages since then
         self.frames: list[str] = []
-        self.depth = 2  # how far the last call's line is indented
+        self.depth = 2  # the indentation of the last call's line
         self.inside = False  # between "Traceback" and the exception's line
-        self.is_clients = False  # it began in the message of a request's exception, or of a refusal
-        self.indent = 0  # by how much the whole traceback is indented (a log pasted as a quotation)
+        self.is_clients = False  # the traceback began in the message of a request's exception, or of a refusal
+        self.indent = 0  # the indentation of the entire traceback (a log pasted as a quotation)
         self.detail = 0  # how many more lines may belong to the exception's message
-        self.shown = ""  # the frames of the exception just printed
-        self.message: list[str] = []  # the lines of its message so far
+        self.last_frames = ""  # the frames of the exception just printed
+        self.message: list[str] = []  # the lines of that exception's message so far
 
     def open(self, level: str) -> None:
-        """A traceback begins."""
-        self.frames, self.inside, self.detail, self.level, self.aside = [], True, 0, level, 0
+        """Begin a traceback."""
+        self.frames, self.inside, self.detail, self.level, self.other_messages = [], True, 0, level, 0
 
     def begin_message(self, message: str) -> None:
-        """An exception's message begins that stands without its traceback."""
-        self.detail, self.shown, self.message = _BARE_DETAIL, "", [message]
+        """Begin the message of an exception that is printed without its traceback."""
+        self.detail, self.last_frames, self.message = _BARE_DETAIL, "", [message]
 
-    def pass_by(self) -> None:
-        """Another message came: it ends the exception's; after some the traceback is one that never ended."""
+    def record_other_message(self) -> None:
+        """Record a message outside the traceback.
+
+        It ends the message of an exception; after more than _MAX_OTHER_MESSAGES of them the traceback is abandoned.
+        """
         self.detail = 0
-        self.aside += 1
-        self.inside = self.inside and self.aside <= _MAX_ASIDE
+        self.other_messages += 1
+        self.inside = self.inside and self.other_messages <= _MAX_OTHER_MESSAGES
 
 
 class EventReader:
-    """Turns lines into events. Keeps no more than the open traceback of each process."""
+    """The conversion of lines to events; keeps only the open traceback of each process."""
 
     def __init__(self, is_request: Callable[[str], bool] = lambda _: False) -> None:
-        """`is_request` tells of calls whether they handle a request of a client."""
+        """Create a reader; `is_request` returns whether the calls of a traceback handle a client's request."""
         self._is_request = is_request
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
-        self._open: dict[str, int] = {}  # the last line of the streams amid a traceback or a message
-        self._closes = 0  # behind this line the first of them is no longer open
+        self._open: dict[str, int] = {}  # the last line of each process with an open traceback or message
+        self._closes = 0  # after this line the first of them is no longer open
         self._ranks: dict[str, int] = {}
         self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
         self._runs = RunCounter()
 
     def unfinished(self) -> Iterator[tuple[int, str]]:
-        """The calls of each traceback that has not ended yet, with the line it has come to."""
+        """Yield the last line and the calls of each traceback that has not ended."""
         for stream in self._streams.values():
             if stream.inside and stream.frames:
                 yield stream.last, "\n".join(stream.frames)
 
     @property
     def run(self) -> int:
-        """The number of the start being read."""
+        """Return the number of the current server start."""
         return self._runs.run
 
-    def is_awaiting(self, number: int) -> bool:
-        """Whether line `number` may go on with a message that some process began."""
+    def expects_any_continuation(self, number: int) -> bool:
+        """Return whether line `number` may continue a message that some process began."""
         if self._open and number > self._closes:
             self._open = {key: last for key, last in self._open.items() if number - last <= _REACH}
             self._closes = min(self._open.values(), default=0) + _REACH
         return bool(self._open)
 
-    def awaits(self, key: str) -> bool:
-        """Whether the next line of a process may go on with a message."""
+    def expects_continuation(self, key: str) -> bool:
+        """Return whether the next line of a process may continue a message."""
         return key in self._open
 
     def is_open(self, number: int) -> bool:
-        """Whether the line before line `number` left something open."""
+        """Return whether the line before line `number` left a traceback or message open."""
         return bool(self._open) and number - 1 in self._open.values()
 
     def key(self, line: Line) -> str:
-        """The key of the process that prints a line."""
+        """Return the key of the process that prints a line."""
         return f"{line.source}\0{self._process(line.text, line.source)[0]}"
 
     def end_message(self, number: int, key: str) -> None:
-        """Hear of a healthy line: right behind an exception's message of its process, or a head, it ends that."""
+        """End the exception message or empty traceback of a process that a healthy line follows directly."""
         stream = self._streams.get(key)
         if stream is not None and self._open.get(key) == number - 1 and not (stream.inside and stream.frames):
             stream.inside, stream.detail = False, 0
             self._open.pop(key)
 
-    def pass_by(self, number: int, line: bytes) -> bool:
-        """Note a record (see `is_record`) but for its message; False for one that may be part of a traceback."""
+    def skip_record(self, number: int, line: bytes) -> bool:
+        """Record that a log record was printed (see `is_record`); return False if it may belong to a traceback."""
         record = _RECORD_APART.match(line)
         if record is None:
             return False
@@ -218,16 +221,16 @@ class EventReader:
         if stream is not None:
             if stream.inside and stream.level == "INFO":
                 return False
-            stream.pass_by()
-            self._note(key, stream, number)
+            stream.record_other_message()
+            self._update_open(key, stream, number)
         return True
 
     def read(self, line: Line) -> Event | None:
-        """What one line says; None for a blank line."""
+        """Return the event of one line; None for a blank line."""
         text = line.text
         if not text or text.isspace():
             key = line.source + "\0"
-            self._stream(key).detail = 0  # a blank line ends a bare exception's message
+            self._stream(key).detail = 0  # a blank line ends the message of an exception without a traceback
             self._open.pop(key, None)
             return None
         process, event, logged = self._split(line)
@@ -239,7 +242,7 @@ class EventReader:
         if stream.inside and "Traceback (" in event.text and not is_clients:  # quoted by a request's exception
             is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
             is_clients = is_quoted and self._is_request("\n".join(stream.frames))
-        placed = self._placed(stream, event, logged=logged)
+        placed = self._in_context(stream, event, logged=logged)
         if is_clients and placed.frames:
             placed = placed._replace(refusal=True)
         if stream.inside and TRACEBACK in event.text:
@@ -247,23 +250,24 @@ class EventReader:
         elif stream.is_clients and placed.frames:
             placed = placed._replace(refusal=True)
         is_clients = is_clients or placed.refusal or bool(placed.frames and self._is_request(placed.frames))
-        run = self._runs.run if is_clients else self._see(event)
+        run = self._runs.run if is_clients else self._count_run(event)
         event = placed._replace(run=run) if run != placed.run else placed
-        self._note(key, stream, line.number)
+        self._update_open(key, stream, line.number)
         return event
 
     def quotes_client(self, line: Line) -> bool:
-        """Whether a line goes on with the message of a request's exception, which may hold a client's text."""
+        """Return whether a line continues the message of a request's exception, which may contain a client's text."""
         process, event, _ = self._split(line)
         stream = self._streams.get(f"{line.source}\0{process}")
         return stream is not None and self._quotes_client(stream, event.level)
 
     def _quotes_client(self, stream: _Stream, level: str) -> bool:
-        return bool(stream.detail and stream.shown) and level in {"ERROR", ""} and self._is_request(stream.shown)
+        frames = stream.last_frames
+        return bool(stream.detail and frames) and level in {"ERROR", ""} and self._is_request(frames)
 
-    def _see(self, event: Event) -> int:
-        """The number of the run an event belongs to. The ranks of a new one are told anew: its processes are others."""
-        before, run = self._runs.run, self._runs.see(event.text, event.process, event.level)
+    def _count_run(self, event: Event) -> int:
+        """Return the number of the run an event belongs to; a new run forgets the old processes and ranks."""
+        before, run = self._runs.run, self._runs.record_message(event.text, event.process, event.level)
         if run != before:
             self._forget_processes()
         return run
@@ -272,30 +276,30 @@ class EventReader:
         self._ranks.clear()
         self._processes.clear()
 
-    def _note(self, key: str, stream: _Stream, number: int) -> None:
+    def _update_open(self, key: str, stream: _Stream, number: int) -> None:
         if stream.inside or stream.detail:
             self._open[key] = stream.last = number
         elif self._open:
             self._open.pop(key, None)
 
     def start_note(self, line: Line) -> StartNote:
-        """What a line says of where starts of the server begin and end."""
+        """Return how a line affects the server starts."""
         _, event, _ = self._split(line)
         text, crash = event.text, ""
         if not (event.level or event.process):
-            joined = joined_traceback(text)
+            joined = parse_joined_traceback(text)
             if joined is not None and joined.exception:
                 crash = "whole"
             elif TRACEBACK in text:
                 crash = "opens"
             elif _EXCEPTION.match(text):
                 crash = "ends"
-        return StartNote(name_of(event.process), event.level, stage_of(text), ends(text), crash)
+        return StartNote(process_name(event.process), event.level, stage_of(text), ends_run(text), crash)
 
-    def pass_start(self, number: int, note: StartNote) -> None:
-        """Hear of such a line, and of nothing else that it says."""
+    def apply_start_note(self, number: int, note: StartNote) -> None:
+        """Apply the effect of such a line on the server starts, and nothing else."""
         before = self._runs.run
-        if (note.stage or note.ends) and before != self._runs.hear(note.stage, note.name, note.level):
+        if (note.stage or note.ends_run) and before != self._runs.record_stage(note.stage, note.name, note.level):
             self._forget_processes()
         if not note.crash:
             return
@@ -307,115 +311,118 @@ class EventReader:
             stream.inside = False
             self._runs.crash()
 
-    def alone(self, line: Line) -> Event:
-        """What a line says that stands by itself and holds none of WORDS."""
+    def parse_single_line(self, line: Line) -> Event:
+        """Parse a line that belongs to no traceback and contains none of WORDS."""
         return self._split(line)[1]
 
-    def opened_by(self, line: Line) -> str | None:
-        """The key of the process that a line by itself lets begin an exception's message, "" where it begins none.
+    def opened_message_key(self, line: Line) -> str | None:
+        """Return the key of the process whose exception message a line begins, "" if it begins none.
 
-        None for a line that may do more: begin a traceback or go on with one, begin or end a start.
+        None means that the line may do more: begin or continue a traceback, begin or end a server start.
         """
         process, event, _ = self._split(line)
         text = event.text
-        if TRACEBACK in text or _FRAME.match(text) or concerns(text) or joined_traceback(text):
+        if TRACEBACK in text or _FRAME.match(text) or concerns_run(text) or parse_joined_traceback(text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
     def open_message(self, number: int, key: str, message: str) -> None:
-        """Note that a process began an exception's message, which may go on."""
+        """Record that a process began an exception's message, which may continue."""
         stream = self._stream(key)
         stream.inside, stream.indent = False, 0
         stream.begin_message(message)
-        self._note(key, stream, number)
+        self._update_open(key, stream, number)
 
     def traceback(self, lines: Sequence[Line]) -> tuple[str, Event] | None:
-        """What a traceback's lines say, read apart: the key of the process that prints it, and its exception.
+        """Parse the lines of a traceback on their own: return the key of the process and the exception's event.
 
-        None where it is not whole or more than one, or a line may begin or end a start.
+        None means that the lines are not exactly one complete traceback, or that one may begin or end a server start.
         """
-        apart = EventReader(self._is_request)
-        events = [apart.read(line) for line in lines]
-        if any(event is None or not event.is_code or concerns(event.text) for event in events[:-1]):
+        separate_reader = EventReader(self._is_request)
+        events = [separate_reader.read(line) for line in lines]
+        if any(event is None or not event.is_code or concerns_run(event.text) for event in events[:-1]):
             return None
         shown, last = events[-1], lines[-1]
-        if shown is None or not shown.frames or shown.context or concerns(shown.text):
+        if shown is None or not shown.frames or shown.context or concerns_run(shown.text):
             return None
         process, event, _ = self._split(last)
         return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
 
     def end_traceback(self, number: int, key: str, event: Event, message: str) -> None:
-        """Note a whole traceback and its exception, whose message may go on; its `event` is as of another such one."""
+        """Record a complete traceback and its exception, whose message may continue.
+
+        `event` may come from an earlier traceback with the same calls.
+        """
         stream = self._stream(key)
         stream.open(event.level)
-        stream.inside, stream.indent, stream.shown = False, 0, event.frames
+        stream.inside, stream.indent, stream.last_frames = False, 0, event.frames
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.shown):
+        if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
-        self._note(key, stream, number)
+        self._update_open(key, stream, number)
 
     def _split(self, line: Line) -> tuple[str, Event, bool]:
-        """The process as printed, the message behind the prefixes, whether it had a record's prefix."""
+        """Split a line: the process as printed, the event without the prefixes, and whether it has a record prefix."""
         process, rank, rest = self._process(line.text, line.source)
         level, message, style = _record(rest)
-        releases = _released(process) or style if process else style
+        releases = _releases_of(process) or style if process else style
         event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
                       refusal=line.refusal)
         return process, event, rest is not message
 
-    def _placed(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
-        """The event with what its process has open: a traceback, the message of an exception."""
+    def _in_context(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
+        """Return the event in the context of its process: as part of a traceback or of an exception's message."""
         message, level = event.text, event.level
-        joined = joined_traceback(message)
+        joined = parse_joined_traceback(message)
         if joined is not None:
-            return self._joined(stream, event, joined)
+            return self._read_joined(stream, event, joined)
         if TRACEBACK in message:
             stream.open(level)
             stream.indent = len(message) - len(message.lstrip(" "))
-            said = not message.lstrip(" |+").startswith(TRACEBACK)  # `EngineCore hit an exception: Traceback …`
-            return event._replace(releases="", is_code=not said)
+            has_message = not message.lstrip(" |+").startswith(TRACEBACK)  # `EngineCore hit an exception: Traceback …`
+            return event._replace(releases="", is_code=not has_message)
         if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
             message = message[stream.indent:]
-        if not stream.inside and _FRAME.match(message):  # the head of the traceback is cut off, or Ray's
+        if not stream.inside and _FRAME.match(message):  # the head of the traceback is missing, or it is Ray's
             stream.open(level)
-            stream.indent = max(0, len(message) - len(message.lstrip(" ")) - 2)  # a frame stands two spaces in
+            stream.indent = max(0, len(message) - len(message.lstrip(" ")) - 2)  # calls are indented by two spaces
             message = message[stream.indent:]
         if stream.inside:
             if logged and level not in {"ERROR", "CRITICAL", stream.level}:
-                stream.pass_by()
+                stream.record_other_message()
                 return event
-            return self._inside(stream, event._replace(text=message, releases=""))
-        if stream.detail and logged and not stream.shown and _begins_message(message):
-            stream.detail = 0  # another exception, told in a record of its own
+            return self._read_traceback_line(stream, event._replace(text=message, releases=""))
+        if stream.detail and logged and not stream.last_frames and _begins_message(message):
+            stream.detail = 0  # another exception, in a record of its own
         if stream.detail and not message.startswith(CHAIN) and level in {"ERROR", ""}:
             stream.detail -= 1
-            if not logged and stream.message and _goes_on(stream.message[-1], message):
+            if not logged and stream.message and _continues_sentence(stream.message[-1], message):
                 message = f"{stream.message.pop()} {message}"
             context = "\n".join(stream.message)
             if len(context) < _MAX_CONTEXT:
                 stream.message.append(message)
-            return event._replace(text=message, frames=stream.shown, context=context)
+            return event._replace(text=message, frames=stream.last_frames, context=context)
         if stream.detail and level:
             stream.detail = 0
         elif not stream.detail and _begins_message(message):
             stream.begin_message(message)
         return event if message is event.text else event._replace(text=message)
 
-    def _joined(self, stream: _Stream, event: Event, joined: JoinedTraceback) -> Event:
-        """One line that holds a traceback, or the rest of one; its exception may stand in the next."""
-        if joined.opens or not stream.inside:
+    def _read_joined(self, stream: _Stream, event: Event, joined: JoinedTraceback) -> Event:
+        """Read one line that holds a traceback or the rest of one; its exception may be in the next line."""
+        if joined.has_head or not stream.inside:
             stream.open(event.level)
             stream.indent = 0
         stream.frames.extend(joined.frames[:MAX_FRAMES - len(stream.frames)])
         if not joined.exception:
-            return event._replace(text=joined.said or event.text, releases="", is_code=not joined.said)
-        message = f"{joined.said} {joined.exception}".lstrip()
+            return event._replace(text=joined.prefix or event.text, releases="", is_code=not joined.prefix)
+        message = f"{joined.prefix} {joined.exception}".lstrip()
         stream.inside = False
-        stream.shown = "\n".join(stream.frames)
+        stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.shown):
+        if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
-        return event._replace(text=message, releases="", frames=stream.shown)
+        return event._replace(text=message, releases="", frames=stream.last_frames)
 
     def _stream(self, key: str) -> _Stream:
         stream = self._streams.get(key)
@@ -425,8 +432,8 @@ class EventReader:
                 self._streams.popitem(last=False)
         return stream
 
-    def _inside(self, stream: _Stream, event: Event) -> Event:
-        """One line of an open traceback: a call, its source line, or the exception that ends it."""
+    def _read_traceback_line(self, stream: _Stream, event: Event) -> Event:
+        """Read one line of an open traceback: a call, its source line, or the exception that ends it."""
         message = event.text
         call = _FRAME.match(message)
         lead = len(message) - len(message.lstrip(" "))
@@ -437,24 +444,24 @@ class EventReader:
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             return _as_code(event)
-        if lead and stream.frames:  # the whole traceback is indented: its exception stands no deeper than its calls
+        if lead and stream.frames:  # an indented traceback: its exception is indented no deeper than its calls
             stream.indent, message = stream.indent + lead, message[lead:]
         elif lead:
             return _as_code(event)
         if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
                 and _LEVEL_WORD.match(message):
-            stream.pass_by()
+            stream.record_other_message()
             return event
         stream.inside = False
-        stream.shown = "\n".join(stream.frames)
+        stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.shown):
+        if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
-        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.shown,
+        return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
                      refusal=event.refusal)
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
-        """Split off `(EngineCore_DP0 pid=12) ` prefixes: the process as printed, its rank, what follows."""
+        """Split off `(EngineCore_DP0 pid=12) ` prefixes: return the process as printed, its rank and the rest."""
         first = text[:text.find(") ") + 2] if text.startswith("(") else ""
         if first and not source and first in self._processes and not text.startswith("(", len(first)):
             return *self._processes[first], text[len(first):]
@@ -474,7 +481,7 @@ class EventReader:
         return process, rank, text[start:] if start else text
 
     def _rank(self, name: str, pid: str) -> int | None:
-        """The rank a worker's process name tells; where it names several dimensions, the order of appearance."""
+        """Return the rank in a worker's process name, or the order of appearance for names with several dimensions."""
         if "Worker" not in name:
             return None
         match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d{1,6})(?:_DCP\d+)?(?:_EP\d+)?", name)
@@ -488,27 +495,27 @@ class EventReader:
 
 
 def is_record(line: bytes) -> bool:
-    """Whether a line is a record of vLLM's logger that goes on with no error's traceback."""
+    """Return whether a line is a record of vLLM's logger that continues no traceback of an error."""
     return _RECORD_APART.match(line) is not None
 
 
 def _begins_message(message: str) -> bool:
-    """Whether it is the first line of an exception's message that stands without its traceback."""
+    """Return whether a message is the first line of an exception printed without its traceback."""
     if "Error: " in message or "Exception: " in message:
         return _EXCEPTION.match(message) is not None or _PYDANTIC.search(message) is not None
     return " validation error" in message and _PYDANTIC.search(message) is not None
 
 
-def _goes_on(line: str, text: str) -> bool:
-    """Whether a text is the rest of a sentence that somebody broke between two words at the width of a page."""
+def _continues_sentence(line: str, text: str) -> bool:
+    """Return whether a text continues a sentence that was broken between two words at the width of a page."""
     if len(line) < _PAGE or text.count(" ") < 2 or not (text[0].isalnum() or text[0] == "("):
         return False
     return _REST.match(text) is not None and not _COMPLETE.search(line)
 
 
 @lru_cache(maxsize=256)
-def _released(process: str) -> str:
-    """The releases that print such a process."""
+def _releases_of(process: str) -> str:
+    """Return the releases that print such a process."""
     return next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "")
 
 
@@ -517,7 +524,7 @@ def _as_code(event: Event) -> Event:
 
 
 def _record(text: str) -> tuple[str, str, str]:
-    """Split off vLLM's or uvicorn's record prefix: the level, the message behind it, the releases of that prefix."""
+    """Split off the record prefix of vLLM or uvicorn: return the level, the message and the prefix's releases."""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
     if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
@@ -538,9 +545,9 @@ def _record(text: str) -> tuple[str, str, str]:
 
 
 def may_concern_starts(line: str) -> bool:
-    """Whether a line with one of START_WORDS may begin or end a start; digits do not matter."""
+    """Return whether a line with one of START_WORDS may begin or end a server start; digits do not matter."""
     at = 0
     while match := _PROCESS.match(line, at):
         at = match.end()
     level, message, _ = _record(line[at:])
-    return concerns(message) or not (level or at) or not BARE.match(line)
+    return concerns_run(message) or not (level or at) or not BARE.match(line)

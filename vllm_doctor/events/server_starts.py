@@ -1,4 +1,4 @@
-"""The starts of the server in one log ("runs"): what a start prints, what tells its end, how many there are."""
+"""The starts of the server in one log ("runs"): the messages that begin and end them, and their count."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WORDS = (
     "Finished server process", "Application shutdown complete", "EngineDeadError", "Engine loop is dead",
     "Killed process", "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
-"""Literals without which a message says nothing of a start or its end: of each expression here one."""
-_STAGES = (  # what a start prints, and of each the words that a line of it holds
+"""Literals; a message without any of them neither begins nor ends a start (one for each expression here)."""
+_STAGES = (  # the messages of a start, each with literals of which its line contains at least one
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
     ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
     ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3} version \d")),
@@ -28,13 +28,13 @@ _STAGES = (  # what a start prints, and of each the words that a line of it hold
 )
 
 
-def name_of(process: str) -> str:
-    """A process without its id, which a new start has anew."""
+def process_name(process: str) -> str:
+    """Return the name of a process without its id, which changes with every start."""
     return process.partition(" ")[0]
 
 
 def stage_of(message: str) -> str:
-    """Which of these a message is; empty for another one."""
+    """Return the stage of a start that a message belongs to; empty for other messages."""
     for name, words, pattern in _STAGES:
         for word in words:
             if word in message and pattern.search(message):
@@ -42,22 +42,22 @@ def stage_of(message: str) -> str:
     return ""
 
 
-def ends(message: str) -> bool:
-    """Whether a message tells the end of a start, where it is none of _STAGES."""
+def ends_run(message: str) -> bool:
+    """Return whether a message that belongs to no stage ends a start."""
     return any(word in message for word in _ENDED)
 
 
-def concerns(message: str) -> bool:
-    """Whether a message may begin or end a start."""
-    return stage_of(message) != "" or ends(message)
+def concerns_run(message: str) -> bool:
+    """Return whether a message may begin or end a start."""
+    return stage_of(message) != "" or ends_run(message)
 
 
 class RunCounter:
-    """Counts the starts of the server in one log.
+    """The number of server starts in one log.
 
-    A start prints up to three banners in this order: the version, its arguments, the engine. A banner that is not
-    behind the one last seen, or that comes after an end, is a new start. Where no banner is printed (a script with
-    `LLM(…)`), an engine that begins after the last one ended is.
+    A start prints up to three banners in this order: the version, its arguments, the engine. A banner that does not
+    follow the previous one in this order, or that follows an end, begins a new start. Where no banner is printed (a
+    script with `LLM(…)`), an engine that begins after the previous one ended does.
     """
 
     _ORDER = ("prompt", "usage", "banner", "arguments", "engine")
@@ -69,36 +69,38 @@ class RunCounter:
         self._crashed = False
 
     def crash(self) -> None:
-        """Note an exception that nobody logged: most often the end of a process."""
+        """Record an exception without a record prefix: most often the end of a process."""
         self._crashed = True
 
-    def see(self, message: str, process: str, level: str = "") -> int:
-        """The number of the run `message` belongs to."""
+    def record_message(self, message: str, process: str, level: str = "") -> int:
+        """Return the number of the run that `message` belongs to."""
         if not any_of(WORDS).search(message):
             return self.run
         stage = stage_of(message)
-        return self.hear(stage, name_of(process), level) if stage or (not self._ended and ends(message)) else self.run
+        if stage or (not self._ended and ends_run(message)):
+            return self.record_stage(stage, process_name(process), level)
+        return self.run
 
-    def hear(self, stage: str, name: str, level: str) -> int:
-        """The number of the run that a banner belongs to, or, where `stage` is empty, that it ends."""
+    def record_stage(self, stage: str, name: str, level: str) -> int:
+        """Record a stage, or the end of a run if `stage` is empty; return the number of the run."""
         if not stage:
             self._ended = True
             return self.run
-        if stage == "prompt" and level == "WARNING":  # when it stops it logs the command that holds its port, its own
+        if stage == "prompt" and level == "WARNING":  # logged by a stopping server: its command holds its port
             return self.run
-        if self._anew(stage, name):
+        if self._begins_run(stage, name):
             self.run += 1
             self._seen, self._ended, self._crashed = {}, False, False
         self._seen[stage] = name
         return self.run
 
-    def _anew(self, stage: str, name: str) -> bool:
-        """Whether a banner of this stage begins another start."""
+    def _begins_run(self, stage: str, name: str) -> bool:
+        """Return whether a banner of this stage begins another start."""
         if stage == "engine":
             return (self._ended or self._crashed) and self._seen.get("engine") == name
         if stage == "arguments":
             return self._ended or self._seen.get("arguments") == name
-        if stage == "prompt":  # a line of a log may look like one
+        if stage == "prompt":  # a log line may look like a prompt
             over = self._ended or self._crashed
             return bool(self._seen) and (over or (self._seen.keys() <= {"prompt", "usage"} and stage in self._seen))
         at = self._ORDER.index(stage)

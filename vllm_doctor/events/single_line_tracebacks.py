@@ -1,4 +1,4 @@
-"""Tracebacks in one line: a shipper of logs, or who quoted them, joined what Python printed as many."""
+"""Tracebacks on one line: a log shipper, or whoever quoted them, joined the lines that Python printed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _EXCEPTION = lazy(
 
 
 class JoinedTraceback(NamedTuple):
-    """A traceback in one line: what was said before it, its calls, its exception's message and what follows."""
+    """A traceback on one line: the message before it, its calls, and its exception with the text after it."""
 
-    said: str
+    prefix: str
     frames: list[str]
     exception: str
-    opens: bool  # whether its head is there
+    has_head: bool  # whether the head `Traceback (…)` is present
 
 
-def joined_traceback(message: str) -> JoinedTraceback | None:
-    """The traceback whose lines were joined to one; None for a line that is none."""
+def parse_joined_traceback(message: str) -> JoinedTraceback | None:
+    """Parse a traceback whose lines were joined to one; return None for other lines."""
     if ", line " not in message:
         return None
     head = message.find(TRACEBACK)
@@ -37,8 +37,8 @@ def joined_traceback(message: str) -> JoinedTraceback | None:
     if not calls or (head < 0 and len(calls) < 2):
         return None
     first = _EXCEPTION.search(message, calls[0].end())
-    if first is not None:  # calls behind it are of another traceback
+    if first is not None:  # later calls belong to another traceback
         calls = [call for call in calls if call.start() < first.start()]
     frames = [frame(call["path"], call["function"]) for call in calls]
-    said = message[:head].strip() if head > 0 else ""
-    return JoinedTraceback(said, frames, message[first.start():] if first else "", head >= 0)
+    prefix = message[:head].strip() if head > 0 else ""
+    return JoinedTraceback(prefix, frames, message[first.start():] if first else "", head >= 0)

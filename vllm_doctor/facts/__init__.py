@@ -1,1 +1,1 @@
-"""Facts that a log states, how they merge over ranks, and the load of a serving engine."""
+"""Facts that a log states, how they merge over ranks, and the load of a running engine."""

@@ -6,11 +6,11 @@ from typing import Protocol, TypeVar
 
 
 class HasLine(Protocol):
-    """Anything with the number of a log line."""
+    """An object with the number of a log line."""
 
     @property
     def line(self) -> int:
-        """The line's number, from 1."""
+        """Return the line number, from 1."""
 
 
 T = TypeVar("T", bound=HasLine)

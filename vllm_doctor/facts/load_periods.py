@@ -1,7 +1,7 @@
-"""Spells: stretches in which something lasted while the server served, told by its statistics lines.
+"""Load periods: how long the cache was saturated or requests queued, from the statistics lines of a server.
 
-Memory does not grow with the log: beside the spell that goes on only the first, the last and the longest are kept, and
-the totals of all. Times are the log's own; it prints no year and, in some set-ups, no time at all.
+Memory does not grow with the log: besides the current period only the first, the last and the longest are kept, and
+the totals. Times are those of the log, which prints no year and, in some set-ups, no time at all.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import NamedTuple
 from vllm_doctor.patterns import lazy
 
 LASTING = 3
-"""Statistics lines of one engine from which on it is no short peak, and without which it is over."""
-_GAP = 600.0  # seconds without such a line that end a spell: an idle server prints no statistics
+"""Consecutive statistics lines of one engine that make a period, or end one."""
+_GAP = 600.0  # seconds without such a line that end a period: an idle server prints no statistics
 _STAMP = lazy(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
-_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # each month, in a leap year: 02-29 is a day
-_STAMP_REACH = 160  # characters of a line in which vLLM's prefix stands
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # of a leap year: 02-29 is a valid day
+_STAMP_REACH = 160  # characters of a line that contain vLLM's prefix
 
 
 class Moment(NamedTuple):
-    """A line of the log and the time it prints, as `11-20 14:02:31`; empty where it prints none."""
+    """A line of the log and the time it prints, as `11-20 14:02:31`; empty without one."""
 
     line: int = 0
     stamp: str = ""
 
     @classmethod
     def of(cls, line: int, text: str) -> Moment:
-        """The moment of a line, from its text with vLLM's prefix."""
-        found = _STAMP.search(text, 0, _STAMP_REACH)
-        return cls(line, found[1] if found else "")
+        """Return the moment of a line, given its text with vLLM's prefix."""
+        match = _STAMP.search(text, 0, _STAMP_REACH)
+        return cls(line, match[1] if match else "")
 
     def seconds_until(self, later: Moment) -> float | None:
-        """The seconds from here to a later line, which may be in the next year; None where a time is not known."""
+        """Return the seconds to a later line, which may be in the next year; None if a time is unknown."""
         begin, end = _instant(self.stamp), _instant(later.stamp)
         if begin is None or end is None:
             return None
@@ -42,7 +42,7 @@ class Moment(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _instant(stamp: str) -> int | None:
-    """The seconds from the beginning of the year to `11-20 14:02:31`; None where that is no time."""
+    """Return the seconds from the beginning of the year to `11-20 14:02:31`; None for an invalid time."""
     try:
         days = _DAYS_BEFORE[int(stamp[:2]) - 1] + int(stamp[3:5])
         return days * 86400 + int(stamp[6:8]) * 3600 + int(stamp[9:11]) * 60 + int(stamp[12:])
@@ -50,8 +50,11 @@ def _instant(stamp: str) -> int | None:
         return None
 
 
-class Spell(NamedTuple):
-    """One stretch: its first and last line, how many lines of the engine most concerned, how many requests waited."""
+class LoadPeriod(NamedTuple):
+    """A period of load: its first and last line, its statistics lines and its longest queue.
+
+    `lines` counts those of the engine with the most, `waiting` is the maximal number of waiting requests.
+    """
 
     first: Moment
     last: Moment
@@ -60,28 +63,28 @@ class Spell(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it took by the log's own times; 0 where they are not known."""
+        """Return the duration by the log's own times; 0 if they are unknown."""
         return max(0.0, self.first.seconds_until(self.last) or 0.0)
 
 
-class Spells(NamedTuple):
-    """All spells of one kind in one run."""
+class LoadPeriods(NamedTuple):
+    """All load periods of one kind in one run."""
 
     number: int = 0
     seconds: float = 0.0
-    waiting: int = 0  # the most requests that waited in any of them
-    first: Spell | None = None
-    last: Spell | None = None
-    longest: Spell | None = None
+    waiting: int = 0  # the maximal number of waiting requests in any of them
+    first: LoadPeriod | None = None
+    last: LoadPeriod | None = None
+    longest: LoadPeriod | None = None
 
-    def with_one_more(self, spell: Spell) -> Spells:
-        """These and another one, which came later."""
-        longest = self.longest if self.longest and _length(self.longest) >= _length(spell) else spell
-        return Spells(self.number + 1, self.seconds + spell.seconds, max(self.waiting, spell.waiting),
-                      self.first or spell, spell, longest)
+    def with_period(self, period: LoadPeriod) -> LoadPeriods:
+        """Return these periods and a later one."""
+        longest = self.longest if self.longest and _length(self.longest) >= _length(period) else period
+        return LoadPeriods(self.number + 1, self.seconds + period.seconds, max(self.waiting, period.waiting),
+                      self.first or period, period, longest)
 
-    def words(self) -> str:
-        """`41 minutes in 3 spells between 11-20 14:02 and 16:40, while up to 212 requests waited`; "" if unknown."""
+    def describe(self) -> str:
+        """Return `41 minutes in 3 spells between 11-20 14:02 and 16:40, while up to 212 requests waited`, or ""."""
         if self.first is None or self.last is None or self.longest is None or not self.seconds:
             return ""
         begin, end = self.first.first.stamp[:-3], self.last.last.stamp[:-3]
@@ -94,25 +97,26 @@ class Spells(NamedTuple):
         return f"{when}, while up to {self.waiting:,} request{'' if self.waiting == 1 else 's'} waited"
 
 
-class SpellKeeper:
-    """Tells the spells of one kind from the statistics lines of one or more engines."""
+class LoadPeriodTracker:
+    """The load periods of one kind, tracked over the statistics lines of one or more engines."""
 
     def __init__(self) -> None:
-        self._over = Spells()
+        self._finished = LoadPeriods()
         self.engines: dict[int, tuple[int, int]] = {}
-        """Those in a spell, be it ever so short: of each its lines in it, and the lines without since."""
-        self._first = self._last = Moment()  # of the spell that goes on
+        """The engines in a period, even a short one: of each the lines in it, and the lines since it last held."""
+        self._first = self._last = Moment()  # of the current period
         self._lines = self._waiting = 0
 
-    def add(self, engine: int, holds: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
-        """Note one line of an engine.
+    def add(self, engine: int, is_loaded: bool, at: Moment, waiting: int, *, idle: bool = False) -> None:
+        """Record one statistics line of an engine; `is_loaded` says whether it shows the load.
 
-        A spell ends for an engine when it idles or prints LASTING lines without, and is over when it ended for all.
+        A period ends for an engine when it is idle or prints LASTING lines without the load, and altogether when it has
+        ended for all engines.
         """
-        if holds and self._lines and (self._last.seconds_until(at) or 0.0) > _GAP:
+        if is_loaded and self._lines and (self._last.seconds_until(at) or 0.0) > _GAP:
             self._end()
         lines, without = self.engines.get(engine, (0, 0))
-        if holds:
+        if is_loaded:
             lines += 1
             self.engines[engine] = lines, 0
             if not self._lines:
@@ -127,26 +131,26 @@ class SpellKeeper:
                 self._end()
 
     def _end(self) -> None:
-        self._over = self.spells
+        self._finished = self.periods
         self._lines = self._waiting = 0
         self.engines.clear()
 
     @property
-    def lasts(self) -> Spell | None:
-        """The spell that goes on, once it is no short peak."""
+    def current_period(self) -> LoadPeriod | None:
+        """Return the current period, once it has at least LASTING lines."""
         if self._lines < LASTING:
             return None
-        return Spell(self._first, self._last, self._lines, self._waiting)
+        return LoadPeriod(self._first, self._last, self._lines, self._waiting)
 
     @property
-    def spells(self) -> Spells:
-        """All spells so far, with the one that goes on."""
-        now = self.lasts
-        return self._over.with_one_more(now) if now else self._over
+    def periods(self) -> LoadPeriods:
+        """Return all periods so far, including the current one."""
+        current = self.current_period
+        return self._finished.with_period(current) if current else self._finished
 
 
-def _length(spell: Spell) -> tuple[float, int]:
-    return spell.seconds, spell.lines
+def _length(period: LoadPeriod) -> tuple[float, int]:
+    return period.seconds, period.lines
 
 
 def _duration(seconds: float) -> str:

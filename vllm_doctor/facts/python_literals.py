@@ -1,8 +1,8 @@
-"""Read Python literals and reprs out of log lines, as text, without evaluating anything.
+"""Parse Python literals and reprs from log lines as text, without evaluating anything.
 
-vLLM prints its arguments as `Namespace(...)`, as a dict, or as a run of `key=value` pairs in which reprs of
-configuration objects, enums, functions and JSON stand side by side. A log line may be cut off anywhere. The
-reader here returns what was there, says whether it was whole, never raises, and takes linear time.
+vLLM prints its arguments as `Namespace(...)`, as a dict, or as a sequence of `key=value` pairs that mix reprs of
+configuration objects, enums, functions and JSON. A log line may be cut off anywhere. The reader returns what it
+could parse and whether that is complete, never raises, and takes linear time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from vllm_doctor.patterns import lazy
 T = TypeVar("T")
 
 MAX_DEPTH = 60
-"""Brackets inside brackets beyond this are not read: the value comes back as far as it got, incomplete."""
+"""Maximal depth of nested brackets; deeper values are returned as incomplete."""
 
 MAX_DIGITS = 1000
-"""A longer number stays a string: Python refuses some of them, and converting takes quadratic time."""
+"""Maximal digits of a number; a longer one stays a string, because converting it takes quadratic time."""
 
 
 class Repr(NamedTuple):
-    """An object's repr: `Name(argument, field=value)`, `<Enum.NAME: value>` or `<anything else>`.
+    """An object's repr: `Name(argument, field=value)`, `<Enum.NAME: value>` or `<any other text>`.
 
     An enum has the name `Enum.NAME` and one field, `value`; `<function f at 0x7f>` has the name `function f`.
     """
@@ -32,16 +32,16 @@ class Repr(NamedTuple):
     arguments: tuple[object, ...] = ()
 
     def get(self, field: str, default: object = None) -> object:
-        """The value of a field (the last one when it is given twice)."""
+        """Return the value of a field (the last one if it is repeated)."""
         return self.as_dict().get(field, default)
 
     def as_dict(self) -> dict[str, object]:
-        """The fields by name, in order."""
+        """Return the fields by name, in order."""
         return dict(self.fields)
 
 
 class Read(Generic[T]):
-    """What was read from a text: the value, the position behind it, and whether nothing of it is missing."""
+    """A parsed value, the position after it, and whether it is complete."""
 
     def __init__(self, value: T, end: int, *, complete: bool) -> None:
         self.value = value
@@ -52,9 +52,8 @@ class Read(Generic[T]):
 def read_value(text: str, pos: int = 0) -> Read[object]:
     """Read one value at `pos`.
 
-    Words that are no literal come back as plain strings (`auto`, `torch.bfloat16`). In a container that is
-    cut off, a last scalar that touches the cut is dropped (`[1, 20` may have been 2048); a container keeps what
-    it had.
+    Words that are not literals are returned as plain strings (`auto`, `torch.bfloat16`). In a container that is cut
+    off, a last scalar at the cut is dropped (`[1, 20` may have been 2048); the other items are kept.
     """
     reader = _Reader(text, pos)
     value = reader.value(_VALUE_STOP)
@@ -65,7 +64,7 @@ def read_value(text: str, pos: int = 0) -> Read[object]:
 def read_pairs(text: str, pos: int = 0) -> Read[dict[str, object]]:
     """Read `key=value, key=value` up to the end of the text or an unmatched closing bracket.
 
-    The last value may end with the text (there is no bracket that would tell a cut), unless it ends in `...`.
+    The last value may end with the text (no bracket would show a cut), unless it ends in `...`.
     """
     reader = _Reader(text, pos)
     pairs: dict[str, object] = {}
@@ -74,7 +73,7 @@ def read_pairs(text: str, pos: int = 0) -> Read[dict[str, object]]:
         if reader.at_end or text[reader.pos] in _CLOSERS:
             break
         key = _KEY.match(text, reader.pos)
-        if key is None:  # not a pair: go on at the next one, and say that something was left out
+        if key is None:  # not a pair: continue at the next one, and mark the result as incomplete
             reader.cut = True
             following = _NEXT_KEY.search(text, reader.pos)
             if following is None:
@@ -93,7 +92,7 @@ def read_pairs(text: str, pos: int = 0) -> Read[dict[str, object]]:
 
 
 class _Missing:
-    """The mark for "no value here"."""
+    """The marker for a missing value."""
 
 
 _MISSING = _Missing()
@@ -125,7 +124,7 @@ _SURROGATES = lazy("([\ud800-\udbff])([\udc00-\udfff])")
 
 
 class _Reader:
-    """A cursor over the text. `cut` says that something is missing, `scalar` what the last value was."""
+    """A cursor over the text; `cut` marks a missing part, `scalar` that the last value was a scalar."""
 
     def __init__(self, text: str, pos: int) -> None:
         self.text = text
@@ -147,7 +146,7 @@ class _Reader:
         return self.text.startswith(mark, self.pos)
 
     def value(self, stop: re.Pattern[str]) -> object:
-        """Read any value; `stop` matches a bare word. `_MISSING` when there is none."""
+        """Read any value; `stop` matches a bare word. Return `_MISSING` if there is none."""
         self.skip()
         self.scalar = False
         if self.at_end:
@@ -221,7 +220,7 @@ class _Reader:
                 break
             elif self.text[self.pos] == "\\" and self.pos + 1 < len(self.text):
                 pieces.append(self._escape(raw="r" in prefix, code_points="b" not in prefix))
-            else:  # a quote inside triple quotes, or a backslash that the cut left alone
+            else:  # a quote inside triple quotes, or a backslash at the cut
                 pieces.append(self.text[self.pos])
                 self.pos += 1
         self.cut = self.cut or not closed
@@ -251,7 +250,7 @@ class _Reader:
         return char if char in "\\'\"/" else "\\" + char
 
     def _more(self, closer: str) -> bool:
-        """Stand before the next item? False behind the closing bracket, or where the text is cut."""
+        """Return whether another item follows; False after the closing bracket or at a cut."""
         self.skip(_SEPARATORS)
         if self.stopped:
             return False
@@ -261,13 +260,13 @@ class _Reader:
         if self.text[self.pos] == closer:
             self.pos += 1
             return False
-        if self.text[self.pos] in _CLOSERS:  # another bracket closes here: ours is missing
+        if self.text[self.pos] in _CLOSERS:  # another bracket closes here: this one's is missing
             self.cut = True
             return False
         return True
 
     def _item(self, stop: re.Pattern[str]) -> object:
-        """An item of a container; `_MISSING` where it is absent, elided or may be cut."""
+        """Read an item of a container; return `_MISSING` if it is absent, elided or may be cut."""
         start = self.pos
         value = self.value(stop)
         scalar = self.scalar
@@ -275,7 +274,7 @@ class _Reader:
             self.cut = True
             value = _MISSING
         elif value is _MISSING and self.pos == start and not self.at_end and not self.stopped:
-            self.pos += 1  # a character that starts nothing here; step over it, so that every turn advances
+            self.pos += 1  # nothing begins with this character; skip it, so that every turn advances
             self.cut = True
         self.scalar = False
         return value
@@ -294,7 +293,7 @@ class _Reader:
         items = self._items(")")
         if len(items) != 1 or self.cut:
             return tuple(items)
-        before = self.pos - 2  # what stands before the closing bracket tells (1,) from (1)
+        before = self.pos - 2  # the character before the closing bracket distinguishes (1,) from (1)
         while before > 0 and self.text[before].isspace():
             before -= 1
         return tuple(items) if self.text[before] == "," else items[0]
@@ -330,7 +329,7 @@ class _Reader:
         arguments: list[object] = []
         while self._more(")"):
             key = _KEY.match(self.text, self.pos)
-            unpacked = self.at("**")  # Namespace(**{'a-b': 1}), the repr of names that are no identifiers
+            unpacked = self.at("**")  # Namespace(**{'a-b': 1}): the repr of names that are no identifiers
             if key is not None:
                 self.pos = key.end()
             elif unpacked:
@@ -372,7 +371,7 @@ class _Reader:
 
 
 def _hashable(key: object, text: str, start: int, end: int) -> object:
-    """The key itself, or, for one that no dict takes (a list), its source text."""
+    """Return the key or, if it cannot be hashed (a list), its source text."""
     try:
         hash(key)
     except TypeError:
@@ -381,5 +380,5 @@ def _hashable(key: object, text: str, start: int, end: int) -> object:
 
 
 def _join_surrogates(match: re.Match[str]) -> str:
-    """JSON writes a character above U+FFFF as two escapes."""
+    """Join the two escapes that JSON writes for a character above U+FFFF."""
     return match.group().encode("utf-16", "surrogatepass").decode("utf-16")

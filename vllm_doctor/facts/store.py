@@ -1,8 +1,8 @@
 """Event -> Fact: the quantities a log states, each with its line, rank and run.
 
-Which wording carries which fact is data (`rules/facts/*.yaml`): the named groups of the patterns are the fact names.
-Lines that print many settings at once (`args: Namespace(…)`, `non-default args: {…}`, the engine's config) are read by
-`literals`, and `names.yaml` says which setting is which fact.
+The wordings that carry a fact are data (`rules/facts/*.yaml`): the named groups of the patterns are the fact names.
+Lines that print many settings at once (`args: Namespace(…)`, `non-default args: {…}`, the engine's config) are parsed
+by `python_literals`, and `names.yaml` maps the settings to facts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgGtT])\s*)?$")
 _VERSION = lazy(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
 _MAX = 1e18  # no quantity of a log is larger
-_KEEP = 8  # observations kept at either end of a fact's list
+_KEEP = 8  # observations kept at each end of a fact's list
 
 
 class FactName(NamedTuple):
-    """What `rules/facts/names.yaml` says of one fact."""
+    """The definition of one fact in `rules/facts/names.yaml`."""
 
     name: str
     type: str
@@ -40,12 +40,12 @@ class FactName(NamedTuple):
     args_unit: str = ""
 
     def from_setting(self, value: Any) -> Any:
-        """The value of the argument as a captured text would read: a plain number of bytes gets its unit."""
+        """Return the value of an argument as it would be captured from text: a plain number of bytes gets its unit."""
         return f"{value} B" if self.args_unit == "bytes" and str(value).isdigit() else value
 
 
 class Fact(NamedTuple):
-    """One observation: `value` in the unit the name says, the line it stands on, the rank that printed it."""
+    """One observation: `value` in the unit of the name, its line, and the rank that printed it."""
 
     name: str
     value: Any
@@ -54,15 +54,15 @@ class Fact(NamedTuple):
 
 
 def number(values: Mapping[str, Any], name: str) -> float | None:
-    """Return a value by name as a number; None where there is none or it is no number."""
+    """Return a value by name as a number; None if it is missing or no number."""
     value = values.get(name)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def convert(kind: str, text: Any) -> Any:
-    """A captured text as the value of a fact of type `kind`; None when it is none of that type.
+    """Convert a captured text to a value of type `kind`; return None if it is not of that type.
 
-    GiB are 2^30 bytes; a number without a unit is GiB; GB is GiB, for that is what vLLM means by it.
+    GiB are 2^30 bytes; a number without a unit is in GiB, and so is one in GB, because vLLM prints GiB as GB.
     """
     if text is None:
         return None
@@ -74,7 +74,7 @@ def convert(kind: str, text: Any) -> Any:
         return text if isinstance(text, bool) else {"true": True, "false": False, "1": True, "0": False}.get(
             str(text).strip().lower())
     words = str(text).strip()
-    if len(words) < 19 and (plain := _plainly(kind, words)) is not None:
+    if len(words) < 19 and (plain := _convert_plain(kind, words)) is not None:
         return plain
     if kind == "gib":
         match = _QUANTITY.match(words)
@@ -85,7 +85,7 @@ def convert(kind: str, text: Any) -> Any:
     if kind == "float":
         match = _QUANTITY.match(words)
         return _number(match[1], 1.0) if match else None
-    if kind == "capability":  # a compute capability: 7.5, or 75 where vLLM prints it times ten
+    if kind == "capability":  # a compute capability: 7.5, or 75 as some messages print it
         match = _QUANTITY.match(words)
         value = _number(match[1], 1.0) if match else None
         return value / 10 if value is not None and value >= 20 else value
@@ -98,13 +98,13 @@ def convert(kind: str, text: Any) -> Any:
     if kind == "version":
         match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
         return match[1] if match and not words.startswith(_UNTAGGED) else None
-    if kind == "platform":  # cuda:7 is the platform and the number of the device
+    if kind == "platform":  # cuda:7 is the platform and the index of the device
         words = words.partition(":")[0]
     return words or None
 
 
-def _plainly(kind: str, words: str) -> Any:
-    """The value of words as they mostly are, which need no expression."""
+def _convert_plain(kind: str, words: str) -> Any:
+    """Convert the most frequent forms of a value without a regular expression."""
     if kind == "int":
         digits = words.replace(",", "")
         return int(digits) if digits.isdecimal() and words[0] != "," else None
@@ -125,8 +125,8 @@ def _number(text: str, factor: float) -> float | None:
     return value if abs(value) <= _MAX else None
 
 
-class _Seen:
-    """All observations of one fact in one run: the merged value, and the first and last few."""
+class _Observations:
+    """The observations of one fact in one run: the merged value, and the first and last few."""
 
     def __init__(self, fact: Fact) -> None:
         self.value = fact.value
@@ -135,14 +135,14 @@ class _Seen:
 
 
 class FactStore:
-    """The facts of one run, merged as the contract says: the largest, the smallest, the first or the last."""
+    """The facts of one run, merged by the rule of each fact: the largest, smallest, first or last value."""
 
     def __init__(self, names: Mapping[str, FactName]) -> None:
         self._names = names
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _Observations] = {}
 
     def add(self, name: str, raw: Any, line: int, rank: int | None = None) -> Fact | None:
-        """Note one observation. Returns None when the value says nothing or the name is not a fact's."""
+        """Add an observation; return None if the value is empty or no fact has this name."""
         definition = self._names.get(name)
         if definition is None:
             return None
@@ -152,41 +152,43 @@ class FactStore:
         if isinstance(value, str) and HIDDEN in value:
             return None
         fact = Fact(name, value, line, rank)
-        seen = self._seen.get(name)
-        if seen is None:
-            self._seen[name] = _Seen(fact)
+        observed = self._seen.get(name)
+        if observed is None:
+            self._seen[name] = _Observations(fact)
             return fact
-        if definition.merge != "last" or line >= (seen.last or seen.first)[-1].line:
-            seen.value = _merge(definition.merge, seen.value, value)
-        if len(seen.first) < _KEEP:
-            seen.first.append(fact)
+        if definition.merge != "last" or line >= (observed.last or observed.first)[-1].line:
+            observed.value = _merge(definition.merge, observed.value, value)
+        if len(observed.first) < _KEEP:
+            observed.first.append(fact)
         else:
-            add_last(seen.last, fact, _KEEP)
+            add_last(observed.last, fact, _KEEP)
         return fact
 
     def exceeds(self, name: str, raw: Any) -> bool:
-        """Whether a value is beyond all so far of a fact whose largest or smallest one counts."""
-        definition, seen = self._names[name], self._seen.get(name)
+        """Return whether a value exceeds all earlier ones of a fact that keeps its largest or smallest value."""
+        definition, observed = self._names[name], self._seen.get(name)
         value = convert(definition.type, raw)
-        return value is not None and (seen is None or _merge(definition.merge, seen.value, value) != seen.value)
+        if value is None or observed is None:
+            return value is not None
+        return bool(_merge(definition.merge, observed.value, value) != observed.value)
 
     def get(self, name: str) -> Any:
-        """The merged value, or None."""
-        seen = self._seen.get(name)
-        return None if seen is None else seen.value
+        """Return the merged value, or None."""
+        observed = self._seen.get(name)
+        return None if observed is None else observed.value
 
     def merge_of(self, name: str) -> str:
-        """Which of several values counts: max, min, first or last."""
+        """Return the merge rule of a fact: max, min, first or last."""
         return self._names[name].merge if name in self._names else ""
 
     def values(self) -> dict[str, Any]:
-        """All merged values, in the order the facts are declared."""
+        """Return all merged values, in the order in which the facts are declared."""
         return {name: self._seen[name].value for name in self._names if name in self._seen}
 
     def observations(self, name: str) -> tuple[Fact, ...]:
-        """Where a fact came from: its first and last few observations."""
-        seen = self._seen.get(name)
-        return (*seen.first, *seen.last) if seen else ()
+        """Return the first and last few observations of a fact."""
+        observed = self._seen.get(name)
+        return (*observed.first, *observed.last) if observed else ()
 
 
 def _merge(rule: str, old: Any, new: Any) -> Any:
@@ -198,7 +200,7 @@ def _merge(rule: str, old: Any, new: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A setting's value as one text or number: the member of an enum, the type of a device, a list's first item."""
+    """Return a setting's value as one text or number: an enum's member, a device's type, a list's first item."""
     if isinstance(value, str):
         word = value.rsplit(".", 1)[-1] if value.startswith("torch.") else value
         if word.startswith("LoadFormat."):  # as the releases before 0.10.1 print it
@@ -214,14 +216,14 @@ def _plain(value: Any) -> Any:
 
 
 class Settings(NamedTuple):
-    """What one line of many settings said. `complete` is False when the line was cut."""
+    """The settings printed on one line; `complete` is False if the line was cut."""
 
     kind: str  # "arguments" | "non-default" | "engine-args" | "config"
     values: dict[str, Any]
     complete: bool
 
 
-_RENAMED = {"chunked_prefill_enabled": "enable_chunked_prefill"}  # what the engine's line called it before 0.12
+_RENAMED = {"chunked_prefill_enabled": "enable_chunked_prefill"}  # its name in the engine's line before 0.12
 _NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
 _NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
 _ENGINE_ARGS = lazy(r"\bargs: (?=(?:Async)?EngineArgs\()", cues=("args: AsyncEngineArgs(", "args: EngineArgs("))
@@ -230,9 +232,9 @@ _CONFIG = lazy(r"(?:Initializing an?|Dumping input data for) (?:V\d )?LLM engine
 
 
 def read_settings(text: str) -> Settings | None:
-    """Read the four kinds of lines that print many settings; None when `text` is none of them.
+    """Parse the four kinds of lines that print many settings; return None for any other text.
 
-    "engine-args" are those of a program that starts the engine itself, such as Ray Serve or a worker of RunPod.
+    "engine-args" are printed by a program that starts the engine itself, such as Ray Serve or a RunPod worker.
     """
     for kind, pattern in (("arguments", _NAMESPACE), ("non-default", _NON_DEFAULT), ("engine-args", _ENGINE_ARGS)):
         match = pattern.search(text)

@@ -65,7 +65,7 @@ class FailureCollector:
             text = _GROUP.sub("", text)
             event = event._replace(text=text)
         stream = self._stream(event.process)
-        if stream.candidate is not None and self._goes_on(stream, event):
+        if stream.candidate is not None and self._continues_sentence(stream, event):
             return
         state = (phase, served, advances)
         if TRACEBACK in text and not event.frames:
@@ -234,7 +234,7 @@ class FailureCollector:
         return Candidate(event.line, event.line, shape, exception, message[:MAX_MESSAGE], level=event.level,
                          process=event.process, phase=phase, served=served, advances=advances)
 
-    def _goes_on(self, stream: _Open, event: Event) -> bool:
+    def _continues_sentence(self, stream: _Open, event: Event) -> bool:
         """Whether an event is one more line of the open message. Then it is added to it."""
         made = stream.candidate
         if made is None:

@@ -1,1 +1,1 @@
-"""What may be skipped in long logs."""
+"""The lines of a long log that need not be read in full."""

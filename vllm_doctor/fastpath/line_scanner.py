@@ -1,8 +1,12 @@
-"""Which lines of a block of bytes are worth reading: those with one of many literals that are not known as healthy.
+"""Find the lines of a block of bytes that may matter: the candidates for the rules, facts and readers.
 
-A busy server's lines repeat but for their numbers. So what is found out about a line is kept for its shape, in which
-each digit is a zero; few lines of a block have a shape that is new. Where most lines are healthy an expression passes
-them by; elsewhere all lines of a piece are looked up at once.
+Skipped: lines that are known to be healthy (`rules/healthy.yaml`) or contain none of the required literals.
+Safe, because every line that a rule, fact or reader can match contains at least one of its literals, and the
+literals are also searched for as they are escaped in JSON and HTML.
+The lines of a busy server repeat except for their numbers. The result for a line is therefore remembered for its
+template, in which each digit is a zero; few lines of a block have a new template. Where most lines are healthy, one
+expression skips them; elsewhere all lines of a piece are looked up together.
+Gain: most lines of a long log are never decoded, split or parsed.
 """
 
 from __future__ import annotations
@@ -23,115 +27,115 @@ from vllm_doctor.logs.encoding import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import NO_FRONT, Front, front
 from vllm_doctor.patterns import lazy, portable
 
-# What the reader of lines takes off or reads otherwise, so that a literal may stand behind it: terminal escapes, spaces
-# that do not break; and a shell's line that goes on. As Latin-1.
+# What the line reader removes or converts, so that a literal may be hidden in it: terminal escapes, non-breaking
+# spaces, and line continuations of a shell. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _DIGIT = lazy(rb"\d")
 _ID = lazy(rb"[0-9a-f](?<!\w.)[0-9a-f-]{15,}(?!\w)")
-_PATIENCE = 500  # shapes of which it is not asked whether they may tell: to prepare that costs as much as to read many
-_LONG = 512  # bytes of a line whose shape is remembered
-_MOST = 1 << 14  # shapes remembered
-_SAMPLE = 4096  # bytes by which noise is suspected
-_SPARSE = 256  # bytes for each line that is not healthy: with fewer, lines are looked up in the next pieces
-_FEW = 64  # lines of a traceback, which makes no piece one whose lines are looked up
-_DENSE = 160  # bytes for each literal: with fewer, it costs less to look up lines than to hear of each
-_AGAIN = 32  # such pieces, behind which healthy lines are passed by again
-_LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up at once: the next ones may be read otherwise
+_PATIENCE = 500  # templates for which `may_matter` is not called: its preparation costs as much as reading many lines
+_LONG = 512  # maximal bytes of a line whose template is remembered
+_MOST = 1 << 14  # templates remembered
+_SAMPLE = 4096  # bytes that are checked for noise
+_SPARSE = 256  # bytes for each unhealthy line: with fewer, lines of the next pieces are looked up
+_FEW = 64  # unhealthy lines in any piece: a traceback alone changes nothing
+_DENSE = 160  # bytes for each literal: with fewer, looking up lines is cheaper than a call for each literal
+_AGAIN = 32  # number of such pieces, after which healthy lines are skipped by the expression again
+_LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up together
 
 
-class Shape(NamedTuple):
-    """What is known of lines that differ in digits and long ids alone: of these `text` has zeros and none.
+class LineTemplate(NamedTuple):
+    """The properties of lines that differ only in digits and long ids; `text` has zeros and placeholders for them.
 
-    `front` is what stands before their message. `tells`: one of the literals may stand behind a wrapper there;
-    `certain`: it does, whatever the digits. `layout` is what the scanner's `layout` says of them, for statistics lines.
-    `opens`: with such a line a traceback begins.
+    `front` is the wrapper before their message. With `is_candidate` one of the literals may follow the wrapper;
+    `certain`: it does, whatever the digits are. `layout` is the scanner's layout of a statistics line, else None.
+    `opens_traceback`: such a line begins a traceback.
     """
 
     text: bytes
-    tells: bool
+    is_candidate: bool
     certain: bool = True
     layout: Any = None
-    opens: bool = False
+    opens_traceback: bool = False
     front: Front = NO_FRONT
 
 
-_NEW = Shape(b"", tells=False, certain=False)  # of lines that are not known
-_HEALTHY = Shape(b"", tells=True, certain=False)  # of healthy lines that other numbers may make tell
-Row = tuple[int, int, bytes, Shape | None]
-"""A line of a block: how many stand before it, where it begins, its bytes. The last row is the block's end."""
+_UNKNOWN = LineTemplate(b"", is_candidate=False, certain=False)  # of lines that are not known yet
+_HEALTHY = LineTemplate(b"", is_candidate=True, certain=False)  # of healthy lines whose numbers matter
+Row = tuple[int, int, bytes, LineTemplate | None]
+"""A line of a block: the count of lines before it, its position, its bytes. The last row is the block's end."""
 
 
 class Scanner:
-    """Finds the lines worth reading, by literals of which each holds one.
+    """The search for candidate lines, by literals of which each such line contains at least one.
 
-    `healthy` is an expression for whole lines that are never worth it; `layout` tells of a shape how statistics lines
-    of that shape are read, None for other lines; `may_tell` whether lines of a shape that hold a literal may tell more:
-    it is not asked of the first shapes, as many as `patience` says.
+    `healthy` is an expression for entire lines that never matter. `layout` returns for a template how its statistics
+    lines are parsed, None for other lines. `may_matter` returns whether lines of a template that contain a literal may
+    matter; it is not called for the first `patience` templates.
     """
 
     def __init__(self, literals: Iterable[str], healthy: str = "", layout: Callable[[bytes], Any] = lambda _: None,
-                 may_tell: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
-        self._literals = forms(literals)
+                 may_matter: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
+        self._literals = literal_forms(literals)
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
         self._healthy = lazy(portable(healthy_line).encode("latin-1"))
-        # Healthy lines, as many as there are, then another line; nothing more at the end.
+        # Any number of healthy lines, then another line; nothing more at the end.
         self._next = lazy(portable(rf"(?:{healthy_line})*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
-        self._skips = bool(healthy)
+        self._skips_healthy = bool(healthy)
         self._layout = layout
-        self._may_tell = may_tell
+        self._may_tell = may_matter
         self._patience = patience
-        self._known: dict[bytes, Shape] = {}
-        self._unhealthy_pieces = 0  # to come, as far as can be told
-        self._worth: dict[bytes, Shape | None] = {}  # by lines with zeros, without their ends; None: says nothing
+        self._templates: dict[bytes, LineTemplate] = {}
+        self._unhealthy_pieces = 0  # expected to follow
+        self._candidates: dict[bytes, LineTemplate | None] = {}  # by lines with zeros; None: not one
 
     @cached_property
     def _words(self) -> list[bytes]:
-        """Pieces of the literals, of which a line holds one that holds a literal."""
+        """Return pieces of the literals; a line with a literal contains at least one piece."""
         return _encoded(rare_pieces(self._literals).values())
 
     @cached_property
-    def _numbered(self) -> list[bytes]:
+    def _words_with_digits(self) -> list[bytes]:
         return [word for word in self._words if _DIGIT.search(word)]
 
     @cached_property
-    def _telling(self) -> re.Pattern[bytes]:
-        return _any(self._words)
+    def _candidate_pattern(self) -> re.Pattern[bytes]:
+        return _any_of(self._words)
 
     @cached_property
-    def _telling_words(self) -> re.Pattern[bytes]:
-        """What tells in a line without its numbers."""
-        return _any(set(self._words).difference(self._numbered))
+    def _without_digits(self) -> re.Pattern[bytes]:
+        """Compile the pieces without digits."""
+        return _any_of(set(self._words).difference(self._words_with_digits))
 
     def _is_certain(self, text: bytes, start: int) -> bool:
-        """Whether such a word stands there."""
-        return self._telling_words.search(text, start) is not None
+        """Return whether one of these pieces is in the text after `start`."""
+        return self._without_digits.search(text, start) is not None
 
     @cached_property
-    def _telling_numbers(self) -> re.Pattern[bytes]:
-        return _any(self._numbered)
+    def _with_digits(self) -> re.Pattern[bytes]:
+        return _any_of(self._words_with_digits)
 
     @cached_property
-    def _telling_zeros(self) -> re.Pattern[bytes]:
-        return _any(word.translate(_ZEROS) for word in self._numbered)
+    def _with_zeros(self) -> re.Pattern[bytes]:
+        return _any_of(word.translate(_ZEROS) for word in self._words_with_digits)
 
     def _has_number(self, line: bytes) -> bool:
-        """Whether a word with a number stands in a line."""
-        return self._telling_numbers.search(line) is not None
+        """Return whether a piece with digits is in a line."""
+        return self._with_digits.search(line) is not None
 
     def _may_have_number(self, zeros: bytes, start: int = 0) -> bool:
-        """Whether a word with a number may stand there in a line, given the line with zeros."""
-        return self._telling_zeros.search(zeros, start) is not None
+        """Return whether a piece with digits may be in a line after `start`, given the line with zeros."""
+        return self._with_zeros.search(zeros, start) is not None
 
     def healthy_at(self, block: bytes, at: int) -> bytes:
-        """The line that begins there where it is known as healthy; empty where it is not."""
+        """Return the line that begins at `at` if it is known to be healthy; else no bytes."""
         match = self._healthy.match(block, at)
         return match[0] if match else b""
 
-    def unhealthy(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines of `block[at:end]` that are not known as healthy, given how many lines stand before `at`.
+    def unhealthy_lines(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """Yield the lines of `block[at:end]` that are not known to be healthy; `index` lines precede `at`.
 
-        A line end stands before `at` and before `end`.
+        A line end precedes `at` and `end`.
         """
         for match in self._next.finditer(block, at, end):
             line = match[1]
@@ -139,136 +143,136 @@ class Scanner:
                 break
             begin = match.start(1)
             index += line_ends(block[at:begin])
-            yield index, begin, line, self.shape(line)
+            yield index, begin, line, self.template_of(line)
             at, index = begin + len(line), index + 1
         yield index + line_ends(block[at:end]), end, b"", None
 
-    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """Those of the lines that are worth reading."""
+    def candidate_lines(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """Yield the lines of `block[at:end]` that may matter."""
         size = _LEAST
         while at < end:
             stop = block.index(b"\n", min(at + size, end - 1)) + 1
             if is_binary(block[at:at + _SAMPLE]):
-                index = yield from self._searched(block, at, index, stop)
-            elif self._skips and not self._unhealthy_pieces:
-                index = yield from self._walked(block, at, index, stop)
+                index = yield from self._search_noise(block, at, index, stop)
+            elif self._skips_healthy and not self._unhealthy_pieces:
+                index = yield from self._skip_healthy(block, at, index, stop)
             else:
                 self._unhealthy_pieces = max(0, self._unhealthy_pieces - 1)
-                index = yield from self._looked_up(block, at, index, stop)
+                index = yield from self._look_up(block, at, index, stop)
             at, size = stop, min(2 * size, _PART)
         yield index, end, b"", None
 
-    # Of a piece each of these gives the lines worth reading, and returns how many lines stand before its end.
+    # Each of these yields the candidate lines of a piece, and returns how many lines precede its end.
 
-    def _searched(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
-        """Of a piece of noise: of its lines of text no two are of one shape."""
-        search = self._telling.search
-        for lines, begin, stop in _texts(block, at, end):
+    def _search_noise(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Search a piece of noise: no two of its text lines have the same template."""
+        search = self._candidate_pattern.search
+        for lines, begin, stop in _text_lines(block, at, end):
             if search(block, begin, stop):
                 line = block[begin:stop]
-                shape = self._worth_of(line)
-                if shape:
-                    yield index + lines, begin, line, shape
+                template = self._classify(line)
+                if template:
+                    yield index + lines, begin, line, template
         return index + line_ends(block[at:end])
 
-    def _walked(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
-        """Of a piece whose lines are healthy for the most part: these are passed by."""
+    def _skip_healthy(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Search a piece of mostly healthy lines, which one expression skips."""
         room = _FEW + (end - at) // _SPARSE
         while at < end:
-            for row in self.unhealthy(block, at, index, end):
+            for row in self.unhealthy_lines(block, at, index, end):
                 room -= 1
-                index, at, line, shape = row
-                if shape and self.tells(shape, line):
+                index, at, line, template = row
+                if template and self.is_candidate(template, line):
                     yield row
-                    if shape.opens and (found := traceback_at(block, at, end)):
+                    if template.opens_traceback and (found := traceback_at(block, at, end)):
                         at, index = at + len(found.lines), index + found.line_count
                         break  # its calls are read with its head, or not at all
         if room < 0:
             self._unhealthy_pieces = _AGAIN
         return index
 
-    def _looked_up(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
-        """Of a piece of which few lines are healthy: all are looked up at once."""
+    def _look_up(self, block: bytes, at: int, index: int, end: int) -> Generator[Row, None, int]:
+        """Search a piece with few healthy lines: look up all lines together."""
         lines = block[at:end - 1].translate(_ZEROS).split(b"\n")
-        found = list(map(self._worth.get, lines, repeat(_NEW)))
+        found = list(map(self._candidates.get, lines, repeat(_UNKNOWN)))
         if not any(found):
             return index + len(lines)
         ends = list(accumulate(map(len, lines)))
         for place in compress(count(), found):
-            zeros, shape = lines[place], found[place]
+            zeros, template = lines[place], found[place]
             stop = at + ends[place] + place + 1
             begin = stop - len(zeros) - 1
             line = block[begin:stop]
-            worth = self._worth_as(shape, line)
-            if worth:
-                yield index + place, begin, line, worth
+            candidate = self._candidate_from(template, line)
+            if candidate:
+                yield index + place, begin, line, candidate
         return index + len(lines)
 
-    def _worth_as(self, known: Shape | None, line: bytes) -> Shape | None:
-        """The shape of a line worth reading, given what is known of it by its zeros; None for another."""
-        if known is _NEW:
-            return self._worth_of(line)
+    def _candidate_from(self, known: LineTemplate | None, line: bytes) -> LineTemplate | None:
+        """Return the template of a line if it may matter, given what its zeros have shown before; else None."""
+        if known is _UNKNOWN:
+            return self._classify(line)
         if known is _HEALTHY:
-            return None if self._healthy.fullmatch(line) else self._worth_of(line)
-        return known if known and self.tells(known, line) else None
+            return None if self._healthy.fullmatch(line) else self._classify(line)
+        return known if known and self.is_candidate(known, line) else None
 
-    def _worth_of(self, line: bytes) -> Shape | None:
-        """The shape of a line that is not known, None for one not worth reading."""
-        if self._skips and self._healthy.fullmatch(line):
+    def _classify(self, line: bytes) -> LineTemplate | None:
+        """Return the template of a line that is not known yet if it may matter; else None."""
+        if self._skips_healthy and self._healthy.fullmatch(line):
             if len(line) <= _LONG and not _ID.search(line):
                 self._remember_healthy(line[:-1].translate(_ZEROS))
             return None
         zeros = line[:-1].translate(_ZEROS)
-        shape = self._shape(zeros + b"\n")
-        worth = shape if shape.tells else None
-        if len(line) == len(shape.text) <= _LONG:  # without an id
-            self._remember(zeros, worth)
-        return worth if worth and self.tells(worth, line) else None
+        template = self._template(zeros + b"\n")
+        candidate = template if template.is_candidate else None
+        if len(line) == len(template.text) <= _LONG:  # without an id
+            self._remember(zeros, candidate)
+        return candidate if candidate and self.is_candidate(candidate, line) else None
 
     def _remember_healthy(self, zeros: bytes) -> None:
         if not self._is_certain(zeros, front(zeros).size):
             self._remember(zeros, _HEALTHY if self._may_have_number(zeros) else None)
 
-    def _remember(self, zeros: bytes, worth: Shape | None) -> None:
-        if len(self._worth) >= _MOST:
-            self._worth.clear()
-        self._worth[zeros] = worth
+    def _remember(self, zeros: bytes, candidate: LineTemplate | None) -> None:
+        if len(self._candidates) >= _MOST:
+            self._candidates.clear()
+        self._candidates[zeros] = candidate
 
-    def tells(self, shape: Shape, line: bytes) -> bool:
-        """Whether a line is worth reading that is not known as healthy."""
-        return shape.tells and (shape.certain or self._has_number(line))
+    def is_candidate(self, template: LineTemplate, line: bytes) -> bool:
+        """Return whether a line that is not known to be healthy may matter."""
+        return template.is_candidate and (template.certain or self._has_number(line))
 
-    def shape(self, line: bytes) -> Shape:
-        """The shape of a line with its end."""
+    def template_of(self, line: bytes) -> LineTemplate:
+        """Return the template of a line with its end."""
         zeros = line.translate(_ZEROS)
-        return self._known.get(zeros) or self._shape(zeros)
+        return self._templates.get(zeros) or self._template(zeros)
 
-    def _shape(self, zeros: bytes) -> Shape:
+    def _template(self, zeros: bytes) -> LineTemplate:
         text = _ID.sub(b"\0", zeros)
-        shape = self._known.get(text)
-        if shape is None:
+        template = self._templates.get(text)
+        if template is None:
             before = front(text)
             certain = self._is_certain(text, before.size)
-            tells = (certain or self._may_have_number(text, before.size)) and not is_binary(text)
-            if tells and self._patience:
+            is_candidate = (certain or self._may_have_number(text, before.size)) and not is_binary(text)
+            if is_candidate and self._patience:
                 self._patience -= 1
-                if not self._patience:  # the earlier ones are asked when they come again
-                    self._known.clear()
-                    self._worth.clear()
-            if tells and not self._patience:
-                tells = self._may_tell(text[before.size:])
-            layout = self._layout(text) if tells else None
-            opens = text[:len(text) - before.rest].rstrip().endswith(HEAD)
-            shape = Shape(text, tells, certain, layout, opens, before)
+                if not self._patience:  # the earlier ones are checked when they appear again
+                    self._templates.clear()
+                    self._candidates.clear()
+            if is_candidate and not self._patience:
+                is_candidate = self._may_tell(text[before.size:])
+            layout = self._layout(text) if is_candidate else None
+            opens_traceback = text[:len(text) - before.rest].rstrip().endswith(HEAD)
+            template = LineTemplate(text, is_candidate, certain, layout, opens_traceback, before)
             if len(text) <= _LONG:
-                if len(self._known) >= _MOST:
-                    self._known.clear()
-                self._known[text] = shape
-        return shape
+                if len(self._templates) >= _MOST:
+                    self._templates.clear()
+                self._templates[text] = template
+        return template
 
 
 class _Engine:
-    """Finds words in bytes, all at once, with the extra `fast`. Several threads may use it."""
+    """A search for many words at once with hyperscan (the extra `fast`); several threads may use it."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
         import hyperscan  # noqa: PLC0415
@@ -281,30 +285,30 @@ class _Engine:
         self._threads = threading.local()
 
     def search(self, data: bytes | memoryview, note: Callable[[int, int, int, int, Any], None]) -> None:
-        """Tell of each word that stands there: its number, 0, where it ends, and two more things of no use."""
+        """Call `note` for each word in the data: its index, 0, its end, and two arguments without use here."""
         scratch = getattr(self._threads, "scratch", None)
         if scratch is None:
             scratch = self._threads.scratch = self._scratch(self._database)
         self._database.scan(data, match_event_handler=note, scratch=scratch)
 
     def found_in(self, data: bytes) -> list[bytes]:
-        """The words that stand there."""
+        """Return the words that are in the data."""
         found: list[bytes] = []
         self.search(data, lambda place, *_: found.append(self._words[place]))
         return found
 
 
 class FastScanner(Scanner):
-    """The same lines, found by a multi-pattern engine (the extra `fast`)."""
+    """The same search with a multi-pattern engine (the extra `fast`)."""
 
-    # A block, a part of it, and where literals end there, None where lines are to be looked up: that costs less. Set at
-    # once, as several threads may use a scanner.
+    # A block, a part of it, and the ends of the literals in it; None if looking up lines is cheaper. Assigned at once,
+    # because several threads may use a scanner.
     _scanned: tuple[bytes, range, Sequence[int] | None] = (b"", range(0), None)
-    _dense_blocks = 0  # to come, as far as can be told
+    _dense_blocks = 0  # expected to follow
 
     @cached_property
     def _words(self) -> list[bytes]:
-        """The literals: to hear of each piece that is found costs more than to look for more."""
+        """Return the literals in full: a call for each match of a short piece costs more than longer literals."""
         return _encoded(self._literals)
 
     @cached_property
@@ -313,7 +317,7 @@ class FastScanner(Scanner):
 
     @cached_property
     def _engine_of_zeros(self) -> _Engine:
-        return _Engine(list({word.translate(_ZEROS) for word in self._numbered}))
+        return _Engine(list({word.translate(_ZEROS) for word in self._words_with_digits}))
 
     def _is_certain(self, text: bytes, start: int) -> bool:
         return not all(_DIGIT.search(word) for word in self._engine.found_in(text[start:]))
@@ -322,36 +326,36 @@ class FastScanner(Scanner):
         return any(_DIGIT.search(word) for word in self._engine.found_in(line))
 
     def _may_have_number(self, zeros: bytes, start: int = 0) -> bool:
-        return bool(self._numbered and self._engine_of_zeros.found_in(zeros[start:]))
+        return bool(self._words_with_digits and self._engine_of_zeros.found_in(zeros[start:]))
 
-    def telling(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
-        """The lines worth reading."""
+    def candidate_lines(self, block: bytes, at: int, index: int, end: int) -> Iterator[Row]:
+        """Yield the lines that may matter."""
         scanned, part, found = self._scanned
         if block is not scanned or at not in part or end > part.stop:
             found = self._scan(block, at, end)
         if found is None:
-            yield from super().telling(block, at, index, end)
+            yield from super().candidate_lines(block, at, index, end)
             return
-        known_as = self._worth.get
-        behind = at  # the line in which the last literal stood
+        candidate_of = self._candidates.get
+        behind = at  # the end of the line with the last literal
         for place in found[bisect_left(found, at):]:
             if place < behind:
                 continue
             begin, behind = block.rfind(b"\n", 0, place) + 1, block.index(b"\n", place) + 1
-            shape = known_as(block[begin:behind - 1].translate(_ZEROS), _NEW)
-            if shape is None:
+            template = candidate_of(block[begin:behind - 1].translate(_ZEROS), _UNKNOWN)
+            if template is None:
                 continue
             line = block[begin:behind]
-            if shape.certain or (shape := self._worth_as(shape, line)):
+            if template.certain or (template := self._candidate_from(template, line)):
                 index += line_ends(block[at:begin])
-                yield index, begin, line, shape
+                yield index, begin, line, template
                 at, index = behind, index + 1
-                if shape.opens and (traceback := traceback_at(block, begin, end)):
+                if template.opens_traceback and (traceback := traceback_at(block, begin, end)):
                     behind = begin + len(traceback.lines)  # its calls are read with its head, or not at all
         yield index + line_ends(block[at:end]), end, b"", None
 
     def _scan(self, block: bytes, at: int, end: int) -> Sequence[int] | None:
-        """Find the literals of a part at once: a scan that stops at each would read the rest again."""
+        """Find the literals of a part at once: a scan that stops at each literal would read the rest again."""
         self._dense_blocks = max(0, self._dense_blocks - 1)
         found: list[int] | None = None
         if not self._dense_blocks:
@@ -369,12 +373,12 @@ def _encoded(words: Iterable[str]) -> list[bytes]:
     return [word.encode("latin-1") for word in without_extensions(words)]
 
 
-def _any(words: Iterable[bytes]) -> re.Pattern[bytes]:
+def _any_of(words: Iterable[bytes]) -> re.Pattern[bytes]:
     return re.compile(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
 
 
-def forms(literals: Iterable[str]) -> set[str]:
-    """What lines hold that hold a literal, be it in a JSON string or an HTML page, or odd ones; as Latin-1."""
+def literal_forms(literals: Iterable[str]) -> set[str]:
+    """Return the forms of the literals in plain lines, JSON strings and HTML, and odd characters; as Latin-1."""
     found = set(_ODD)
     for literal in literals:
         quoted = json.dumps(literal)[1:-1]
@@ -383,8 +387,8 @@ def forms(literals: Iterable[str]) -> set[str]:
     return found
 
 
-def _texts(block: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The lines that are not binary: how many stand before, where each begins and ends. All are told at once."""
+def _text_lines(block: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the lines that are not binary: the count of lines before each, its begin and its end."""
     part = block[at:end - 1]
     sizes, kept = (map(len, lines.split(b"\n")) for lines in (part, part.translate(None, NOISE)))
     for index, (size, left) in enumerate(zip(sizes, kept, strict=True)):

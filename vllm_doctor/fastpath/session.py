@@ -1,4 +1,4 @@
-"""What the shortcuts need of the engine: the current start, the readers, and ways to hand it what they skipped."""
+"""The interface of the engine for the shortcuts: the current start, the readers, and what to do with skipped lines."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Protocol
 
 from vllm_doctor.command import CommandFinder
 from vllm_doctor.events.reader import Event, EventReader
-from vllm_doctor.fastpath.repeated_messages import Repeats
-from vllm_doctor.fastpath.statistics_lines import Samples
+from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
+from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line, LineReader
 from vllm_doctor.matching.matcher import Matcher
@@ -15,21 +15,21 @@ from vllm_doctor.rulebase.model import RuleBase
 
 
 class CurrentStart(Protocol):
-    """The server start that the lines now read belong to."""
+    """The server start that the current lines belong to."""
 
-    samples: Samples
-    repeats: Repeats
+    statistics_lines: StatisticsLines
+    repeated_messages: RepeatedMessages
     phase: str
-    told: int
+    evidence_count: int
     block: bool
     block_open: bool
 
     @property
     def serves(self) -> bool:
-        """Whether the server answers requests, as far as is known."""
+        """Return whether the server answers requests, as far as is known."""
 
     def advance(self, phase: str, status: str, line: int) -> None:
-        """Note how far the start has come."""
+        """Record how far the start has come."""
 
     def remember_block(self, event: Event) -> None:
         """Keep the first traceback."""
@@ -46,15 +46,15 @@ class Session(Protocol):
 
     @property
     def matcher(self) -> Matcher:
-        """The rules' patterns."""
+        """Return the matcher for the rules' patterns."""
 
     @property
     def current(self) -> CurrentStart:
-        """The start that the next line belongs to."""
+        """Return the start that the next line belongs to."""
 
     @property
     def awaits_no_command(self) -> bool:
-        """Whether the next line is no part of a command, as far as the lines before it show."""
+        """Return whether the next line cannot be part of a command."""
 
     def next_number(self) -> int:
         """Return the number of the next line."""
@@ -63,10 +63,10 @@ class Session(Protocol):
         """Return whether a line only shows that the server is serving."""
 
     def end_open_message(self, number: int, process: str) -> None:
-        """Note that a healthy line of a process ends a message of it."""
+        """Record that a healthy line of a process ends its open message."""
 
-    def alone(self, data: bytes) -> Line | None:
-        """Return what one whole line is as the next one, without foreign text; None where it must be fed."""
+    def parse_single_line(self, data: bytes) -> Line | None:
+        """Parse one complete line as the next one, without foreign text; return None if it must be fed."""
 
     def record(self, event: Event, text: str) -> None:
         """Record an event of the current start, given its line's text."""

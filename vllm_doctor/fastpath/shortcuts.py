@@ -1,11 +1,11 @@
-"""Shortcuts through a long log: lines that can change nothing are skipped, repeated ones are only counted.
+"""Shortcuts through a long log: lines that cannot change the report are skipped, repeated ones are only counted.
 
-The first lines of a log are all read (`line_skipper.READ_WHOLE`). Behind them a line is read in full unless
-- it is known to be healthy, or holds none of the literals of a rule (`line_skipper`, `line_scanner`);
+The first lines of a log are all read (`line_skipper.READ_WHOLE`). After them a line is read in full unless
+- it is known to be healthy, or contains none of the literals of a rule (`line_skipper`, `line_scanner`);
 - it is one of many statistics lines: these are counted (`statistics_lines`);
-- it repeats a message with other numbers, or ends a traceback with calls that came before (`repeated_messages`).
-What was read before decides: while a message, a traceback or a command may go on, no line is skipped. The report is
-the same with `Options.shortcuts` off; a test compares both over all logs.
+- it repeats a message with other numbers, or ends a traceback whose calls came before (`repeated_messages`).
+While a message, a traceback or a command may continue, no line is skipped. The report is the same with
+`Options.shortcuts` off; a test compares both over all logs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.events.reader import StartNote, is_record
 from vllm_doctor.fastpath import line_skipper
-from vllm_doctor.fastpath.line_scanner import Shape
+from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanner
 from vllm_doctor.fastpath.repeated_messages import Plan, plan, printed
 from vllm_doctor.fastpath.session import Session
@@ -27,28 +27,28 @@ from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
-_SHORT = 512  # bytes of a line whose kind is remembered
+_SHORT = 512  # maximal bytes of a line whose kind is remembered
 _MOST_REMEMBERED = 1 << 12  # processes, and lines that concern starts
 
 
 class Shortcuts:
-    """Decides for each line of one log whether the engine must read it in full."""
+    """The decision for each line of one log whether the engine must read it in full."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._skipper = LineSkipper(self)
         self._earlier_starts = False
-        # Lines still to be read in full where a server no longer serves: most logs end soon behind its end, and
-        # preparing to skip lines costs as much as reading that many.
+        # Lines still to read in full after a server has stopped serving: most logs end soon afterwards, and the
+        # preparation for skipping lines costs as much as reading that many.
         self._patience: int | None = None
-        self._settled_mode: Mode | None = None  # what `mode` answers while no line is awaited
+        self._settled_mode: Mode | None = None  # the result of `mode` while no line is awaited
         self._start_notes: dict[tuple[bytes, bytes, bytes], StartNote] = {}
         self._processes: dict[tuple[bytes, bytes], str] = {}  # keys by a line's source and prefix
 
     def pieces(self, data: bytes, *, earlier_starts: bool = False) -> Iterator[bytes]:
-        """Yield what must be read in full of some more bytes.
+        """Yield the parts of some bytes that must be read in full.
 
-        `earlier_starts`: nothing is asked of these bytes but where server starts begin and end.
+        With `earlier_starts` only the begin and end of server starts matter in these bytes.
         """
         if earlier_starts != self._earlier_starts:
             self._earlier_starts, self._settled_mode = earlier_starts, None
@@ -61,23 +61,23 @@ class Shortcuts:
         return self._skipper.rest()
 
     def reset(self) -> None:
-        """Forget what was decided for the next lines: something else was read."""
+        """Forget the decision for the next lines, because something else was read."""
         self._settled_mode = None
 
-    # What `LineSkipper` asks.
+    # Called by `LineSkipper`.
 
     def mode(self) -> Mode | None:
-        """Return how the next lines are read, or None while every line counts."""
+        """Return how the next lines are read, or None if every line must be read."""
         session = self._session
         if self._settled_mode is not None:
             return self._settled_mode
-        if not (session.lines.at_rest and session.foreign.at_rest):
+        if not (session.lines.is_idle and session.foreign.is_idle):
             return None
         if self._earlier_starts:
-            self._settled_mode = mode_of(session.base, awaited=False, serving=False, past=True)
+            self._settled_mode = mode_of(session.base, awaited=False, serving=False, earlier_starts=True)
             return self._settled_mode
         serves = session.current.serves
-        awaited = not session.awaits_no_command or session.events.is_awaiting(session.next_number())
+        awaited = not session.awaits_no_command or session.events.expects_any_continuation(session.next_number())
         if serves and self._patience is None:
             self._patience = line_skipper.READ_WHOLE
         if not serves and self._patience:
@@ -85,131 +85,132 @@ class Shortcuts:
             return None
         if not (session.awaits_no_command or serves):
             return None
-        found = mode_of(session.base, awaited=awaited, serving=serves)
+        result = mode_of(session.base, awaited=awaited, serving=serves)
         if not awaited:
-            self._settled_mode = found
-        return found
+            self._settled_mode = result
+        return result
 
     def next_number(self) -> int:
         """Return the number of the next line."""
         return self._session.next_number()
 
     def skip(self, lines: int, size: int) -> None:
-        """Note that so many lines and bytes are skipped."""
+        """Record that lines and bytes are skipped."""
         self._session.lines.skip(lines, size)
 
-    def awaits(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Return whether a line may go on with what came before.
+    def expects_continuation(self, data: bytes, number: int, template: LineTemplate) -> bool:
+        """Return whether a line may continue what came before.
 
-        A message of another process than the one that is awaited is noted.
+        A message of another process than the awaited one is recorded.
         """
         if not self._session.awaits_no_command:
             return True
-        key = self._process_key(data, shape.front)
-        if key is not None and not self._session.events.awaits(key):
+        key = self._process_key(data, template.front)
+        if key is not None and not self._session.events.expects_continuation(key):
             return False
-        is_short = len(shape.text) <= _SHORT
-        is_message = is_short and _is_message(shape.text, shape.front.size)
-        return not (is_message and self._session.events.pass_by(number, data))
+        is_short = len(template.text) <= _SHORT
+        is_message = is_short and _is_message(template.text, template.front.size)
+        return not (is_message and self._session.events.skip_record(number, data))
 
-    def read_short(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a line as one of many of its kind; False for one to be read in full."""
+    def read_short(self, data: bytes, number: int, template: LineTemplate) -> bool:
+        """Count a line as one of many of its kind; return False if it must be read in full."""
         if self._earlier_starts:
-            return self._note_start(data, number, shape)
+            return self._note_start(data, number, template)
         run = self._session.current
-        if shape.layout is not None:
-            run.told += 1
-            return run.samples.take(data, number, shape.layout)
-        return run.repeats.take(data, number, shape, serves=run.phase == "runtime")
+        if template.layout is not None:
+            run.evidence_count += 1
+            return run.statistics_lines.try_shortcut(data, number, template.layout)
+        return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime")
 
-    def read_traceback(self, traceback: Traceback, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a traceback whose calls came before, given its last line; False for one to be read in full."""
+    def read_traceback(self, traceback: Traceback, data: bytes, number: int, template: LineTemplate) -> bool:
+        """Count a traceback whose calls came before, given its last line; return False if it must be read in full."""
         if self._earlier_starts:
-            return self._note_start(data, number, shape, whole=True)
+            return self._note_start(data, number, template, whole=True)
         run = self._session.current
         if not self._session.awaits_no_command or not run.block or run.block_open:
             return False
-        return run.repeats.take(data, number, shape, serves=run.phase == "runtime", traceback=traceback)
+        return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime",
+                                                  traceback=traceback)
 
     def read_ending(self, block: bytes, at: int) -> int:
-        """Read the line that begins there if it shows that the server goes on serving behind something open.
+        """Read the line at `at` if it shows that the server still serves, after a line that left something open.
 
-        Returns its size in bytes, 0 for any other line.
+        Return its size in bytes, 0 for any other line.
         """
         session = self._session
         number = session.next_number()
-        serves_on = session.current.phase == "runtime" and session.events.is_open(number) and session.lines.at_rest
+        serves_on = session.current.phase == "runtime" and session.events.is_open(number) and session.lines.is_idle
         if self._earlier_starts or not serves_on:
             return 0
         lines = scanner(session.base, serving=True)
         data = lines.healthy_at(block, at)
         if data:
-            key = self._process_key(data, lines.shape(data).front)
+            key = self._process_key(data, lines.template_of(data).front)
             if key is None:
                 return 0
             session.end_open_message(number, key)
         else:
             data = block[at:block.find(b"\n", at) + 1]
-            if not data or not self._ends_in_statistics(data, number, lines.shape(data)):
+            if not data or not self._ends_in_statistics(data, number, lines.template_of(data)):
                 return 0
         session.lines.skip(1, len(data))
         self._settled_mode = None
         return len(data)
 
-    def read_alone(self, data: bytes) -> bool:
-        """Read the next line for what it says by itself; False for one that may be, or begin, more than itself."""
+    def read_single_line(self, data: bytes) -> bool:
+        """Read the next line on its own; return False if it may be part of something longer."""
         session = self._session
         serves = session.current.serves
-        line = session.lines.alone(data)
+        line = session.lines.parse_single_line(data)
         if line is None or any_of(_STRUCTURE).search(line.text) or (not serves and session.is_healthy(line.text)):
             return False
-        line = session.foreign.alone(line)
+        line = session.foreign.hide_in_single_line(line)
         if line is None:
             return False
         session.read_retained_lines()
-        session.record(session.events.alone(line._replace(number=session.next_number())), line.text)
+        session.record(session.events.parse_single_line(line._replace(number=session.next_number())), line.text)
         session.lines.skip(1, len(data))
         if session.current.serves != serves:
             self._settled_mode = None
         return True
 
-    # How lines are read in short.
+    # How lines are counted.
 
     def plan_for(self, data: bytes, front: Front, traceback: Traceback | None) -> Plan | None:
-        """Return how lines like this one are counted; None where each must be read in full.
+        """Return how lines like this one are counted; None if each must be read in full.
 
-        The line stands alone or ends a traceback.
+        The line is independent of other lines or ends a traceback.
         """
         session = self._session
-        line = session.alone(data)
+        line = session.parse_single_line(data)
         if line is None or line.source != data[front.source].decode():
             return None
         if traceback:
             return self._traceback_plan(data, front, line, traceback)
         if any_of(COMMAND_WORDS).search(line.text) or session.is_healthy(line.text):
             return None
-        key = session.events.opened_by(line)
+        key = session.events.opened_message_key(line)
         if key is None:
             return None
-        return plan(printed(data, front), session.events.alone(line), session.matcher, session.base.names,
+        return plan(printed(data, front), session.events.parse_single_line(line), session.matcher, session.base.names,
                     (lambda number, message: self._open_message(number, key, message)) if key else None)
 
     def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
         session = self._session
-        alone = [session.alone(line) for line in traceback.lines.splitlines(keepends=True)]
+        alone = [session.parse_single_line(line) for line in traceback.lines.splitlines(keepends=True)]
         lines = [line for line in alone if line and line.source == last.source]
         if len(lines) < len(alone):
             return None
         lines.append(last)
         texts = [line.text for line in lines]
-        found = session.events.traceback(lines) if session.finder.are_code(texts) else None
-        if found is None:
+        result = session.events.traceback(lines) if session.finder.contain_no_command(texts) else None
+        if result is None:
             return None
-        key, event = found
+        key, event = result
         last_call = next((text for text in reversed(texts) if 'File "' in text), "")
 
         def then(number: int, message: str) -> None:
-            session.finder.pass_call(last_call)
+            session.finder.record_call(last_call)
             session.events.end_traceback(number, key, event, message)
             session.current.remember_block(event)
             self._settled_mode = None
@@ -220,42 +221,43 @@ class Shortcuts:
         self._session.events.open_message(number, key, message)
         self._settled_mode = None
 
-    def _ends_in_statistics(self, data: bytes, number: int, shape: Shape) -> bool:
-        """Count a statistics line behind something open; False for one to be read in full."""
-        session, layout = self._session, shape.layout
+    def _ends_in_statistics(self, data: bytes, number: int, template: LineTemplate) -> bool:
+        """Count a statistics line after something open; return False if it must be read in full."""
+        session, layout = self._session, template.layout
         if layout is None or layout.counts_rare or not session.awaits_no_command:
             return False
-        if not session.events.pass_by(number, data):
+        if not session.events.skip_record(number, data):
             return False
         session.current.advance("runtime", "", number)
-        return self.read_short(data, number, shape)
+        return self.read_short(data, number, template)
 
-    def _note_start(self, data: bytes, number: int, shape: Shape, *, whole: bool = False) -> bool:
-        """Note what a line says of where starts begin and end; False for one to be read in full.
+    def _note_start(self, data: bytes, number: int, template: LineTemplate, *, whole: bool = False) -> bool:
+        """Record how a line affects the server starts; return False if it must be read in full.
 
-        `whole`: the calls of a traceback stand before it.
+        With `whole` the calls of a traceback precede it.
         """
-        note = self._start_note(data, shape)
+        note = self._start_note(data, template)
         if note:
-            self._session.events.pass_start(number, note._replace(crash="whole") if whole and note.crash else note)
+            note_of_line = note._replace(crash="whole") if whole and note.crash else note
+            self._session.events.apply_start_note(number, note_of_line)
         return note is not None
 
-    def _start_note(self, data: bytes, shape: Shape) -> StartNote | None:
-        front = shape.front
-        key = data[front.source], data[front.process].partition(b" ")[0], shape.text
+    def _start_note(self, data: bytes, template: LineTemplate) -> StartNote | None:
+        front = template.front
+        key = data[front.source], data[front.process].partition(b" ")[0], template.text
         note = self._start_notes.get(key)
-        if note is None and (line := self._session.alone(data)):
+        if note is None and (line := self._session.parse_single_line(data)):
             if len(self._start_notes) >= _MOST_REMEMBERED:
                 self._start_notes.clear()
             note = self._start_notes[key] = self._session.events.start_note(line)
         return note
 
     def _process_key(self, data: bytes, before: Front) -> str | None:
-        """Return the key of the process that prints a line; None where the line must be read in full."""
+        """Return the key of the process that prints a line; None if the line must be read in full."""
         source, process = data[before.source], data[before.process]
         is_known = bool(process) and not data.startswith(b"(", before.process.stop)
         key = self._processes.get((source, process)) if is_known else None
-        if key is None and (line := self._session.lines.alone(data)):
+        if key is None and (line := self._session.lines.parse_single_line(data)):
             key = self._session.events.key(line)
             if is_known and line.source == source.decode() and len(self._processes) < _MOST_REMEMBERED:
                 self._processes[source, process] = key
@@ -263,6 +265,6 @@ class Shortcuts:
 
 
 @lru_cache(maxsize=4096)
-def _is_message(shape: bytes, front: int) -> bool:
-    """Return whether lines of a shape are messages that neither begin nor end anything, behind a wrapper's bytes."""
-    return is_record(shape) and not any_of(_STRUCTURE).search(shape[front:].decode(errors="replace"))
+def _is_message(template: bytes, front: int) -> bool:
+    """Return whether the lines of a template, after `front` bytes of wrapper, neither begin nor end anything."""
+    return is_record(template) and not any_of(_STRUCTURE).search(template[front:].decode(errors="replace"))

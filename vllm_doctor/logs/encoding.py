@@ -1,8 +1,8 @@
-"""The characters of a log: encodings, terminal escapes, control characters, HTML entities.
+"""The text of a log's bytes: encodings, terminal escapes, control characters, HTML entities.
 
-Bytes of a line become text whatever they are (`decode`: UTF-8, else UTF-16, GB 18030, Latin-1 or, made visible,
-binary). `clean` then takes off what a terminal would obey, colours whose escape character was lost on the way too,
-and undoes HTML's escapes, so that all that follows reads what the server wrote.
+`decode` converts the bytes of a line to text: UTF-8, else UTF-16, GB 18030, Latin-1 or, with visible escapes, binary.
+`clean` then removes terminal escapes, including colours whose escape character was lost, and undoes HTML escapes,
+so that all later readers see the text that the server wrote.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from vllm_doctor.patterns import lazy
 
 CONTROLS = bytes([*range(9), *range(11, 32), 127])
 NOISE = bytes(code for code in CONTROLS if code not in b"\0\a\b\r\x1b")
-"""Control characters that text has few of: zeros pad files, and the others left out are for terminals."""
-_FEW = 8  # a line with no more of them is text, be it ever so short: they may be a frame around it
+"""Control characters that are rare in text, without zeros (file padding) and those that terminals use."""
+_FEW = 8  # a line with at most this many is text, however short it is: they may frame it
 ODD = lazy("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
 _VISIBLE = {
     **{code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)},
@@ -31,7 +31,7 @@ _ESCAPE = lazy(
     r"\x1b(?:\[(?P<csi>[0-?]*[ -/]*[@-~])|_(?P<bk>bk;t=\d{13})\x07|[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\]\d*;?|\[[0-?]*$|[ -/]+[0-~]|[0-Z\\-~]|$)|\x9b[0-?]*[ -/]*[@-~]",
 )
-# Colours whose escape character was lost or spelled out on the way: `[0;36m(APIServer pid=1)[0;0m`, `\x1b[36m`.
+# Colours whose escape character was lost or spelled out: `[0;36m(APIServer pid=1)[0;0m`, `\x1b[36m`.
 _SPELLED = lazy(
     r"(?:\^\[|\\x1b|\\u001b|\\033|#033|␛)?\[(?:[0-47]|2[2-9]|[34][0-79]|9[0-7]|0[0-7]|38;5;\d{1,3}|48;5;\d{1,3})"
     r"(?:;\d{1,3}){0,4}m(?!\])",
@@ -48,36 +48,36 @@ _BARE_AMPERSAND = lazy(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
 
 
 def one_digit(text: AnyStr, zero: AnyStr) -> AnyStr:
-    """A text whose digits are zeros already, with but one for each number."""
+    """Return a text, whose digits are all zeros already, with a single zero for each number."""
     while zero + zero in text:
         text = text.replace(zero + zero, zero)
     return text
 
 
 def line_ends(data: bytes) -> int:
-    """How many there are: they are skipped to, in less than half the time of `count`, which looks at each byte."""
+    """Return the number of line ends; searching for them is twice as fast as `count`, which reads each byte."""
     return len(data) - len(data.replace(b"\n", b""))
 
 
 def is_noise(size: int, kept: int) -> bool:
-    """Whether a line of `size` bytes, of which so many are not NOISE, is no text."""
+    """Return whether a line of `size` bytes, `kept` of which are not NOISE, is not text."""
     lost = size - kept
     return lost > _FEW and lost * 20 > size
 
 
 def is_binary(line: bytes) -> bool:
-    """Whether a line is no text: more than a twentieth is NOISE."""
+    """Return whether a line is not text: more than a twentieth of it is NOISE."""
     return is_noise(len(line), len(line.translate(None, NOISE)))
 
 
 def clean(text: str) -> str:
-    """`text` without terminal and HTML escapes, control characters made visible; newlines and carriage returns stay."""
+    """Remove terminal and HTML escapes and make control characters visible; keep newlines and carriage returns."""
     text = printable(text)
     return _unescape(text) if "&" in text and ";" in text else text
 
 
 def printable(text: str) -> str:
-    """`text` without terminal escapes, control characters made visible."""
+    """Remove terminal escapes and make control characters visible."""
     if "\x1b" in text or "\x9b" in text:
         text = _SGR.sub("", text)
         text = _ESCAPE.sub(_plain, text)
@@ -88,7 +88,7 @@ def printable(text: str) -> str:
 
 
 def _plain(m: re.Match[str]) -> str:
-    """What an escape sequence leaves behind: moving right is spaces, the first column is a carriage return."""
+    """Return the text for an escape sequence: spaces for a move to the right, a carriage return for column one."""
     csi = m["csi"]
     if csi is None:
         return "_" + m["bk"] if m["bk"] and m.start() == 0 else ""
@@ -98,7 +98,7 @@ def _plain(m: re.Match[str]) -> str:
 
 
 def _unescape(text: str) -> str:
-    """Undo HTML's escapes where the whole line was escaped: none of the characters they stand for is left bare."""
+    """Undo HTML escapes in a line that was escaped entirely, so that it has no unescaped special character."""
     entities = set(_ENTITY.findall(text))
     if not entities or _BARE_AMPERSAND.search(text):
         return text
@@ -114,9 +114,9 @@ _UNFINISHED = lazy(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\x
 
 
 def sniff(head: bytes) -> tuple[str, int]:
-    """The encoding a file that begins like this is in, and the size of its byte order mark.
+    """Return the encoding of a file that begins with `head`, and the size of its byte order mark.
 
-    `utf-8`, `utf-8-sig`, `utf-16-le` or `utf-16-be`; without a mark, UTF-16 is known by its many zero bytes.
+    The encoding is `utf-8`, `utf-8-sig`, `utf-16-le` or `utf-16-be`; UTF-16 without a mark has many zero bytes.
     """
     if head.startswith(codecs.BOM_UTF8):
         return "utf-8-sig", 3
@@ -134,7 +134,7 @@ def sniff(head: bytes) -> tuple[str, int]:
 
 
 def decode(raw: bytes) -> tuple[str, str]:
-    """The text of one line, and the encoding it was taken for ("" for UTF-8)."""
+    """Return the text of one line, and its encoding ("" for UTF-8)."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -153,7 +153,7 @@ def _decode_other(raw: bytes) -> tuple[str, str]:
     high = len(raw) - len(raw.translate(None, _HIGH))
     text = raw.decode("utf-8", "replace")
     bad = text.count("\ufffd")
-    if len(text) - (len(raw) - high) - bad >= bad:  # more good characters beyond ASCII than bad ones
+    if len(text) - (len(raw) - high) - bad >= bad:  # more plausible characters beyond ASCII than implausible ones
         return text, ""
     if nuls == 0 and 2 * len(_HANZI.findall(raw)) >= 0.8 * high:
         try:
@@ -161,20 +161,20 @@ def _decode_other(raw: bytes) -> tuple[str, str]:
         except UnicodeDecodeError:
             pass
     try:
-        return raw.decode("cp1252"), "latin-1"  # what is called Latin-1 on Windows and the web
+        return raw.decode("cp1252"), "latin-1"  # what Windows and the web call Latin-1
     except UnicodeDecodeError:
         return raw.decode("latin-1"), "latin-1"
 
 
 def _decode_nuls(raw: bytes) -> str:
-    """A line of UTF-16 amid bytes (`>>` of PowerShell), split at the newline byte: one byte may belong to another."""
+    """Decode a line of UTF-16 in a file of bytes (PowerShell's `>>`); the split at newlines may shift it by a byte."""
     if raw[0::2].count(0) > raw[1::2].count(0):
         raw = raw[1:]
     return raw[: len(raw) & ~1].decode("utf-16-le", "replace").lstrip("\ufeff")
 
 
 def trim(raw: bytes) -> bytes:
-    """Without the beginning of a UTF-8 character that was cut off, if the rest of the line has no other fault."""
+    """Remove a UTF-8 character that was cut off at the end, if the rest of the line is valid."""
     m = _UNFINISHED.search(raw, max(0, len(raw) - 4))
     if m is None:
         return raw

@@ -1,7 +1,8 @@
-"""Text that a client of the server or the model chose: where it stands in a log's lines, and the lines without it.
+"""Text that a client of the server or the model chose: where a log's lines contain it, and the lines without it.
 
-Which records hold such text, and from where on, is data (`rules/foreign_text.yaml`). It is hidden before anything else
-reads the lines. A quote that is open at the end of a line goes on in the next one, until a record begins.
+Which records contain such text, and from which marker on, is data (`rules/foreign_text.yaml`). It is hidden before
+anything else reads the lines. A quote that is open at the end of a line continues in the next one, until a record
+begins.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vllm_doctor.logs.lines import Line
 from vllm_doctor.patterns import lazy
 
 HIDDEN = "\u2026"
-"""Stands where text was hidden: a character that no command, flag or pattern holds."""
+"""The character that replaces hidden text; no command, flag or pattern contains it."""
 
 _MAX_OPEN_LINES = 200
 _MAX_MARKERS = 32
@@ -30,7 +31,7 @@ _RECORD = lazy(
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: {1,8}(?:\d|\[)|: {1,6}\S)|Traceback \(most recent call last\))"
     r"|\[rank\d+\]:"
 )
-"""How a line begins that is no part of what a client wrote before it."""
+"""The beginning of a line that does not continue a client's text."""
 _MESSAGE = lazy(
     r"(?:\(\w[^()]{0,80}\) {0,4}){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [^\]]{0,120}\] |"
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,6})?"
@@ -38,7 +39,7 @@ _MESSAGE = lazy(
 
 
 class Record(NamedTuple):
-    """A line that holds foreign text behind `marker`."""
+    """A line that contains foreign text after `marker`."""
 
     id: str
     marker: str
@@ -59,10 +60,10 @@ class Template(NamedTuple):
     keep: str
 
 
-class Shown(NamedTuple):
-    """A line without its foreign text; what may go on behind it: a quote, `lines`, or nothing.
+class VisibleLine(NamedTuple):
+    """A line without its foreign text, and what may continue after it: a quote, `lines`, or nothing.
 
-    `refusal`: it is vLLM's refusal of a request.
+    `refusal` marks vLLM's refusal of a request.
     """
 
     text: str
@@ -71,7 +72,7 @@ class Shown(NamedTuple):
 
 
 class ForeignTable:
-    """What stands in `rules/foreign_text.yaml`."""
+    """The contents of `rules/foreign_text.yaml`."""
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         self.records = tuple(_record(entry) for entry in entries["records"])
@@ -82,12 +83,12 @@ class ForeignTable:
         self.markers = (*(record.marker for record in self.records), *(entry.before for entry in self.templates))
 
     def is_request(self, frames: str) -> bool:
-        """Whether the calls of a traceback handle a request and are not those of the engine or of a start."""
+        """Return whether the calls of a traceback handle a request and belong neither to the engine nor to a start."""
         return (any(part in frames for part in self._within)
                 and not any(part in frames for part in self._outside))
 
-    def hide(self, text: str) -> Shown:
-        """A line without its foreign text."""
+    def hide(self, text: str) -> VisibleLine:
+        """Return a line without its foreign text."""
         records = [record for record in self.records if record.marker in text]
         done, opened, refusal = 0, "", False
         for _ in range(_MAX_MARKERS):
@@ -101,14 +102,14 @@ class ForeignTable:
             text, done = text[:begin] + shown + text[end:], begin + len(shown)
         else:
             text = text[:done] + HIDDEN
-        return Shown(self._named(text) or text, opened, refusal)
+        return VisibleLine(self._hide_names(text) or text, opened, refusal)
 
     def _hidden(self, text: str, begin: int, record: Record) -> tuple[str, int, str]:
-        """What is shown in place of the text from `begin` on, where that ends, and what it leaves open."""
+        """Return the replacement of the text from `begin` on, its end, and what it leaves open."""
         if record.text == "until":
             end = text.rfind(record.until, begin)
             end = len(text) if end < 0 else end
-            return self._kept(text[begin:end], record.keep), end, ""
+            return self._keep_or_hide(text[begin:end], record.keep), end, ""
         if record.text == "request":
             rest = text[begin:]
             return "", begin, record.open
@@ -118,14 +119,14 @@ class ForeignTable:
         rest = text[begin:]
         ending = next((end for end in record.ends if rest.find(_first_words(end)) == len(rest) - len(end) >= 0), "")
         if ending:
-            return self._kept(rest.removesuffix(ending), "name") + ending, len(text), ""
+            return self._keep_or_hide(rest.removesuffix(ending), "name") + ending, len(text), ""
         left = "lines" if record.open == "lines" else _open_quote(rest) if record.open else ""
         numbers = "".join(f" {name}={value}" for name in record.numbers for value in _numbers(rest, name))
-        shown = f"{HIDDEN}:{numbers}" if numbers else self._kept(rest, record.keep)
+        shown = f"{HIDDEN}:{numbers}" if numbers else self._keep_or_hide(rest, record.keep)
         return shown, len(text), left
 
     def _without_quoted(self, text: str) -> tuple[str, str]:
-        """A text with what stands in quotes hidden, and the quote that is not closed."""
+        """Return a text with its quotations hidden, and the quote that is left open."""
         pieces: list[str] = []
         pos = 0
         while match := _QUOTE.search(text, pos):
@@ -134,8 +135,8 @@ class ForeignTable:
             pieces.append(text[pos:match.end()])
             inside = text[match.end():end]
             if inside:
-                named = self._named(inside, whole=True)
-                pieces.append(self._kept(inside, "name") if named is None else named)
+                named = self._hide_names(inside, whole=True)
+                pieces.append(self._keep_or_hide(inside, "name") if named is None else named)
             if end == len(text):
                 return "".join(pieces), quote
             pieces.append(quote)
@@ -143,8 +144,8 @@ class ForeignTable:
         pieces.append(text[pos:])
         return "".join(pieces), ""
 
-    def _named(self, text: str, *, whole: bool = False) -> str | None:
-        """A text with the names in vLLM's own sentences hidden. `whole`: None for a text that is no such sentence."""
+    def _hide_names(self, text: str, *, whole: bool = False) -> str | None:
+        """Hide the names in vLLM's own sentences; with `whole`, return None unless the text is such a sentence."""
         found = False
         for template in self.templates:
             begin = text.find(template.before)
@@ -156,11 +157,11 @@ class ForeignTable:
             if (end < 0 and not is_quoted) or (not is_quoted and text.startswith(("`", "'"), begin)):
                 continue
             end = len(text) if end < 0 else end
-            text, found = text[:begin] + self._kept(text[begin:end], template.keep) + text[end:], True
+            text, found = text[:begin] + self._keep_or_hide(text[begin:end], template.keep) + text[end:], True
         return text if found or not whole else None
 
-    def _kept(self, text: str, keep: str) -> str:
-        """The text, where it is of the kind to be kept."""
+    def _keep_or_hide(self, text: str, keep: str) -> str:
+        """Return the text if it is of the kind to be kept, else HIDDEN."""
         if keep == "name" and _NAME.fullmatch(text) and not _FAULT.search(text):
             return text
         if keep == "path":
@@ -171,27 +172,27 @@ class ForeignTable:
 
 
 class ForeignText:
-    """Hides foreign text in the lines of one log, in order. Keeps what the last line of each source left open."""
+    """The removal of foreign text from the lines of one log; remembers what each source left open."""
 
     def __init__(self, table: ForeignTable) -> None:
         self._table = table
-        self._open: dict[str, _Open] = {}  # by source
+        self._open: dict[str, _OpenText] = {}  # by source
 
     @property
-    def at_rest(self) -> bool:
-        """Whether no text goes on in the next line."""
+    def is_idle(self) -> bool:
+        """Return whether no foreign text may continue in the next line."""
         return not self._open
 
     def read(self, line: Line) -> Line:
-        """A line without foreign text."""
+        """Return a line without foreign text."""
         text = line.text
         opened = self._open.pop(line.source, None) if self._open else None
-        marked = bool(any_of(self._table.markers).search(text))  # it may be
+        marked = bool(any_of(self._table.markers).search(text))  # it may be a continuation
         if opened is not None:
             marked = marked and any(marker in text for marker in self._table.markers)
-        if opened is not None and opened.goes_on(text, marked=marked):
+        if opened is not None and opened.continues(text, marked=marked):
             begin = len(opened.prefix)
-            if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # the record's own, or what seems so
+            if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # possibly the record's own
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
                 return line._replace(text=self._table.hide(text).text if marked else text, refusal=True)
             end = len(text) if opened.quote == "lines" else _closing(text, opened.quote, begin)
@@ -202,29 +203,32 @@ class ForeignText:
             return line
         shown = self._table.hide(text)
         if shown.opened:
-            self._open[line.source] = _Open(shown.opened, _prefix(text), _MAX_OPEN_LINES)
+            self._open[line.source] = _OpenText(shown.opened, _prefix(text), _MAX_OPEN_LINES)
         return line._replace(text=shown.text, refusal=shown.refusal)
 
-    def alone(self, line: Line) -> Line | None:
-        """The same for a line by itself; None where the next lines may go on with it."""
+    def hide_in_single_line(self, line: Line) -> Line | None:
+        """Return a single line without foreign text; None if the text may continue in the next lines."""
         if not any_of(self._table.markers).search(line.text):
             return line
         shown = self._table.hide(line.text)
         return None if shown.opened else line._replace(text=shown.text, refusal=shown.refusal)
 
 
-class _Open(NamedTuple):
-    """What a line leaves open: a quote or `lines`, behind which prefix, for how many lines more."""
+class _OpenText(NamedTuple):
+    """What a line leaves open: a quote or `lines`.
+
+    It also has the prefix of the record, and the number of lines in which the text may still continue.
+    """
 
     quote: str
     prefix: str
     left: int
 
-    def goes_on(self, text: str, *, marked: bool) -> bool:
-        """Whether a line is more of the same message."""
+    def continues(self, text: str, *, marked: bool) -> bool:
+        """Return whether a line belongs to the same message."""
         if not (self.left and text.startswith(self.prefix)):
             return False
-        if "] " in self.prefix:  # of a record, which has its prefix on each of its lines
+        if "] " in self.prefix:  # of a record, which repeats its prefix on each of its lines
             return not marked or self.quote == "request"
         return not _RECORD.match(text)
 
@@ -248,13 +252,13 @@ def _first_words(ending: str) -> str:
 
 
 def _prefix(text: str) -> str:
-    """What stands before the message of a line."""
+    """Return the text before the message of a line."""
     found = _MESSAGE.match(text)
     return found.group() if found else ""
 
 
 def _marked(text: str, record: Record, begin: int) -> int:
-    """Where a record's marker stands in a line behind `begin`; -1 where it does not."""
+    """Return the position of a record's marker in a line after `begin`; -1 without one."""
     if record.at:
         first = len(_prefix(text))
         return first if first >= begin and text.startswith(record.marker, first) else -1
@@ -262,20 +266,20 @@ def _marked(text: str, record: Record, begin: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _inside(quote: str) -> re.Pattern[str]:
-    """The inside of a quoted text, up to its closing quote."""
+def _read_traceback_line(quote: str) -> re.Pattern[str]:
+    """Compile the expression for the inside of a quoted text, up to its closing quote."""
     mark = re.escape(quote)
     return re.compile(rf"[^{mark}\\]*(?:\\.[^{mark}\\]*)*{mark}", re.DOTALL)
 
 
 def _closing(text: str, quote: str, begin: int) -> int:
-    """Where a quote is closed that was opened before `begin`; the end of the text where it is not."""
-    match = _inside(quote).match(text, begin)
+    """Return where a quote opened before `begin` closes; the end of the text if it does not."""
+    match = _read_traceback_line(quote).match(text, begin)
     return match.end() - 1 if match else len(text)
 
 
 def _open_quote(text: str) -> str:
-    """The quote of a text that is not closed; empty where all are."""
+    """Return the quote that a text leaves open; empty if it closes all."""
     pos = 0
     while match := _QUOTE.search(text, pos):
         end = _closing(text, match.group(), match.end())

@@ -1,7 +1,7 @@
-"""How a log line begins as vLLM, its libraries or Python write it.
+"""The beginning of a log line as vLLM, its libraries or Python write it.
 
-`BARE` knows the lines around which nothing stands; `LOG_HEAD` is the evidence that what stands in front of a line is
-a wrapper, that a terminal's row begins a new line, that something else follows a progress bar.
+`BARE` matches lines without a wrapper. `LOG_HEAD` proves that the text in front of it is a wrapper, that a terminal
+row begins a new line, or that a message follows a progress bar.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ VLLM_PROCESS = (
 )
 _VLLM_LEVEL = r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d"
 
-# A line that begins like this is a log line itself: nothing stands around it. (A vLLM process may forward a Ray
-# worker's line behind its own prefix, srun pads a rank with spaces, Buildkite's page begins a row with two: those are
-# looked at more closely.)
+# A line that begins like this is a log line without a wrapper. (A vLLM process may forward a Ray worker's line with
+# its own prefix, srun pads a rank with spaces, Buildkite's page begins a row with two spaces: those are checked
+# separately.)
 BARE = lazy(
     rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$)| \| \[\d{{4}}-)|$"
 )
 
-# The head of a line as vLLM, its libraries or Python write it: the evidence that a doubtful wrapper is one.
+# The beginning of a line as vLLM, its libraries or Python write it: it proves a doubtful wrapper.
 LOG_HEAD = lazy(
     rf"{_VLLM_LEVEL}|{VLLM_PROCESS}|(?:INFO|ERROR|WARNING|DEBUG|CRITICAL): {{1,6}}\S"
     r"|(?:\+ Exception Group )?Traceback \(most recent call last\)"

@@ -1,9 +1,9 @@
-"""bytes -> Line: what the server wrote, whatever the log went through on its way.
+"""bytes -> Line: the lines that the server wrote, however the log was collected.
 
-`LineReader` is fed bytes in any chunks and gives the lines of the log as the server wrote them: decoded
-(characters.py), with the last state of progress bars (progress_bars.py), rows of a terminal joined (wrapped_lines.py)
-and wrappers taken off (wrappers/). Its memory does not grow with the input: a line is cut at MAX_LINE, and what waits
-for evidence is bounded.
+`LineReader` is fed bytes in any chunks and returns the lines as the server wrote them: decoded (encoding.py), with the
+last state of progress bars (progress_bars.py), with the rows of a terminal joined (wrapped_rows.py) and without
+wrappers (wrappers/). Its memory does not grow with the input: a line is cut at MAX_LINE, and the lines that wait for
+evidence are bounded.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from vllm_doctor.logs.encoding import (
     trim,
 )
 from vllm_doctor.logs.line_prefix import BARE, LOG_HEAD
-from vllm_doctor.logs.progress_bars import BAR_END, BAR_HINT, overwrite, shown
-from vllm_doctor.logs.wrapped_rows import Joiner
+from vllm_doctor.logs.progress_bars import BAR_END, BAR_HINT, overwrite, visible_texts
+from vllm_doctor.logs.wrapped_rows import RowJoiner
 from vllm_doctor.logs.wrappers import Piece, Unwrapper
 from vllm_doctor.patterns import lazy
 
-MAX_LINE = 256 * 1024  # bytes of one line; the head is kept
-_SLICE = 256 * 1024  # bytes worked on at once
-_SHORT = 4096  # bytes of a line that is looked at by itself
-_SNIFF = 256  # bytes looked at to tell UTF-16 without a byte order mark
-_MAX_SEGMENTS = 64  # pieces between carriage returns kept before they are given out
+MAX_LINE = 256 * 1024  # bytes of one line; the rest of a longer line is dropped
+_SLICE = 256 * 1024  # bytes processed at once
+_SHORT = 4096  # maximal bytes of a line that is parsed on its own
+_SNIFF = 256  # bytes inspected to detect UTF-16 without a byte order mark
+_MAX_SEGMENTS = 64  # pieces between carriage returns that are kept before they are returned
 _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
-_MAX_REFUSED = 8  # times a kind of wrapper may turn out to be none before its lines no longer wait
+_MAX_REFUSED = 8  # times that a kind of wrapper may be refuted before its lines no longer wait
 
-# A block of bytes with one of these is read line by line with care.
+# A block of bytes that contains one of these is read line by line.
 _MARKS = lazy(
     "|".join(
         mark.replace("[", r"\[").replace("^", r"\^") for mark in (*RESETS, SPELLED_RETURN, "```", *ENTITIES)
     ).encode(),
 )
-# A containerd record may end amid a bar: its carriage returns wait until its parts are joined.
+# A containerd record may end inside a progress bar: its carriage returns wait until its parts are joined.
 _RECORD = lazy(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
-# Docker's API puts a stream's number, three zeros and a size before what a container wrote at once: mostly one line.
+# Docker's API writes the stream's number, three zeros and a size before each write of a container: mostly one line.
 _FRAMES = (b"\1\0\0\0", b"\2\0\0\0")
-_FRAME_SIZE = 8  # bytes; a line feed among those of the size ends the line early, and nothing is left of it
+_FRAME_SIZE = 8  # bytes; a line feed among the bytes of the size ends the line early, and nothing remains of it
 _SGR = lazy(SGR.encode())
 _FENCE = lazy(r"(?:```+|~~~+)[\w.+-]*$")
 
@@ -58,7 +58,7 @@ class Line(NamedTuple):
     """One line of the log.
 
     `number` is the 1-based number of the physical line it begins on; `text` has no wrapper, escape or line end;
-    `source` is what wrappers named (container, pod, rank, process), innermost first, joined by " / ".
+    `source` holds the names in its wrappers (container, pod, rank, process), innermost first, joined by " / ".
     """
 
     number: int
@@ -68,15 +68,15 @@ class Line(NamedTuple):
 
 
 def unfold(text: str) -> list[str]:
-    """The lines in the text of a JSON string, which may hold newlines, carriage returns and terminal escapes."""
-    return [segment for line in printable(text).split("\n") for segment in shown(line)]
+    """Return the lines in the text of a JSON string, which may contain newlines, carriage returns and escapes."""
+    return [segment for line in printable(text).split("\n") for segment in visible_texts(line)]
 
 
 class LineReader:
-    """Reads a log fed in chunks. The same bytes give the same lines, however they are cut.
+    """A reader of a log that is fed in chunks; the same bytes give the same lines, however they are cut.
 
-    `join_wrapped` joins lines that a terminal broke at its width. Afterwards (and meanwhile) `encoding`, `wrappers`
-    (the most frequent first), `line_count`, `byte_count` and `long_lines` (cut at MAX_LINE bytes) tell what was read.
+    `join_wrapped` joins lines that a terminal broke at its width. `encoding`, `wrappers` (the most frequent first),
+    `line_count`, `byte_count` and `long_lines` (cut at MAX_LINE bytes) describe the bytes read so far.
     """
 
     def __init__(self, *, join_wrapped: bool = True) -> None:
@@ -87,13 +87,13 @@ class LineReader:
         self._others: set[str] = set()
         self._head: bytearray | None = bytearray()  # until the encoding is known
         self._decoder: codecs.IncrementalDecoder | None = None
-        self._pending = bytearray()  # the segment that has no end yet
-        self._skipping = False  # behind the cut of a segment that was too long
-        self._segments: list[str] = []  # of the physical line that has no end yet
-        self._opened = False  # whether that line has given or holds any segment
-        self._flushed = False  # whether some of its segments were given out
+        self._pending = bytearray()  # the segment that has not ended yet
+        self._skipping = False  # after the cut of a segment that was too long
+        self._segments: list[str] = []  # of the physical line that has not ended yet
+        self._opened = False  # whether that line has returned or holds any segment
+        self._flushed = False  # whether some of its segments were returned
         self._unwrapper = Unwrapper(unfold)
-        self._joiner = Joiner(self._unwrapper)
+        self._joiner = RowJoiner(self._unwrapper)
         self._joiner.off = not join_wrapped
         self._held: list[Piece] = []
         self._refused: dict[str, int] = {}
@@ -102,41 +102,41 @@ class LineReader:
 
     @property
     def encoding(self) -> str:
-        """The encoding: `utf-8`, `utf-8-sig`, `utf-16-le` or `utf-16-be`, `+` those of single lines in another."""
+        """Return the encoding: `utf-8`, `utf-8-sig`, `utf-16-le` or `utf-16-be`, plus `+` and those of single lines."""
         return "+".join([self._base, *sorted(self._others)])
 
     @property
     def wrappers(self) -> tuple[str, ...]:
-        """The wrappers seen, the most frequent first."""
+        """Return the wrappers seen, the most frequent first."""
         return tuple(sorted(self._unwrapper.counts, key=lambda name: (-self._unwrapper.counts[name], name)))
 
     @property
     def long_lines(self) -> int:
-        """How many lines were cut at MAX_LINE."""
+        """Return how many lines were cut at MAX_LINE."""
         return self._long + self._unwrapper.cut
 
     @property
-    def at_rest(self) -> bool:
-        """Whether the next line stands alone: nothing before it is kept back, and it is no row of a terminal."""
+    def is_idle(self) -> bool:
+        """Return whether the next line is independent: no earlier line is held back, and it is no row of a terminal."""
         return (self._joiner.off and self._head is None and self._decoder is None and not self._pending
-                and not self._opened and not self._held and not self._unwrapper.waiting)
+                and not self._opened and not self._held and not self._unwrapper.has_incomplete_messages)
 
     def skip(self, lines: int, size: int) -> None:
-        """Count whole lines that are not read. Only at rest."""
+        """Count complete lines that are not read. Call it only while `is_idle`."""
         self.line_count += lines
         self.byte_count += size
 
-    def alone(self, data: bytes) -> Line | None:
-        """What one whole line is as the next one; None where it must be fed. Only at rest."""
+    def parse_single_line(self, data: bytes) -> Line | None:
+        """Parse one complete line as the next one; return None if it must be fed. Call it only while `is_idle`."""
         if data.endswith(b"\r\n"):
             data = data[:-2] + b"\n"
         text = _plain_text(_SGR.sub(b"", data) if b"\x1b[" in data else data)
-        piece = None if text is None else self._unwrapper.alone(text)
+        piece = None if text is None else self._unwrapper.unwrap_single_line(text)
         return piece and Line(self.line_count + 1, piece.text.rstrip(), piece.source)
 
     def feed(self, data: bytes) -> list[Line]:
-        """Read some bytes; get the lines that are complete and certain."""
-        if len(data) < _SHORT and self.at_rest and (line := self.alone(data)):
+        """Read some bytes; return the lines that are complete and certain."""
+        if len(data) < _SHORT and self.is_idle and (line := self.parse_single_line(data)):
             self.skip(1, len(data))
             self._source = line.source
             return [line]
@@ -146,7 +146,7 @@ class LineReader:
         return self._take()
 
     def finish(self) -> list[Line]:
-        """Read the end of the input; get the lines left."""
+        """Read the end of the input; return the remaining lines."""
         if self._head is not None:
             self._begin(bytes(self._head))
         if self._decoder is not None:
@@ -184,7 +184,7 @@ class LineReader:
             self._bytes(data)
 
     def _begin(self, data: bytes, size: int = _SNIFF) -> None:
-        """Tell the encoding from the first `size` bytes, then read `data`."""
+        """Detect the encoding from the first `size` bytes, then read `data`."""
         self._head = None
         self._base, mark = sniff(data[:size])
         if self._base.startswith("utf-16"):
@@ -217,7 +217,7 @@ class LineReader:
         self._keep(data[last + 1 :])
 
     def _keep(self, tail: bytes) -> None:
-        """Keep the start of a line that has no end yet, within bounds."""
+        """Keep the beginning of a line that has not ended yet, within bounds."""
         self._pending += tail
         if len(self._pending) <= MAX_LINE:
             return
@@ -232,7 +232,7 @@ class LineReader:
             self._skipping = True
 
     def _block(self, data: bytes) -> None:
-        """Whole physical lines: at once where nothing about them is special, else one by one."""
+        """Read complete physical lines: together if all of them are plain, else one by one."""
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
         if data and self._joiner.off and _is_plain(data):
@@ -253,7 +253,7 @@ class LineReader:
         self.line_count = number
 
     def _physical(self, raw: bytes) -> None:
-        """One physical line, or what is left of it, without its newline. What is no text is read as an empty line."""
+        """Read one physical line, or the rest of one, without its newline; one that is not text is read as empty."""
         if raw.startswith(_FRAMES):
             raw = raw[_FRAME_SIZE:]
             self._unwrapper.count("docker-stream")
@@ -267,7 +267,7 @@ class LineReader:
             self.line_count += 1
             text = self._text(raw)
             whole = self._is_record(raw) or ("\r" not in text and not BAR_END.search(text))
-            self._record(self.line_count, [text] if whole else shown(text))
+            self._record(self.line_count, [text] if whole else visible_texts(text))
             return
         self.line_count += 1
         segments, self._segments = self._segments, []
@@ -279,7 +279,7 @@ class LineReader:
         return not self._opened and b" std" in raw and _RECORD.match(raw) is not None
 
     def _segment(self, raw: bytes) -> None:
-        """What stands between two carriage returns of the physical line being read."""
+        """Read the text between two carriage returns of the current physical line."""
         self._opened = True
         if not raw:
             return
@@ -287,8 +287,8 @@ class LineReader:
             if part.strip():
                 overwrite(self._segments, part)
         if len(self._segments) > _MAX_SEGMENTS:
-            given, self._segments = self._segments[:-1], self._segments[-1:]
-            self._record(self.line_count + 1, given, follows=self._flushed)
+            complete, self._segments = self._segments[:-1], self._segments[-1:]
+            self._record(self.line_count + 1, complete, follows=self._flushed)
             self._flushed = True
 
     def _text(self, raw: bytes) -> str:
@@ -318,7 +318,7 @@ class LineReader:
 
     def _messages(self, number: int, segments: list[str], *, follows: bool) -> None:
         for i, text in enumerate(segments):
-            proven = self._unwrapper.known
+            proven = self._unwrapper.proven_count
             pieces = self._unwrapper.unwrap(Piece(number, text, "", follows or i > 0))
             if not self._held:
                 for piece in pieces:
@@ -326,10 +326,10 @@ class LineReader:
             else:
                 self._held += pieces
             if self._held:
-                self._settle(grown=self._unwrapper.known > proven)
+                self._emit_settled(grown=self._unwrapper.proven_count > proven)
 
     def _offer(self, piece: Piece) -> None:
-        """Give a piece out, or hold it and all behind it while a wrapper is in doubt."""
+        """Emit a piece, or hold it and all later ones while a wrapper is in doubt."""
         if self._held or (piece.doubt and self._refused.get(_kind(piece.doubt), 0) < _MAX_REFUSED):
             self._held.append(piece)
         elif piece.doubt:
@@ -338,10 +338,10 @@ class LineReader:
         else:
             self._emit(piece)
 
-    def _settle(self, *, grown: bool) -> None:
+    def _emit_settled(self, *, grown: bool) -> None:
         last = self._held[-1]
         if last.doubt and last.repeats and sum(piece.doubt == last.doubt for piece in self._held) >= 3:
-            self._unwrapper.learn(last.doubt)
+            self._unwrapper.mark_proven(last.doubt)
             grown = True
         if grown:
             held, self._held = self._held, []
@@ -352,7 +352,7 @@ class LineReader:
             self._release()
 
     def _release(self) -> None:
-        """Take what is held as it stands: its wrappers were none."""
+        """Emit the pieces held back unchanged: they had no wrappers."""
         held, self._held = self._held, []
         for kind in {_kind(piece.doubt) for piece in held if piece.doubt}:
             self._refused[kind] = self._refused.get(kind, 0) + 1
@@ -377,13 +377,13 @@ class LineReader:
 
 
 def _plain_text(data: bytes) -> str | None:
-    """The text of one whole, short line that is plain, without its end."""
+    """Return the text of one complete, short, plain line without its end; None for any other."""
     whole = 0 < len(data) < _SHORT and data.find(b"\n") == len(data) - 1
     return data[:-1].decode() if whole and _is_plain(data) else None
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether bytes are text as it stands: no controls but line ends, no marks, no bars."""
+    """Return whether bytes are plain text: no controls except line ends, no marks, no progress bars."""
     if len(data) != len(data.translate(None, CONTROLS)) or _MARKS.search(data) or BAR_HINT.search(data):
         return False
     if data.isascii():

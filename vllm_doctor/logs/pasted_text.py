@@ -1,6 +1,6 @@
-"""A second reading of pasted text: what a terminal, a web page, a chat or a scanner did to a log is taken back.
+"""A second reading of pasted text: undo what a terminal, a web page, a chat or a scanner did to a log.
 
-Each row keeps the number of its first line in the input. Nothing here is used for a log that can be read as it is.
+Each row keeps the number of its first line in the input. A log that can be read directly is not changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 from vllm_doctor.logs.line_prefix import LOG_HEAD
 
 LONGEST = 1 << 18
-"""Bytes of the longest input that is read a second time: people paste less."""
+"""Maximal bytes of an input that is read a second time; people paste less."""
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 _STRAIGHT = str.maketrans({
     "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2018": "'", "\u2019": "'",
@@ -30,9 +30,9 @@ _TRAILING_TIME = re.compile(
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?"
     r"|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"
     r"[\])]?\s*$")
-# A complete call of a traceback: the next row does not go on with it.
+# A complete call of a traceback, which the next row does not continue.
 _FRAME = re.compile(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")
-_MOST = 0.8  # of the rows that have something, behind which it is no part of the log
+_MOST = 0.8  # share of the non-empty rows from which a mark is an artefact and no part of the log
 _NARROWEST, _WIDEST = 40, 220
 _NEW_ROW = re.compile(
     r"\s*(?:File \"|Traceback \(|\(\w+[^)]{0,40} pid=\d+\)|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[rank\d|\$ |>>> "
@@ -43,7 +43,7 @@ _WORD = re.compile(r"[A-Za-z0-9_]{4,}")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the log as it was: the number of its first line in the input, and how many lines it takes there."""
+    """A line of the original log: the number of its first line in the input, and how many lines it takes there."""
 
     number: int
     text: str
@@ -51,7 +51,7 @@ class Row:
 
 
 def restored(data: bytes) -> list[Row]:
-    """Return the rows of a pasted text: characters normalised, copy artefacts dropped, broken lines joined."""
+    """Return the rows of a pasted text with normalised characters, without copy artefacts, broken lines joined."""
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     rows = [_plain(line) for line in text.split("\n")]
     if rows and not rows[-1]:
@@ -62,7 +62,7 @@ def restored(data: bytes) -> list[Row]:
 
 
 def is_altered(data: bytes) -> bool:
-    """Return whether the punctuation of a text is for the most part another than what programs print."""
+    """Return whether the punctuation of a text is mostly different from the one programs print."""
     text = data.decode("utf-8", "replace")
     pairs = (("\uff1a", ":"), ("\uff08", "("), ("\u2019", "'"))
     return any(text.count(odd) > 2 * text.count(plain) for odd, plain in pairs)
@@ -98,7 +98,7 @@ def _without_numbers(rows: list[str]) -> list[str]:
 
 
 def _without_times(rows: list[str]) -> list[str]:
-    """Drop the times that a log viewer shows behind each line."""
+    """Drop the times that a log viewer shows after each line."""
     if not _mostly([_TRAILING_TIME.search(row) is not None for row in rows], rows):
         return rows
     return [_TRAILING_TIME.sub("", row) for row in rows]
@@ -114,7 +114,7 @@ def _joined(rows: list[str]) -> list[Row]:
     width = _width(rows)
     is_hard = width > 0 and _is_hard(rows, width)
     made: list[Row] = []
-    last = ""  # the row before, as it stands in the input
+    last = ""  # the previous row, as in the input
     for number, row in enumerate(rows, 1):
         if made and width and row.strip() and _is_rest(last, row, width, is_hard=is_hard):
             before = made[-1]
@@ -128,7 +128,7 @@ def _joined(rows: list[str]) -> list[Row]:
 
 
 def _width(rows: Sequence[str]) -> int:
-    """Return the width at which lines were broken; 0 where nothing shows one."""
+    """Return the width at which lines were broken; 0 without evidence of one."""
     longest = max((len(row) for row in rows), default=0)
     if not _NARROWEST <= longest <= _WIDEST:
         return 0
@@ -137,13 +137,13 @@ def _width(rows: Sequence[str]) -> int:
 
 
 def _is_hard(rows: Sequence[str], width: int) -> bool:
-    """Whether lines were broken amid words, at just that width."""
+    """Return whether lines were broken inside words at exactly that width."""
     near = [row for row in rows if len(row) > width - 12]
     return sum(len(row) >= width - 1 for row in near) > len(near) * 0.7 and len(near) > 1
 
 
 def _is_rest(last: str, row: str, width: int, *, is_hard: bool) -> bool:
-    """Whether a row goes on with the one before."""
+    """Return whether a row continues the previous one."""
     if not last.strip() or _NEW_ROW.match(row) or LOG_HEAD.match(row) or _FRAME.fullmatch(last):
         return False
     if is_hard:
@@ -153,9 +153,9 @@ def _is_rest(last: str, row: str, width: int, *, is_hard: bool) -> bool:
 
 
 def corrected(rows: Iterable[Row], words: Mapping[str, str]) -> list[Row]:
-    """Return the rows with words put right that differ from a known one in a single character.
+    """Return the rows with words corrected that differ from a known word in a single character.
 
-    `words` are known words by each of their forms in which one character is left open (`pattern_forms`).
+    `words` maps the forms of known words with one open character (`open_forms`) to the words.
     """
     def right(match: re.Match[str]) -> str:
         word = match[0]
@@ -168,7 +168,7 @@ def corrected(rows: Iterable[Row], words: Mapping[str, str]) -> list[Row]:
 
 
 def open_forms(word: str) -> list[str]:
-    """Return a word's forms in which one character is left open."""
+    """Return the forms of a word with one open character each."""
     return [f"{word[:at]}\0{word[at + 1:]}" for at in range(len(word))]
 
 

@@ -1,7 +1,7 @@
-"""Progress bars: what a line with carriage returns, or with bars glued to messages, shows in the end.
+"""Progress bars: the final appearance of a line with carriage returns, or with bars joined to messages.
 
-A bar (tqdm's, pip's, curl's) takes the place of its former state; a message never does and is never lost, whatever
-stands before or behind it on the same physical line.
+A bar (tqdm's, pip's, curl's) replaces its former state; a message never does and is never lost, whatever precedes or
+follows it on the same physical line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 from vllm_doctor.logs.line_prefix import LOG_HEAD
 from vllm_doctor.patterns import lazy
 
-# tqdm's end of a bar: `[00:02<00:06, 2.07s/it]`, `[00:02, 3.1it/s]`.
+# The end of a tqdm bar: `[00:02<00:06, 2.07s/it]`, `[00:02, 3.1it/s]`.
 BAR_END = lazy(r"\[(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:<|, )[^\[\]\r\n]{0,200}\]")
 BAR_HINT = lazy(rb"\[(?:\d+ days?, )?\d+:\d\d")
 _MAX_BAR = 2000  # characters of a line that may be a progress bar
@@ -19,12 +19,12 @@ _BAR_PERCENT = lazy(r"\d{1,3}%(?=\||\s{1,2}Completed)")
 _BAR_COUNT = lazy(r"(?<![\w.])\d[\d.]{0,12}[kMGT]?[A-Za-z]{0,12} $")
 _METER = lazy(r"\d%|\beta\b|\dB/s|[kKMG]i?B\b|/s\b|\d/\d|[━█╸#=>]{3}")
 _MOVING = lazy(r"[\d.,:%\s=#>█▏▎▍▌▋▊▉━╸╺|/\\<?-]+|\b[kMGT]?i?B\b")
-# Nothing but a prefix stands before a carriage return: `(Worker pid=1) \rLoading …`, `web-1  | \r…`.
+# Only a prefix precedes a carriage return: `(Worker pid=1) \rLoading …`, `web-1  | \r…`.
 _ONLY_PREFIX = lazy(r"(?:pid=\d+[^()]{0,60}\)|\||[\dZ]|\]|\]:| [FP]|:) $")
 
 
 def _bar_parts(text: str) -> list[str]:
-    """`text` cut behind each progress bar that something else is glued to."""
+    """Split `text` after each progress bar that other text follows."""
     parts, start = [], 0
     for m in BAR_END.finditer(text):
         rest = text[m.end() :]
@@ -37,7 +37,7 @@ def _bar_parts(text: str) -> list[str]:
 
 
 def _bar_head(head: str) -> str | None:
-    """What stands before a bar's percentage or count, or None when `head` has neither."""
+    """Return the text before a bar's percentage or count; None if `head` has neither."""
     percents = list(_BAR_PERCENT.finditer(head, max(0, len(head) - 400)))
     last = percents[-1] if percents else _BAR_COUNT.search(head, max(0, len(head) - 30))
     return head[: last.start()].rstrip(" ") + " " if last else None
@@ -45,7 +45,7 @@ def _bar_head(head: str) -> str | None:
 
 @functools.lru_cache(maxsize=128)
 def _bar_label(text: str) -> str | None:
-    """The label of a line that ends in a progress bar, with all that stands before it; None when it has no bar."""
+    """Return the label of a line that ends in a progress bar, with all text before it; None without a bar."""
     text = text.rstrip()
     if not text.endswith("]"):
         return None
@@ -55,7 +55,7 @@ def _bar_label(text: str) -> str | None:
 
 
 def overwrite(segments: list[str], part: str) -> None:
-    """Add what stands behind a carriage return: a bar takes the place of its former state, a message never does."""
+    """Add the text after a carriage return: a bar replaces its former state, a message never does."""
     for text in _bar_parts(part) if "]" in part else (part,):
         label = _bar_label(text) if len(text) < _MAX_BAR else None
         if label is not None:
@@ -63,7 +63,7 @@ def overwrite(segments: list[str], part: str) -> None:
                 former = _bar_label(segments[i]) if len(segments[i]) < _MAX_BAR else None
                 if former is None:
                     break
-                if former.endswith(label):  # what stood before the label is kept: the prefix of the first state
+                if former.endswith(label):  # the text before the label is kept: the prefix of the first state
                     prefix = former[: len(former) - len(label.lstrip(" "))]
                     segments[i] = prefix + (text if label.strip(" ") else text.lstrip(" "))
                     break
@@ -80,14 +80,14 @@ def overwrite(segments: list[str], part: str) -> None:
 
 
 def _same_meter(former: str, text: str) -> bool:
-    """Whether two texts are states of one meter that is no tqdm bar (pip, curl, huggingface_hub)."""
+    """Return whether two texts are states of one meter other than a tqdm bar (pip, curl, huggingface_hub)."""
     if len(text) > 400 or not _METER.search(text) or LOG_HEAD.match(text) or not _METER.search(former):
         return False
     return _MOVING.sub(" ", text).strip() == _MOVING.sub(" ", former).strip()
 
 
-def shown(line: str) -> list[str]:
-    """What a line with carriage returns shows: messages, and each bar's last state; at least one."""
+def visible_texts(line: str) -> list[str]:
+    """Return what a line with carriage returns shows: messages, and each bar's last state; at least one text."""
     segments: list[str] = []
     for part in line.split("\r"):
         if part.strip():

@@ -1,8 +1,8 @@
 """Lines that a terminal broke at its width: the rows of one log line are joined again.
 
-A log copied out of a terminal, tmux or a chat has each long line in rows of one width. `Joiner` finds the width from
-the rows themselves and gives up as soon as a line shows that no terminal broke this log. k9s and its like draw a frame
-around a pod's log; a log copied from there has its bars and its blanks in every row.
+A log copied from a terminal, tmux or a chat has each long line in rows of equal width. `RowJoiner` finds the width from
+the rows themselves and gives up as soon as a line proves that no terminal broke this log. k9s and similar tools draw a
+frame around a pod's log; a log copied from there has its bars and padding in every row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from vllm_doctor.patterns import lazy
 _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400
 _BREAKS = 3  # lines broken once, at the same width, that prove the width
-_GIVE_UP = 2000  # lines without a sign of a terminal's width
+_GIVE_UP = 2000  # lines without evidence of a terminal's width
 _NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
 
 _BAR = "│ "
@@ -24,12 +24,12 @@ _TORN_CALL = lazy(r'[^"]*\bFile "[^"]+$')
 _REST_OF_CALL = lazy(r'[^"]+", line \d+, in ')
 
 
-class Joiner:
-    """Joins the rows of a line that a terminal broke at its width W.
+class RowJoiner:
+    """The joining of the rows of a line that a terminal broke at its width W.
 
-    W is believed after two full rows in a row that continue one log line, at a call of a traceback that is broken
-    within its path, or at the third line that is broken once, within a word, while no line was longer than W; the next
-    broken lines may then have one. Gives up at the first line longer than any terminal is wide.
+    W is assumed after two consecutive full rows that continue one log line, at a call of a traceback that is broken
+    within its path, or at the third line that is broken once, within a word, while no line was longer than W; later
+    broken lines may then have one break. It gives up at the first line longer than any terminal is wide.
     """
 
     def __init__(self, unwrapper: Unwrapper) -> None:
@@ -39,22 +39,22 @@ class Joiner:
         self._widest = _MIN_WIDTH
         self._seen = 0
         self._rows: list[tuple[int, str]] = []
-        self._framed = False  # whether the rows stand in a frame
+        self._framed = False  # whether the rows are in a frame
         self._broken: set[str] = set()  # the different lines of the greatest width that seem to be broken once
 
     def push(self, number: int, text: str) -> list[tuple[int, str]]:
-        """Give a line; get those that are complete."""
-        if text.startswith(_BAR) and (row := self._inside(text)) is not None:
+        """Add a line; return the lines that are complete."""
+        if text.startswith(_BAR) and (row := self._read_traceback_line(text)) is not None:
             return self._push_inside(number, *row)
         size = len(text)
         if self._framed or (size > _MAX_WIDTH and text[0] in _FRAMES):
             return [*self.flush(), (number, text)]
-        out: list[tuple[int, str]] = []
+        complete: list[tuple[int, str]] = []
         if self._rows:
             if size <= len(self._rows[0][1]) and len(self._rows) < _MAX_ROWS and self._continues(text):
                 self._rows.append((number, text))
                 return [] if size == len(self._rows[0][1]) else self.flush()
-            out = self.flush(whole=size <= len(self._rows[0][1]))
+            complete = self.flush(whole=size <= len(self._rows[0][1]))
         self._seen += 1
         if size > self._widest:
             if size > _MAX_WIDTH or self._width:
@@ -65,12 +65,12 @@ class Joiner:
             self.off = True
         if not self.off and size == self._widest and size > _MIN_WIDTH:
             self._rows = [(number, text)]
-            return out
-        out.append((number, text))
-        return out
+            return complete
+        complete.append((number, text))
+        return complete
 
     def flush(self, *, whole: bool = True) -> list[tuple[int, str]]:
-        """The rows held back: one line if they are one (and `whole`: no longer line follows), else as they came."""
+        """Return the rows held back: joined if they are one line (`whole`: no longer line follows), else unchanged."""
         rows, self._rows = self._rows, []
         if not rows:
             return []
@@ -83,14 +83,14 @@ class Joiner:
             self._width = width
         return [(rows[0][0], "".join(text for _, text in rows))]
 
-    def _inside(self, text: str) -> tuple[str, bool] | None:
-        """What a row of a frame holds, and whether it fills it; None where no log line has stood in such a frame."""
+    def _read_traceback_line(self, text: str) -> tuple[str, bool] | None:
+        """Return the text of a row in a frame, and whether it fills the row; None before a log line in such a frame."""
         row = text.rstrip()
         closed = row.endswith(" │")
         room = row[2:-2] if closed else row[2:]
         message = room.rstrip()
         if not self._framed:
-            if not closed or not message or message[0].isspace() or not self._unwrapper.evident(message):
+            if not closed or not message or message[0].isspace() or not self._unwrapper.begins_log_line(message):
                 return None
             self._framed = True
             self._unwrapper.count("frame")
@@ -98,20 +98,20 @@ class Joiner:
         return (room if full else message), full
 
     def _push_inside(self, number: int, message: str, full: bool) -> list[tuple[int, str]]:
-        """The same as `push`, of a row in a frame: one that is full goes on in the next."""
-        out: list[tuple[int, str]] = []
+        """Add a row in a frame, which continues in the next one if it is full; return the complete lines."""
+        complete: list[tuple[int, str]] = []
         if self._rows:
             if len(self._rows) < _MAX_ROWS and self._continues(message):
                 self._rows.append((number, message))
                 return [] if full else self.flush()
-            out = self.flush()
+            complete = self.flush()
         if not full:
-            return [*out, (number, message)]
+            return [*complete, (number, message)]
         self._rows = [(number, message)]
-        return out
+        return complete
 
     def _broken_again(self, rows: list[tuple[int, str]]) -> bool:
-        """Whether this line goes on within a path, or is the third of its width to do so in the middle of a word."""
+        """Return whether this line continues in a path, or is the third of its width that continues inside a word."""
         first, second = rows[0][1], rows[1][1]
         if len(rows) == 2 and _TORN_CALL.match(first) and _REST_OF_CALL.match(second):
             return True
@@ -120,8 +120,8 @@ class Joiner:
         return len(self._broken) >= _BREAKS
 
     def _continues(self, text: str) -> bool:
-        """Whether a row goes on with the line held back, which must begin as a log line does."""
-        evident = self._unwrapper.evident
-        if evident(text) or (len(self._rows) == 1 and not evident(self._rows[0][1])):
+        """Return whether a row continues the line held back, which must begin as a log line does."""
+        begins_log_line = self._unwrapper.begins_log_line
+        if begins_log_line(text) or (len(self._rows) == 1 and not begins_log_line(self._rows[0][1])):
             return False
-        return not _NO_CONTINUATION.match(text) and not self._unwrapper.wrapped(text)
+        return not _NO_CONTINUATION.match(text) and not self._unwrapper.looks_wrapped(text)

@@ -1,1 +1,1 @@
-"""Events against the rule base."""
+"""Events matched against the patterns of the rule base."""

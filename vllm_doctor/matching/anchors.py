@@ -1,7 +1,7 @@
-"""Finds which of many literals stand in a text.
+"""Search for many literals in a text at once.
 
-Each pattern of a rule or a fact has an anchor, a literal that must be in its line. Only patterns whose anchor was found
-are tried.
+Each pattern of a rule or a fact has an anchor, a literal that must be in its line. Only patterns whose anchor is in the
+line are tried.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from vllm_doctor.patterns import lazy
 _NO_DIGITS = str.maketrans("123456789", "000000000")
 _DIGITS = lazy(r"\d+")
 ID_EDGES = lazy(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")
-"""What may be a part of an id where a word stands beside one."""
+"""The hexadecimal characters at the ends of a word that may belong to an adjacent id."""
 _HEAD = 4  # characters of an anchor by which it is looked up
-_KEPT = 4096  # texts remembered, their numbers aside
-_LONG = 1024  # characters of a text that is not remembered
+_KEPT = 4096  # templates of texts that are remembered
+_LONG = 1024  # maximal length of a text that is remembered
 
 
 class Anchors:
-    """A set of literals, each with the keys (patterns) that wait for it. Case counts.
+    """A set of literals, each with the keys of the patterns that need it; case-sensitive.
 
-    The first `patience` texts are searched literal by literal: to prepare more costs as much as that, and most logs are
-    short. Messages repeat with other numbers: it is remembered which literals may stand in a text, its numbers aside.
+    The first `patience` texts are searched for each literal, because the preparation costs as much and most logs are
+    short. Messages repeat with other numbers, so the literals possible in a text are remembered by its template.
     """
 
     def __init__(self, patience: int = PATIENCE) -> None:
         self.patience = patience
-        self._looked = 0
+        self._search_count = 0
         self._keys: dict[str, list[Any]] = {}
         self._finder: LiteralFinder | None = None
         self._by_head: dict[str, list[str]] = {}
@@ -38,11 +38,11 @@ class Anchors:
         self._by_piece: dict[str, list[str]] = {}
         self._always: list[str] = []
         self._order: dict[str, int] = {}
-        self._cores: dict[str, str] = {}  # of each anchor, what stands in every text of a shape that may hold it
+        self._cores: dict[str, str] = {}  # of each anchor, the part that every template of a text with it contains
         self._remembered: dict[str, tuple[str, ...]] = {}
 
     def add(self, anchor: str, key: Any) -> None:
-        """Let `key` wait for `anchor`. Raises ValueError for an empty anchor."""
+        """Register `key` for `anchor`; raise ValueError for an empty anchor."""
         if not anchor:
             raise ValueError("an anchor must not be empty")
         if anchor not in self._keys:
@@ -53,38 +53,38 @@ class Anchors:
         self._finder = None
 
     def found_in(self, text: str) -> list[Any]:
-        """The keys whose anchor stands in `text`, in the order they were added."""
+        """Return the keys whose anchor is in `text`, in the order they were added."""
         if self._finder is None:
-            self._looked += 1
-            if self._looked <= self.patience:
-                return self._plainly(text)
+            self._search_count += 1
+            if self._search_count <= self.patience:
+                return self._found_without_index(text)
             self._prepare()
-        shape = _shape(text) if len(text) < _LONG else ""
-        anchors = self._remembered.get(shape) if shape else None
+        template = _template(text) if len(text) < _LONG else ""
+        anchors = self._remembered.get(template) if template else None
         if anchors is None:
             anchors = self._candidates(text)
-            if shape:
+            if template:
                 if len(self._remembered) >= _KEPT:
                     self._remembered.clear()
-                self._remembered[shape] = anchors
+                self._remembered[template] = anchors
         return [key for anchor in anchors if anchor in text for key in self._keys[anchor]]
 
     def possible_in(self, text: str) -> list[Any]:
-        """The keys whose anchor may stand in a text that differs from `text` in numbers and long ids alone."""
+        """Return the keys whose anchor may be in a text that differs from `text` only in numbers and long ids."""
         if len(self._cores) < len(self._keys):
-            self._cores = {anchor: _shape(ID_EDGES.sub("", anchor)) for anchor in self._keys}
-        shape = _shape(text)
-        return [key for anchor, core in self._cores.items() if core in shape for key in self._keys[anchor]]
+            self._cores = {anchor: _template(ID_EDGES.sub("", anchor)) for anchor in self._keys}
+        template = _template(text)
+        return [key for anchor, core in self._cores.items() if core in template for key in self._keys[anchor]]
 
-    def _plainly(self, text: str) -> list[Any]:
-        """As `found_in`: of the anchors whose first characters stand in the text, those that do."""
+    def _found_without_index(self, text: str) -> list[Any]:
+        """Return the result of `found_in` without preparation: look up anchors by their first characters."""
         heads = {text[at : at + _HEAD] for at in range(len(text) - _HEAD + 1)}
-        found = [anchor for head in heads & self._by_head.keys() for anchor in self._by_head[head] if anchor in text]
-        found += [anchor for anchor in self._short if anchor in text]
-        return [key for anchor in sorted(found, key=self._order.__getitem__) for key in self._keys[anchor]]
+        matches = [anchor for head in heads & self._by_head.keys() for anchor in self._by_head[head] if anchor in text]
+        matches += [anchor for anchor in self._short if anchor in text]
+        return [key for anchor in sorted(matches, key=self._order.__getitem__) for key in self._keys[anchor]]
 
     def _candidates(self, text: str) -> tuple[str, ...]:
-        """The anchors that may stand in `text`, whatever its numbers are."""
+        """Return the anchors that may be in `text`, whatever its numbers are."""
         assert self._finder is not None  # noqa: S101 - `_prepare` set it
         anchors = {anchor for piece in self._finder.candidates(text) for anchor in self._by_piece[piece]}
         return tuple(sorted(anchors.union(self._always), key=self._order.__getitem__))
@@ -98,6 +98,6 @@ class Anchors:
         self._finder = LiteralFinder(self._by_piece)
 
 
-def _shape(text: str) -> str:
-    """A text without what its numbers are."""
+def _template(text: str) -> str:
+    """Return a text with its numbers replaced."""
     return one_digit(text.translate(_NO_DIGITS), "0")

@@ -1,6 +1,6 @@
-"""Event -> Hit: which rules' wordings stand in the log, and which rules fire.
+"""Event -> Hit: which patterns of the rules match the log, and which rules fire.
 
-Only patterns whose anchor stands in the message are tried. A rule keeps its first and last few hits, so memory does
+Only patterns whose anchor is in the message are tried. A rule keeps its first and last few hits, so memory does
 not grow with the log.
 """
 
@@ -20,7 +20,7 @@ from vllm_doctor.matching.anchors import Anchors
 from vllm_doctor.rulebase.model import Literals, Marker, Pattern, Rule, RuleBase
 from vllm_doctor.templating import evaluator
 
-_WINDOW = 16_384  # of a very long message only the part around the anchor is searched
+_WINDOW = 16_384  # a longer message is searched only around the anchor
 _KEEP = 6
 _KEEP_LAST = 2
 TIME_LIMIT = 0.05
@@ -30,7 +30,7 @@ _FILE_LIMIT = 0.5  # seconds that the slow messages of one file may take one pat
 
 
 class Hit(NamedTuple):
-    """One wording found: where, in which phase of the start, and the facts its groups captured."""
+    """A match of a rule's pattern: its line, the phase of the start, and the facts its groups captured."""
 
     pattern: str
     line: int
@@ -43,7 +43,7 @@ class Hit(NamedTuple):
 
 
 class Hits:
-    """The hits of one rule in one run: the first and last few, and how many there were."""
+    """The hits of one rule in one run: the first and last few, and their count."""
 
     def __init__(self) -> None:
         self.first: list[Hit] = []
@@ -54,7 +54,7 @@ class Hits:
         self.absent = False
 
     def add(self, hit: Hit, times: int = 1) -> None:
-        """Note one more hit, which stands for so many."""
+        """Add a hit; `times` is the number of equal messages it represents."""
         self.count += times
         if hit.rank is not None:
             self.ranks.add(hit.rank)
@@ -65,28 +65,28 @@ class Hits:
 
     @property
     def latest(self) -> Hit:
-        """The last hit. Raises IndexError when there is none."""
+        """Return the last hit; raise IndexError without one."""
         return (self.last or self.first)[-1]
 
 
-class Waiting(NamedTuple):
-    """A pattern that waits for its anchor, and who wants to know."""
+class PatternRef(NamedTuple):
+    """A pattern of the rule base and the rule, part or marker it belongs to."""
 
     pattern: Pattern
-    rule: str = ""  # its id; empty: a wording of a fact
+    rule: str = ""  # the rule's id; empty for a fact's pattern
     part: str = "any"
     marker: Marker | None = None
-    at: int = 0  # its place among the anchors of the rule base
+    at: int = 0  # its index among the anchors of the rule base
 
 
 @lru_cache(maxsize=8192)
 def compiled(source: str) -> regex.Pattern[str]:
-    """The compiled expression; each is compiled once, when its anchor is first seen."""
+    """Compile an expression once, when its anchor is first found."""
     return regex.compile(source)
 
 
 def search(source: str, text: str) -> re.Match[str] | None:
-    """The first match of an expression in a text. Raises TimeoutError after TIME_LIMIT."""
+    """Return the first match of an expression in a text; raise TimeoutError after TIME_LIMIT."""
     found: Any = compiled(source).search(text, timeout=TIME_LIMIT)
     match: re.Match[str] | None = found
     return match
@@ -94,31 +94,31 @@ def search(source: str, text: str) -> re.Match[str] | None:
 
 @lru_cache(maxsize=4)
 def _anchors(base: RuleBase) -> Anchors:
-    """The anchors of all patterns of a rule base, each with its place among them."""
-    made = Anchors()
+    """Return the anchors of all patterns of a rule base, each with its index."""
+    anchors = Anchors()
     for at, anchor in enumerate(base.anchors):
-        made.add(anchor, at)
-    return made
+        anchors.add(anchor, at)
+    return anchors
 
 
 @lru_cache(maxsize=8192)
-def waiting_at(base: RuleBase, at: int) -> Waiting:
-    """The pattern whose anchor stands there among those of the rule base."""
+def pattern_ref(base: RuleBase, at: int) -> PatternRef:
+    """Return the pattern whose anchor has this index in the rule base."""
     if at < len(base.markers):
         marker = base.markers[at]
-        return Waiting(marker.pattern, "", "any", marker, at)
+        return PatternRef(marker.pattern, "", "any", marker, at)
     place = at - len(base.markers)
     if place < len(base.facts):
-        return Waiting(base.facts[place], "", "any", None, at)
+        return PatternRef(base.facts[place], "", "any", None, at)
     rule, part, pattern = base.wordings[place - len(base.facts)]
-    return Waiting(pattern, rule, part, None, at)
+    return PatternRef(pattern, rule, part, None, at)
 
 
 class Matcher:
-    """All patterns of a rule base behind one scanner of their anchors.
+    """All patterns of a rule base, looked up by their anchors.
 
-    `slow` names the patterns that took longer than TIME_LIMIT for a message, or too long for those of the file
-    together; they are then left out.
+    `slow` names the patterns that exceeded TIME_LIMIT for one message or _FILE_LIMIT for the messages of the file
+    together; they are skipped afterwards.
     """
 
     def __init__(self, base: RuleBase) -> None:
@@ -128,75 +128,74 @@ class Matcher:
         self._base = base
         self._anchors = _anchors(base)
 
-    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[Waiting, dict[str, str]]]:
-        """The patterns that match the event's message, each with what its groups captured.
+    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[PatternRef, dict[str, str]]]:
+        """Return the patterns that match the event's message, each with the values of its groups.
 
-        Where in the start the event stands is for the caller to weigh.
-
-        `settled` are places of patterns whose next match would change nothing.
+        The caller checks the phase of the start. `settled` holds the indexes of patterns whose next match would change
+        nothing.
         """
-        found = []
+        results = []
         text = event.text
         simple = not event.context and len(text) <= _WINDOW
         of_request = event.refusal or (bool(event.frames) and self._base.foreign.is_request(event.frames))
         for at in self._anchors.found_in(text):
             if at in settled or at in self._left_out:
                 continue
-            waiting = waiting_at(self._base, at)
-            pattern = waiting.pattern
+            ref = pattern_ref(self._base, at)
+            pattern = ref.pattern
             if pattern.level and event.level not in pattern.level:
                 continue
-            if of_request and not self._is_of_requests(waiting):
+            if of_request and not self._is_for_requests(ref):
                 continue
             if pattern.frames and (not event.frames or pattern.frames_literals.matches(event.frames) is False):
                 continue
             started = thread_time()
             try:
-                values = _captured(pattern, text) if simple else _search(pattern, event)
+                values = _capture(pattern, text) if simple else _search(pattern, event)
                 if values is not None and _has_frames(pattern, event.frames):
-                    found.append((waiting, values))
+                    results.append((ref, values))
             except TimeoutError:
-                self._leave_out(waiting)
+                self._leave_out(ref)
                 continue
             taken = thread_time() - started
             if taken > _SLOW:
                 self._taken[at] = self._taken.get(at, 0.0) + taken
                 if self._taken[at] > _FILE_LIMIT:
-                    self._leave_out(waiting)
-        return found
+                    self._leave_out(ref)
+        return results
 
-    def _leave_out(self, waiting: Waiting) -> None:
-        self._left_out.add(waiting.at)
-        pattern = waiting.pattern
-        self.slow[f"{waiting.rule}: {pattern.id}" if waiting.rule else pattern.id] = None
+    def _leave_out(self, ref: PatternRef) -> None:
+        self._left_out.add(ref.at)
+        pattern = ref.pattern
+        self.slow[f"{ref.rule}: {pattern.id}" if ref.rule else pattern.id] = None
 
-    def _is_of_requests(self, waiting: Waiting) -> bool:
-        """Whether a pattern is of a fault of single requests: what their exceptions say may be a client's words."""
-        return bool(waiting.rule) and (
-            waiting.rule in self._base.foreign.rules
-            or (self._base.rules[waiting.rule].survives and self._base.rules[waiting.rule].phase == "api"))
+    def _is_for_requests(self, ref: PatternRef) -> bool:
+        """Return whether a pattern is for failures of single requests, whose messages may quote a client."""
+        return bool(ref.rule) and (
+            ref.rule in self._base.foreign.rules
+            or (self._base.rules[ref.rule].survives and self._base.rules[ref.rule].phase == "api"))
 
-    def possible(self, event: Event) -> list[Waiting]:
-        """The patterns that may match a message which differs from the event's in numbers and long ids alone.
+    def possible_patterns(self, event: Event) -> list[PatternRef]:
+        """Return the patterns that may match a message that differs from the event's only in numbers and long ids.
 
-        Raises TimeoutError.
+        Raise TimeoutError if a search for the calls of a traceback takes too long.
         """
-        waiting = [waiting_at(self._base, at) for at in self._anchors.possible_in(event.text)]
-        return [one for one in waiting if not (one.pattern.level and event.level not in one.pattern.level)
-                and _has_frames(one.pattern, event.frames)]
+        refs = [pattern_ref(self._base, at) for at in self._anchors.possible_in(event.text)]
+        return [ref for ref in refs if not (ref.pattern.level and event.level not in ref.pattern.level)
+                and _has_frames(ref.pattern, event.frames)]
 
 
 def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
-    """What the pattern captures in a message, of a very long one in a window around the anchor.
+    """Return the values a pattern captures in a message; a very long one is searched around the anchor.
 
-    In the message of an exception with several lines the match may begin in an earlier line: the anchor stands in the
-    last line of what the pattern matches.
+    In an exception's message of several lines the match may begin in an earlier line: the anchor is in the last line of
+    the match.
     """
     text = event.text
     if len(text) > _WINDOW:
         begin = max(0, text.find(pattern.anchor) - _WINDOW // 2)
         text = text[begin:begin + _WINDOW]
-    values = _captured(pattern, text)
+    values = _capture(pattern, text)
     if values is not None or not event.context:
         return values
     text = f"{event.context}\n{text}"
@@ -204,11 +203,11 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     return _groups(match) if match and match.end() > len(event.context) else None
 
 
-def _captured(pattern: Pattern, text: str) -> dict[str, str] | None:
-    """What the pattern captures in a text; None where it does not match."""
-    told = pattern.required_literals.matches(text)
-    if told is not None:
-        return {} if told else None
+def _capture(pattern: Pattern, text: str) -> dict[str, str] | None:
+    """Return the values a pattern captures in a text; None if it does not match."""
+    is_match = pattern.required_literals.matches(text)
+    if is_match is not None:
+        return {} if is_match else None
     match = search(pattern.regex, text)
     return _groups(match) if match else None
 
@@ -220,27 +219,27 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
 
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:
-    """Whether the traceback's calls are those the pattern asks for."""
-    if pattern.frames and not _stands_in(pattern.frames, pattern.frames_literals, frames):
+    """Return whether the calls of the traceback are those the pattern requires."""
+    if pattern.frames and not _contains(pattern.frames, pattern.frames_literals, frames):
         return False
     refused = pattern.not_frames
-    return not (refused and _stands_in(refused, pattern.not_frames_literals, frames))
+    return not (refused and _contains(refused, pattern.not_frames_literals, frames))
 
 
-def _stands_in(source: str, required: Literals, frames: str) -> bool:
-    told = required.matches(frames)
-    return search(source, frames) is not None if told is None else told
+def _contains(source: str, required: Literals, frames: str) -> bool:
+    is_match = required.matches(frames)
+    return search(source, frames) is not None if is_match is None else is_match
 
 
 def fires(rule: Rule, hits: Hits, known: Mapping[str, Any]) -> bool:
-    """Whether the rule's conditions hold, given what the run showed."""
+    """Return whether the rule's conditions hold for the facts of the run."""
     if not hits.first or hits.absent or len(hits.also) < len(rule.also):
         return False
     return not why_not(rule, known)
 
 
 def why_not(rule: Rule, known: Mapping[str, Any]) -> str:
-    """The first condition that keeps the rule from firing, in its own words; empty when none does."""
+    """Return the first condition that keeps the rule from firing, as text; empty if none does."""
     for source in rule.when:
         expression = evaluator.parse(source)
         if not expression.holds(known):

@@ -20,7 +20,7 @@ from packaging.specifiers import InvalidSpecifier
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
-from vllm_doctor.facts.server_load import Load
+from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.rulebase.regex_check import slow_frames, slow_pattern
 from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
@@ -171,7 +171,7 @@ def _specifier(name: str, vllm: str, where: str) -> Complaints:
 
 
 def _expressions(rule: Rule, base: RuleBase) -> Complaints:
-    load = Load()
+    load = ServerLoad()
     load.add({"running_requests": 1, "kv_cache_usage_percent": 1.0})
     known = {*base.names, *DERIVED_FACTS, *CONTEXT_NAMES, *load.summary()}
     to_check: list[tuple[Any, set[str]]] = [(source, known) for source in rule.when + rule.unless]

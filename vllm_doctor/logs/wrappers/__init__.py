@@ -1,8 +1,9 @@
-"""What stands around a log line: compose, kubectl, containerd, journald, CI systems, JSON lines, Ray, rank labels.
+"""Wrappers around log lines: compose, kubectl, containerd, journald, CI systems, JSON lines, Ray, rank labels.
 
-Each wrapper is one small function: text -> Peeled or None. `Unwrapper` applies them one inside the other and
-remembers which doubtful ones have been proven. A wrapper eats its own separator and nothing of the message, so the
-indentation of a traceback survives. vLLM's own prefixes (`INFO 10-08 …`, `(EngineCore_DP0 pid=12) `) stay.
+Each wrapper is one small function: text -> WrapperMatch or None. `Unwrapper` applies them repeatedly, from the
+outermost wrapper inwards, and remembers which doubtful ones have been proven. A wrapper includes its separator and
+nothing of the message, so the indentation of a traceback survives. vLLM's own prefixes (`INFO 10-08 …`,
+`(EngineCore_DP0 pid=12) `) are kept.
 """
 
 from vllm_doctor.logs.wrappers.unwrapper import MAX_DEPTH, MAX_PARTIAL, Piece, Unwrapper

@@ -1,7 +1,7 @@
-"""The wrappers around most long logs, as expressions for lines that are not taken out of them.
+"""The wrappers around most long logs, as expressions on bytes for lines that are not unwrapped.
 
-A time stamp before each line (kubectl, docker), the name of a container (compose), a host and its program (journald);
-docker's JSON around it; the colour of vLLM's process.
+A time stamp before each line (kubectl, docker), the name of a container (compose), a host and its program (journald),
+Docker's JSON around it, and the colour of vLLM's process.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _DATE = r"[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] "
 _CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
 _PROGRAM = r"[A-Za-z0-9_.-]{1,255}+ [A-Za-z][^ \[\]:]{0,80}+\[[0-9]+\](?=: )"
 _TIME, _INNER_TIME = rf"(?:{STAMP} |{_DATE})?+", rf"(?:{STAMP} )?+"
-_NAMED = r"(?: {1,80}+\| |: )"  # behind a source
+_NAMED = r"(?: {1,80}+\| |: )"  # after a source
 WRAPPER = rf"(?=[A-Za-z0-9]){_TIME}(?:(?P<source>{_CONTAINER}|{_PROGRAM}){_NAMED})?+{_INNER_TIME}"
 SAME_WRAPPER = rf"{_TIME}(?(source)(?P=source){_NAMED}){_INNER_TIME}"
-"""The same one before a later line of what WRAPPER stood before."""
+"""The same wrapper before a later line of the message that WRAPPER precedes."""
 COLOUR = r"\x1b\[[0-9;]{1,8}m"
 JSON = r'\{"log":"'
 JSON_END = r'\\n","stream":"std(?:out|err)","time":"[0-9TZ:.+-]+"\}'
 
 
 def process_of(name: str) -> str:
-    """The expression for a process as vLLM prints it before a line, given that for what stands in brackets."""
+    """Return the expression for a process as vLLM prints it, given the expression for the text in brackets."""
     return rf"(?:{COLOUR})?\({name}\)(?:{COLOUR})? "
 
 
@@ -37,10 +37,10 @@ _NOTHING = slice(0)
 
 
 class Front(NamedTuple):
-    """What stands before the message in lines that differ in their digits alone.
+    """The wrapper of a message, for lines that differ only in their digits.
 
-    `size` is that of the wrapper, in bytes; `source` is what it names, `process` what vLLM itself does. `rest` is how
-    many bytes of the wrapper stand behind the message.
+    `size` is its size in bytes before the message and `rest` after it; `source` is the name in the wrapper,
+    `process` the process that vLLM prints.
     """
 
     size: int
@@ -50,7 +50,7 @@ class Front(NamedTuple):
 
 
 def front(line: bytes) -> Front:
-    """The front of a line."""
+    """Return the wrapper of a line."""
     match = _FRONT.match(line)
     if match is None or (match.start("source") == 0 and line[match.end("source")] == _COLON):  # no date: a message
         return NO_FRONT

@@ -1,12 +1,12 @@
-"""What CI systems add: GitHub Actions, Azure, GitLab, Jenkins, Buildkite; and pytest, which they run.
+"""The wrappers of CI systems (GitHub Actions, Azure, GitLab, Jenkins, Buildkite) and of pytest, which they run.
 
-Their marks of groups and sections hold no message and are dropped; the time stamps alone are in timestamps.py.
+Their group and section markers contain no message and are dropped; plain time stamps are in timestamps.py.
 """
 
 from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.timestamps import STAMP
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 _GH_VIEW = lazy(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$)")
@@ -20,46 +20,46 @@ _BUILDKITE = lazy(r"_bk;t=\d{13}[\x07\u2407]?")
 _PYTEST = lazy(r"E {3}(?: {4}){0,20}(?= {0,3}\S)")
 
 
-def gh_run_view(text: str) -> Peeled | None:
-    """`gh run view --log`: job TAB step TAB time stamp message."""
+def gh_run_view(text: str) -> WrapperMatch | None:
+    """Match `gh run view --log`: job TAB step TAB time stamp message."""
     m = _GH_VIEW.match(text) if "\t" in text else None
-    return Peeled("github-actions", text[m.end() :], m["job"]) if m else None
+    return WrapperMatch("github-actions", text[m.end() :], m["job"]) if m else None
 
 
-def actions_mark(text: str) -> Peeled | None:
-    """GitHub and Azure runner marks: `##[group]Run vllm serve`."""
+def actions_mark(text: str) -> WrapperMatch | None:
+    """Match the markers of GitHub and Azure runners: `##[group]Run vllm serve`."""
     m = _GH_MARK.match(text)
-    return Peeled("github-actions", text[m.end() :], drop=m.end() == len(text)) if m else None
+    return WrapperMatch("github-actions", text[m.end() :], drop=m.end() == len(text)) if m else None
 
 
-def gitlab(text: str) -> Peeled | None:
-    """GitLab's section markers and stream letters."""
+def gitlab(text: str) -> WrapperMatch | None:
+    """Match GitLab's section markers and stream letters."""
     if "section_" in text and (m := _SECTION.match(text)):
-        return Peeled("gitlab", text[m.end() :], drop=m.end() == len(text))
+        return WrapperMatch("gitlab", text[m.end() :], drop=m.end() == len(text))
     m = _GITLAB_BARE.match(text) if text[2:3] in {"O", "E"} else None
-    return Peeled("gitlab", text[m.end() :], key="gitlab", sure=False) if m else None
+    return WrapperMatch("gitlab", text[m.end() :], key="gitlab", sure=False) if m else None
 
 
-def jenkins(text: str) -> Peeled | None:
-    """`[2024-05-06T10:00:01.123Z] msg` and `[Pipeline] sh`."""
+def jenkins(text: str) -> WrapperMatch | None:
+    """Match Jenkins' `[2024-05-06T10:00:01.123Z] msg` and `[Pipeline] sh`."""
     if text[5:6] == "-" and (m := _JENKINS.match(text)):
-        return Peeled("jenkins", text[m.end() :])
-    return Peeled("jenkins", text[11:]) if text.startswith("[Pipeline] ") else None
+        return WrapperMatch("jenkins", text[m.end() :])
+    return WrapperMatch("jenkins", text[11:]) if text.startswith("[Pipeline] ") else None
 
 
-def buildkite(text: str) -> Peeled | None:
-    """`_bk;t=1715000000000` (its escape and bell are gone by now)."""
+def buildkite(text: str) -> WrapperMatch | None:
+    """Match Buildkite's `_bk;t=1715000000000` (without its escape and bell, which are removed earlier)."""
     m = _BUILDKITE.match(text)
-    return Peeled("buildkite", text[m.end() :]) if m else None
+    return WrapperMatch("buildkite", text[m.end() :]) if m else None
 
 
-def buildkite_row(text: str) -> Peeled | None:
-    """`  | [2025-03-10T15:07:20Z] msg`: a row of its page, as it is copied from there."""
+def buildkite_row(text: str) -> WrapperMatch | None:
+    """Match a row copied from Buildkite's page: `  | [2025-03-10T15:07:20Z] msg`."""
     m = _BUILDKITE_ROW.match(text) if text.startswith("  | [") else None
-    return Peeled("buildkite", text[m.end() :]) if m else None
+    return WrapperMatch("buildkite", text[m.end() :]) if m else None
 
 
-def pytest_failure(text: str) -> Peeled | None:
-    """`E       ValueError: msg`: an exception, behind the indentation of what raised it."""
+def pytest_failure(text: str) -> WrapperMatch | None:
+    """Match pytest's `E       ValueError: msg`: an exception, indented like the source line that raised it."""
     m = _PYTEST.match(text)
-    return Peeled("pytest", text[m.end() :], key="pytest", sure=False) if m else None
+    return WrapperMatch("pytest", text[m.end() :], key="pytest", sure=False) if m else None

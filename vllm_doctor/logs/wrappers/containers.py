@@ -1,13 +1,13 @@
-"""What stands before the lines of several processes in one stream: Docker Compose, swarm, foreman, pm2, supervisord.
+"""Labels for several processes in one stream: Docker Compose, swarm, foreman, pm2, supervisord.
 
-A name and a bar may as well be a table in the log, so a compose name without an index needs a column of its own or
-evidence (peeled.py).
+A name and a bar may also be a table in the log, so a compose name without an index needs a column of its own or
+evidence (wrapper_match.py).
 """
 
 from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.kubernetes import REPLICA
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 _COMPOSE = lazy(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
@@ -18,23 +18,23 @@ _PM2 = lazy(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
 _SUPERVISOR = lazy(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 
 
-def compose(text: str) -> Peeled | None:
-    """`web-1  | msg`, swarm `stack_web.1.k3x0q@host    | msg`, foreman `10:00:01 web.1  | msg`."""
+def compose(text: str) -> WrapperMatch | None:
+    """Match `web-1  | msg`, swarm's `stack_web.1.k3x0q@host    | msg`, foreman's `10:00:01 web.1  | msg`."""
     m = _COMPOSE.match(text) if " |" in text else None
     if m is None or _NOT_A_NAME.fullmatch(m["name"]) or REPLICA.match(m["name"]):  # before a group's bar
         return None
     name, rest = m["name"], text[m.end() :]
     column = len(m["pad"]) >= 2 and not (" |" in rest and _CELL.match(rest))
     sure = column and bool(_INDEXED.match(name) or m["clock"])
-    return Peeled("compose", rest, name, f"compose:{name}", sure, column)
+    return WrapperMatch("compose", rest, name, f"compose:{name}", sure, column)
 
 
-def process_manager(text: str) -> Peeled | None:
-    """pm2 `0|vllm  | msg` and supervisord's stdout plug-in `vllm stderr | msg`."""
+def process_manager(text: str) -> WrapperMatch | None:
+    """Match pm2's `0|vllm  | msg` and the `vllm stderr | msg` of supervisord's stdout plug-in."""
     if "| " not in text:
         return None
     if text[:1].isdigit() and (m := _PM2.match(text)):
-        return Peeled("pm2", text[m.end() :], m["name"])
+        return WrapperMatch("pm2", text[m.end() :], m["name"])
     if " std" in text and (m := _SUPERVISOR.match(text)):
-        return Peeled("supervisord", text[m.end() :], m["name"])
+        return WrapperMatch("supervisord", text[m.end() :], m["name"])
     return None

@@ -1,12 +1,12 @@
 """The system's journals: journalctl's short forms and syslog, old (RFC 3164) and new (RFC 5424).
 
-Their lines name a host and a program. Only what follows both is the message.
+Their lines name a host and a program; the message follows both.
 """
 
 from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.timestamps import HOST_AND_PROGRAM, STAMP, stamped
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 _SHORT = lazy(
@@ -16,14 +16,14 @@ _SHORT = lazy(
 )
 
 
-def journald(text: str) -> Peeled | None:
-    """`Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms; months are named in any language."""
+def journald(text: str) -> WrapperMatch | None:
+    """Match `Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms, with months in any language."""
     kernel = text.startswith("[") and not text[1:2].isalpha()
     blank = text.find(" ", 3, 7)
     dated = blank > 0 and text[blank + 1 : blank + 3].strip().isdigit()
     m = _SHORT.match(text) if kernel or dated or text[10:11] == "." else None
     c = HOST_AND_PROGRAM.match(text, m.end()) if m else None
-    return Peeled("journald", text[c.end() :], f"{c['host']} {c['prog']}") if c else None
+    return WrapperMatch("journald", text[c.end() :], f"{c['host']} {c['prog']}") if c else None
 
 
 _PRI = lazy(r"<\d{1,3}>")
@@ -33,14 +33,17 @@ _RFC5424 = lazy(
 )
 
 
-def syslog(text: str) -> Peeled | None:
-    """`<13>Nov 20 11:30:13 host vllm[123]: msg` (RFC 3164) and `<13>1 2024-… host vllm 123 - - msg` (RFC 5424)."""
+def syslog(text: str) -> WrapperMatch | None:
+    """Match the lines of syslog.
+
+    `<13>Nov 20 11:30:13 host vllm[123]: msg` (RFC 3164) and `<13>1 2024-… host vllm 123 - - msg` (RFC 5424).
+    """
     pri = _PRI.match(text)
     if pri is None:
         return None
     if m := _RFC5424.match(text, pri.end()):
         pid = "" if m["pid"] == "-" else f"[{m['pid']}]"
-        return Peeled("syslog", text[m.end() :], f"{m['host']} {m['app']}{pid}")
+        return WrapperMatch("syslog", text[m.end() :], f"{m['host']} {m['app']}{pid}")
     inner = text[pri.end() :]
     found = journald(inner) or stamped(inner)
-    return Peeled("syslog", found.rest, found.source) if found else None
+    return WrapperMatch("syslog", found.rest, found.source) if found else None

@@ -1,7 +1,7 @@
 """JSON lines: Docker's json-file driver, log shippers, cloud exports, structured loggers.
 
-The message is taken out of the record, with its level and traceback where those stand in fields of their own. A JSON
-object that vLLM or a client printed (a request, a configuration) is a message itself and stays.
+The message is extracted from the record, with its level and traceback if those have fields of their own. A JSON object
+that vLLM or a client printed (a request, a configuration) is a message itself and is kept.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import json
 from typing import Any
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 WHOLE = '\\n","stream":"'
-"""What a record of Docker holds that is no part of a longer message."""
+"""Fields of a Docker record that cannot occur inside a longer message."""
 _DOCKER_PART = 16 * 1024  # Docker's json-file driver splits a longer message at 16 KiB
 
 _MESSAGE_KEYS = (
@@ -44,7 +44,7 @@ _CUT_JSON = lazy(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
 
 
 def _text_of(value: Any) -> str | None:
-    """The message in a value: text, a list of bytes (journald), or an object that holds it (OpenTelemetry, Google)."""
+    """Return the message in a value: text, a list of bytes (journald), or an object (OpenTelemetry, Google)."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -80,8 +80,8 @@ def _source_of(record: dict[str, Any]) -> str:
     return ""
 
 
-def json_line(text: str) -> Peeled | None:
-    """Docker's json-file and other JSON lines. A JSON object that vLLM or a client printed is none."""
+def json_line(text: str) -> WrapperMatch | None:
+    """Match JSON lines of Docker and others; a JSON object that vLLM or a client printed does not match."""
     bare = text.rstrip(" ,")
     if not bare.endswith("}"):
         m = _CUT_JSON.match(bare)  # the end of the file or of the line is missing
@@ -107,7 +107,7 @@ def json_line(text: str) -> Peeled | None:
         part = str(record["stream"])
     elif name == "docker-json" and message.endswith("\n"):
         message = message[:-1]
-        return Peeled(name, _whole(message), _source_of(record), part=str(record["stream"]))
+        return WrapperMatch(name, _whole(message), _source_of(record), part=str(record["stream"]))
     if key == "jsonPayload":
         level, shipped = _level_of(record[key]) or level, False
     if level and not shipped and not LOG_HEAD.match(message):
@@ -116,11 +116,11 @@ def json_line(text: str) -> Peeled | None:
         if isinstance(extra := record.get(trace), str) and extra.strip():
             message = f"{message.rstrip()}\n{extra.rstrip()}"
             break
-    return Peeled(name, _whole(message.removesuffix("\n")), _source_of(record), part=part, last=not part)
+    return WrapperMatch(name, _whole(message.removesuffix("\n")), _source_of(record), part=part, last=not part)
 
 
 def _whole(text: str) -> str:
-    """JSON can hold half a surrogate pair, which no output can be encoded with."""
+    """Replace half surrogate pairs, which JSON can contain and no output can encode."""
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text

@@ -1,4 +1,4 @@
-"""What a Go program logs of the server it started.
+"""The log lines of a Go program about the server it started.
 
 `time="…" level=info msg="…" component=vllm`, or LocalAI's `DEBUG GRPC stderr id="…" line="…" caller={…}`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 _LINE = lazy(
@@ -21,8 +21,8 @@ _LOCALAI = lazy(
 _SOURCE = lazy(r' (?:component|container|name)="?(?P<name>[\w./-]{1,80})')
 
 
-def logfmt(text: str) -> Peeled | None:
-    """The message of such a line, with the program's name for who wrote it."""
+def logfmt(text: str) -> WrapperMatch | None:
+    """Match such a line: return its message, with the program's name as the source."""
     if " GRPC" in text[:30]:
         return _localai(text.rstrip())
     m = _LINE.match(text.rstrip()) if text.startswith("time=") else None
@@ -30,12 +30,12 @@ def logfmt(text: str) -> Peeled | None:
         return None
     message = _unquoted(m["message"])
     named = _SOURCE.match(m["fields"])
-    return Peeled("logfmt", message, named["name"] if named else "")
+    return WrapperMatch("logfmt", message, named["name"] if named else "")
 
 
-def _localai(text: str) -> Peeled | None:
+def _localai(text: str) -> WrapperMatch | None:
     m = _LOCALAI.match(text)
-    return Peeled("logfmt", _unquoted(m["message"]), "") if m else None
+    return WrapperMatch("logfmt", _unquoted(m["message"]), "") if m else None
 
 
 def _unquoted(message: str) -> str:
@@ -43,5 +43,5 @@ def _unquoted(message: str) -> str:
         return message
     try:
         return str(json.loads(message, strict=False))
-    except (ValueError, RecursionError):  # Go's \x1b and others that JSON does not know
+    except (ValueError, RecursionError):  # Go's \x1b and other escapes unknown to JSON
         return message[1:-1].replace('\\"', '"').replace("\\\\", "\\")

@@ -1,12 +1,13 @@
 """Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving, TorchServe.
 
-What they name becomes the line's source. vLLM's own process prefix in front of a Ray label stays with the message.
+The labelled rank or worker becomes the line's source. vLLM's own process prefix before a Ray label stays with the
+message.
 """
 
 from __future__ import annotations
 
 from vllm_doctor.logs.line_prefix import VLLM_PROCESS
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 _RAY = lazy(
@@ -25,8 +26,8 @@ _DJL = lazy(_JAVA_LEVEL + r"PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
 _TORCHSERVE = lazy(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|err)) MODEL_LOG - ")
 
 
-def ray(text: str) -> Peeled | None:
-    """`(RayWorkerWrapper pid=123, ip=10.0.0.2) msg`, also behind the prefix of the vLLM process that forwards it."""
+def ray(text: str) -> WrapperMatch | None:
+    """Match `(RayWorkerWrapper pid=123, ip=10.0.0.2) msg`, also after the prefix of the process that forwards it."""
     m = _RAY.match(text)
     if m is None:
         return None
@@ -35,42 +36,42 @@ def ray(text: str) -> Peeled | None:
         if own or not _RAY_NAME.match(m["name"]):
             return None
     rest = _REPEATED.sub("", text[m.end() :])
-    return Peeled("ray", m["keep"] + rest, m["who"] + (m["ip"] or "").replace(",", ""))
+    return WrapperMatch("ray", m["keep"] + rest, m["who"] + (m["ip"] or "").replace(",", ""))
 
 
-def torchrun(text: str) -> Peeled | None:
-    """`[rank0]: msg` (torch, one space its own), `[default0]:msg` (torchrun --tee, none)."""
+def torchrun(text: str) -> WrapperMatch | None:
+    """Match torch's `[rank0]: msg` (with one space) and `[default0]:msg` of torchrun --tee (without)."""
     m = _TORCH_RANK.match(text) if "]:" in text else None
     if m is None:
         return None
     if m["rank"]:
-        return Peeled("torchrun", text[m.end() :], m["rank"])
+        return WrapperMatch("torchrun", text[m.end() :], m["rank"])
     sure = m["role"].startswith(("default", "trainer", "worker"))
-    return Peeled("torchrun", text[m.end() :], m["role"], f"torchrun:{m['role']}", sure)
+    return WrapperMatch("torchrun", text[m.end() :], m["role"], f"torchrun:{m['role']}", sure)
 
 
-def mpirun(text: str) -> Peeled | None:
-    """`[1,0]<stderr>:msg` of mpirun --tag-output; Open MPI 5 names the job and adds a space."""
+def mpirun(text: str) -> WrapperMatch | None:
+    """Match `[1,0]<stderr>:msg` of mpirun --tag-output; Open MPI 5 adds the job's name and a space."""
     m = _MPI.match(text) if "]<std" in text else None
     if m is None:
         return None
     end = m.end() if "@" in m[0] else m.start("v5")
-    return Peeled("mpirun", text[end:], f"rank{m['rank']}")
+    return WrapperMatch("mpirun", text[end:], f"rank{m['rank']}")
 
 
-def srun(text: str) -> Peeled | None:
-    """`0: msg` of srun --label."""
+def srun(text: str) -> WrapperMatch | None:
+    """Match `0: msg` of srun --label."""
     m = _SRUN.match(text) or _SRUN_EMPTY.match(text)
-    return Peeled("srun", text[m.end() :], f"rank{m['rank']}", "srun", False) if m else None
+    return WrapperMatch("srun", text[m.end() :], f"rank{m['rank']}", "srun", False) if m else None
 
 
-def djl(text: str) -> Peeled | None:
-    """DJL serving (SageMaker LMI): `INFO  PyProcess W-93-model-stdout: msg`."""
+def djl(text: str) -> WrapperMatch | None:
+    """Match DJL serving (SageMaker LMI): `INFO  PyProcess W-93-model-stdout: msg`."""
     m = _DJL.match(text) if "PyProcess" in text else None
-    return Peeled("djl", text[m.end() :], m["name"]) if m else None
+    return WrapperMatch("djl", text[m.end() :], m["name"]) if m else None
 
 
-def torchserve(text: str) -> Peeled | None:
-    """TorchServe: `[INFO ] W-9000-model_1.0-stdout MODEL_LOG - msg`."""
+def torchserve(text: str) -> WrapperMatch | None:
+    """Match TorchServe: `[INFO ] W-9000-model_1.0-stdout MODEL_LOG - msg`."""
     m = _TORCHSERVE.match(text) if " MODEL_LOG - " in text else None
-    return Peeled("torchserve", text[m.end() :], m["name"]) if m else None
+    return WrapperMatch("torchserve", text[m.end() :], m["name"]) if m else None

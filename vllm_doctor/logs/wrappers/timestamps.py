@@ -1,4 +1,4 @@
-"""Time stamps in front: those of containers, CI runners and viewers, told apart by what follows them.
+"""Time stamps of containers, CI runners and viewers, distinguished by the text that follows.
 
 An RFC 3339 stamp is a wrapper unless a program's own format begins with it. Any other clock (`10:00:01`, Jenkins'
 Timestamper, Kaggle's seconds) is one only before a log line.
@@ -8,45 +8,45 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled
+from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 _ISO = lazy(STAMP)
 _CRI = lazy(r" (?P<stream>stdout|stderr) (?P<tag>[FP])(?::\w+)?(?: |$)")
 PART_WORDS = ("stdout P", "stderr P")
-"""Literals of which every part of a containerd message but the last holds one."""
+"""Literals; every part of a containerd message except the last contains one of them."""
 _GITLAB = lazy(r" [0-9a-f]{2}[OE](?: |\+|$)")
 HOST_AND_PROGRAM = lazy(r" (?P<host>[\w.-]{1,255}) (?P<prog>[A-Za-z(][^\s\[\]:]{0,80}(?:\[\d+\])?): ?")
 # A program's own format that begins with a time stamp: `… - name - INFO - msg`, Rust's `…Z  INFO crate::mod: msg`.
 _OWN_FORMAT = lazy(r" (?:[-|:,\[] | {0,2}(?:TRACE|DEBUG|INFO|WARN|ERROR) [a-z_][\w:]*[:{] )")
 
 
-def stamped(text: str) -> Peeled | None:
-    """An RFC 3339 stamp: docker -t, kubectl --timestamps, containerd, Actions, GitLab, journald short-iso."""
+def stamped(text: str) -> WrapperMatch | None:
+    """Match an RFC 3339 stamp: docker -t, kubectl --timestamps, containerd, Actions, GitLab, journald short-iso."""
     m = _ISO.match(text)
     if m is None:
         return None
     end = m.end()
     if end == len(text):
-        return Peeled("timestamp", "")
+        return WrapperMatch("timestamp", "")
     if text[end] != " " or _OWN_FORMAT.match(text, end):
         return None
     if c := _CRI.match(text, end):
-        return Peeled("containerd", text[c.end() :], part=c["stream"], last=c["tag"] == "F")
+        return WrapperMatch("containerd", text[c.end() :], part=c["stream"], last=c["tag"] == "F")
     if c := _GITLAB.match(text, end):
-        return Peeled("gitlab", text[c.end() :])
+        return WrapperMatch("gitlab", text[c.end() :])
     if (c := HOST_AND_PROGRAM.match(text, end)) and ("[" in c["prog"] or c["prog"] in ("kernel", "systemd")):
-        return Peeled("journald", text[c.end() :], f"{c['host']} {c['prog']}")
+        return WrapperMatch("journald", text[c.end() :], f"{c['host']} {c['prog']}")
     name = "github-actions" if end == 28 and text[27] == "Z" else "timestamp"
-    return Peeled(name, text[end + 1 :])
+    return WrapperMatch(name, text[end + 1 :])
 
 
 _CLOCK = lazy(
     r"(?P<open>\[)?(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{4},?)[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?"
     r"(?(open)\]|:?)(?= |$)|\d{1,6}\.\d+s(?:\t| )\d{1,6}(?=[ \t]|$)"
 )
-# loguru and FastChat, which catch a worker's standard error.
+# loguru and FastChat, which capture a worker's standard error.
 _CAUGHT = lazy(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})? \| (?:INFO|ERROR|WARNING) +\| (?:stderr|stdout) \| ?")
 _HF_ENDPOINT = lazy(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
@@ -56,24 +56,24 @@ def _clock(text: str) -> re.Match[str] | None:
     return _CLOCK.match(text) if text[:2].lstrip("[")[:1].isdigit() else None
 
 
-def clock(text: str) -> Peeled | None:
-    """`2024-10-27 22:58:11 msg`, `[10:00:01] msg`, Kaggle's `12.3s 5 msg`: only with a log line behind.
+def clock(text: str) -> WrapperMatch | None:
+    """Match another clock before a log line: `2024-10-27 22:58:11 msg`, `[10:00:01] msg`, Kaggle's `12.3s 5 msg`.
 
-    PM2 puts a colon behind its time: `2024-10-27T22:58:11: msg`.
+    PM2 puts a colon after its time: `2024-10-27T22:58:11: msg`.
     """
     if "| std" in text and (m := _CAUGHT.match(text)):
-        return Peeled("timestamp", text[m.end() :])
+        return WrapperMatch("timestamp", text[m.end() :])
     if " ~ " in text and (m := _HF_ENDPOINT.match(text)):
-        return Peeled("timestamp", text[m.end() :])
+        return WrapperMatch("timestamp", text[m.end() :])
     m = _clock(text)
     if m is None or _OWN_FORMAT.match(text, m.end()):
         return None
-    return Peeled("timestamp", text[m.end() + 1 :], key="clock", sure=False)
+    return WrapperMatch("timestamp", text[m.end() + 1 :], key="clock", sure=False)
 
 
-def clock_wide(text: str) -> Peeled | None:
-    """Jenkins' Timestamper puts two spaces: `10:00:01  msg`."""
+def clock_wide(text: str) -> WrapperMatch | None:
+    """Match the clock of Jenkins' Timestamper with two spaces: `10:00:01  msg`."""
     m = _clock(text)
     if m is None or not text.startswith("  ", m.end()):
         return None
-    return Peeled("timestamp", text[m.end() + 2 :], key="clock-wide", sure=False)
+    return WrapperMatch("timestamp", text[m.end() + 2 :], key="clock-wide", sure=False)

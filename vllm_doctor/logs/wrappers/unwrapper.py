@@ -1,7 +1,7 @@
-"""Wrappers off a line, one inside the other, with a memory for those that were in doubt.
+"""Remove the wrappers of a line, from the outermost inwards, and remember the doubtful ones that were proven.
 
-The first character of a text says which wrapper functions are asked, in order. What was proven once (a name, a kind of
-wrapper) is remembered; messages that came in parts are put together. All that is kept is bounded.
+The first character of a text selects the wrapper functions to try, in order. A name or a kind of wrapper that was
+proven once is remembered; messages that arrive in parts are joined. Everything that is kept is bounded.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from vllm_doctor.logs.wrappers.logfmt import logfmt
 from vllm_doctor.logs.wrappers.quotes import quoted
 from vllm_doctor.logs.wrappers.ranks import djl, mpirun, ray, srun, torchrun, torchserve
 from vllm_doctor.logs.wrappers.timestamps import PART_WORDS, clock, clock_wide, stamped
-from vllm_doctor.logs.wrappers.wrapper_match import Peeled, Wrapper
+from vllm_doctor.logs.wrappers.wrapper_match import Wrapper, WrapperMatch
 
-MAX_DEPTH = 8  # wrappers around one line; more is not a log
+MAX_DEPTH = 8  # wrappers around one line; a line with more is no log line
 MAX_KNOWN = 4096  # names remembered; bounds memory on hostile input
-MAX_PARTIAL = 256 * 1024  # characters of one message put together from parts
+MAX_PARTIAL = 256 * 1024  # characters of one message joined from parts
 MAX_PARTIALS = 64  # messages that may be incomplete at once
 
-_STRINGS = ("docker-json", "json-lines", "containerd", "logfmt")  # what was inside may hold line ends of its own
+_STRINGS = ("docker-json", "json-lines", "containerd", "logfmt")  # the inner text may contain line ends
 _LETTERS: tuple[Wrapper, ...] = (
     gitlab, compose, journald, gh_run_view, google_viewer, djl, torchserve, process_manager, pod, logfmt,
 )  # fmt: skip
@@ -59,58 +59,58 @@ _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
 
 
 class Piece(NamedTuple):
-    """A message on its way out: the first physical line, the text so far, the source so far."""
+    """A message being unwrapped: its first physical line, and its text and source so far."""
 
     number: int
     text: str
     source: str = ""
-    follows: bool = False  # behind a carriage return: the source of the piece before is its own
-    doubt: str = ""  # the key that would have to be proven to go on
+    follows: bool = False  # after a carriage return: it has the source of the piece before
+    doubt: str = ""  # the key that must be proven before unwrapping continues
     repeats: bool = False
 
 
 class Unwrapper:
-    """Takes wrappers off, one inside the other, and remembers what was proven.
+    """The removal of wrappers; remembers what was proven.
 
-    `unfold` makes the lines of a text that may hold newlines, carriage returns and terminal escapes: it is applied
-    to what a JSON string or the parts of a containerd message held.
+    `unfold` splits a text that may contain newlines, carriage returns and terminal escapes into lines: it is applied to
+    the text in a JSON string or in the parts of a containerd message.
     """
 
     def __init__(self, unfold: Callable[[str], list[str]]) -> None:
         self.counts: dict[str, int] = {}
-        self.cut = 0  # messages put together from parts that were longer than MAX_PARTIAL
+        self.cut = 0  # messages joined from parts that were longer than MAX_PARTIAL
         self._known: set[str] = set()
         self._partial: dict[tuple[str, str, str], tuple[int, list[str], int]] = {}
         self._unfold = unfold
 
     def count(self, name: str) -> None:
-        """Note that a wrapper was taken off a line."""
+        """Count a wrapper that was removed from a line."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     @property
-    def known(self) -> int:
-        """How many keys have been proven: it only grows."""
+    def proven_count(self) -> int:
+        """Return how many keys have been proven; the number only grows."""
         return len(self._known)
 
     @property
-    def waiting(self) -> bool:
-        """Whether messages that came in parts lack their last one."""
+    def has_incomplete_messages(self) -> bool:
+        """Return whether a message in parts lacks its last part."""
         return bool(self._partial)
 
-    def learn(self, key: str) -> None:
-        """Take `key` for proven from now on, and with it its kind."""
+    def mark_proven(self, key: str) -> None:
+        """Record that `key`, and with it its kind, is proven."""
         if len(self._known) < MAX_KNOWN:
             self._known.update((key, key.partition(":")[0]))
 
     def unwrap(self, piece: Piece, *, final: bool = False, depth: int = 0) -> list[Piece]:
-        """The messages in `piece`: none (a marker, or a part), one, or several (a JSON record with newlines).
+        """Return the messages in `piece`: none (a marker, or a part), one, or several (a JSON record with newlines).
 
-        One whose `doubt` is set waits for evidence; given again with `final`, it is taken as it stands.
+        One whose `doubt` is set waits for evidence; with `final` it is returned unchanged.
         """
         number, text, source, follows = piece.number, piece.text, piece.source, piece.follows
         composed = False
         while depth < MAX_DEPTH and not BARE.match(text):
-            found = self._peel(text)
+            found = self._match_outermost(text)
             if found is not None and found.name == "compose":
                 if composed:
                     break  # a table inside a compose log
@@ -144,7 +144,7 @@ class Unwrapper:
         return [Piece(number, text, source, follows)]
 
     def rest(self) -> list[Piece]:
-        """At the end of the input: messages whose last part never came."""
+        """Return the messages whose last part is missing at the end of the input."""
         parts = sorted(self._partial.items(), key=lambda item: item[1][0])
         self._partial.clear()
         out: list[Piece] = []
@@ -153,12 +153,15 @@ class Unwrapper:
                 out += self.unwrap(Piece(number, line, source), final=True, depth=1)
         return out
 
-    def wrapped(self, text: str) -> bool:
-        """Whether something that looks like a wrapper stands in front (proven or not)."""
-        return not BARE.match(text) and self._peel(text) is not None
+    def looks_wrapped(self, text: str) -> bool:
+        """Return whether the text begins with something that looks like a wrapper, proven or not."""
+        return not BARE.match(text) and self._match_outermost(text) is not None
 
-    def alone(self, text: str) -> Piece | None:
-        """The message in a line that is one by itself; None where it has to wait for others, or may. Only at rest."""
+    def unwrap_single_line(self, text: str) -> Piece | None:
+        """Return the message of a line that is independent of other lines; None if it has to wait for them, or may.
+
+        Call it only while no line is held back.
+        """
         if BARE.match(text):
             return Piece(0, text)
         if any(word in text for word in PART_WORDS) or (text[:1] == "{" and WHOLE not in text):
@@ -167,25 +170,25 @@ class Unwrapper:
         pieces = self.unwrap(Piece(0, text))
         if len(pieces) == 1 and not pieces[0].doubt:
             return pieces[0]
-        self.counts = counts  # the line will be given again
+        self.counts = counts  # the line will be passed in again
         return None
 
-    def evident(self, text: str) -> bool:
-        """Whether `text` begins as a log line does, wrapped or not."""
+    def begins_log_line(self, text: str) -> bool:
+        """Return whether `text` begins as a log line does, wrapped or not."""
         bare = BARE.match(text)
         if bare and not text[:1].isspace():
             return True
         if LOG_HEAD.match(text):
             return True
-        found = None if bare else self._peel(text)
+        found = None if bare else self._match_outermost(text)
         return found is not None and self._proven(found)
 
-    def _proven(self, found: Peeled) -> bool:
-        """By its form, by its name, or because the file has others of its kind."""
+    def _proven(self, found: WrapperMatch) -> bool:
+        """Return whether a wrapper is proven: by its form, its name, or others of its kind in the file."""
         return found.sure or found.key in self._known or (found.repeats and found.name in self._known)
 
-    def _join(self, number: int, source: str, found: Peeled) -> tuple[int, str] | None:
-        """Put the parts of one stream's message together: (first line's number, text), or None until it is whole."""
+    def _join(self, number: int, source: str, found: WrapperMatch) -> tuple[int, str] | None:
+        """Add a part of a message; return its first line's number and its text once it is complete, else None."""
         key = (found.name, source, found.part)
         first, texts, size = self._partial.pop(key, (number, [], 0))
         if found.last and not texts:
@@ -200,26 +203,26 @@ class Unwrapper:
         self._partial[key] = (first, texts, size)
         return None
 
-    def _peel(self, text: str) -> Peeled | None:
-        """The outermost wrapper; a doubtful one is proven here when a log line stands behind it."""
-        doubtful: Peeled | None = None
+    def _match_outermost(self, text: str) -> WrapperMatch | None:
+        """Match the outermost wrapper; a doubtful one is proven here if a log line follows it."""
+        doubtful: WrapperMatch | None = None
         for wrapper in _BY_HEAD.get(text[:1], ()):
             found = wrapper(text)
             if found is None:
                 continue
             if found.name == "compose" and f"pod:{found.source}" in self._known:
-                continue  # the bar is an exception group's
+                continue  # the bar belongs to an exception group
             if found.name == "stern" and "pod" in self._known and found.key not in self._known:
                 found = pod_only(text) or found  # pods without a container were seen
-            if not self._proven(found) and not self._proof(found.rest):
+            if not self._proven(found) and not self._proven_by_rest(found.rest):
                 doubtful = doubtful or found
                 continue
             if found.key and found.key not in self._known:
-                self.learn(found.key)
+                self.mark_proven(found.key)
             return found
         return doubtful
 
-    def _proof(self, rest: str) -> bool:
+    def _proven_by_rest(self, rest: str) -> bool:
         if LOG_HEAD.match(rest):
             return True
         for wrapper in _BY_HEAD.get(rest[:1], ()):

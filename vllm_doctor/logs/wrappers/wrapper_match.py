@@ -1,6 +1,6 @@
-"""What a wrapper function answers: the wrapper it took off, what was inside, and how sure it is of that.
+"""The result of a wrapper function: the wrapper, the text inside, and whether the form alone proves it.
 
-A form that proves nothing by itself names a key (`compose:web-1`): once a line with that key is proven to be wrapped,
+A form that is no proof by itself names a key (`compose:web-1`): once a line with that key is proven to be wrapped,
 all lines with it are. A wrapper that splits long messages says which part this is.
 """
 
@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-class Peeled(NamedTuple):
-    """One wrapper taken off: its name, what was inside and what it named."""
+class WrapperMatch(NamedTuple):
+    """One wrapper removed from a line: its name, the text inside and the source it names."""
 
     name: str
-    rest: str  # may hold newlines (a JSON record with several lines)
+    rest: str  # may contain newlines (a JSON record with several lines)
     source: str = ""
-    key: str = ""  # what is proven once such a line is: `compose:web-1`
+    key: str = ""  # what such a line proves: `compose:web-1`
     sure: bool = True  # False: the form alone proves nothing; evidence for the key is needed
-    repeats: bool = False  # …and the same key on several lines in a row is evidence too
-    part: str = ""  # not empty: a part of the message of this stream; `last` says whether it ends here
+    repeats: bool = False  # the same key on several consecutive lines is evidence too
+    part: str = ""  # not empty: a part of this stream's message; `last` says whether the message ends here
     last: bool = True
-    drop: bool = False  # the wrapper's own marker, no message
+    drop: bool = False  # the wrapper's own marker without a message
 
 
-Wrapper = Callable[[str], "Peeled | None"]
+Wrapper = Callable[[str], WrapperMatch | None]
