@@ -16,7 +16,7 @@ from vllm_doctor.patterns import _Lazy
 METHODS = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}
 _DEPTH = 4
 # Reached through tuples, where the methods cannot be read from the names.
-_USED = {"tracebacks._CALLS": {"match"}, "tracebacks._JSON_CALLS": {"match"}, "starts._STAGES": {"search"}}
+_USED = {"tracebacks._CALLS": {"match"}, "tracebacks._JSON_CALLS": {"match"}, "server_starts._STAGES": {"search"}}
 
 
 class Expression(NamedTuple):
@@ -61,7 +61,7 @@ def _methods(names: list[str], used: Mapping[str, set[str]]) -> set[str]:
 def _held(value: Any, depth: int = 0) -> Iterator[tuple[str | bytes, int]]:
     """The expressions in a value of a module, be it in tuples, mappings or objects."""
     if isinstance(value, _Lazy):
-        yield value._made[0], int(value._made[1])
+        yield value._arguments[0], int(value._arguments[1])
     elif isinstance(value, re.Pattern):
         yield value.pattern, value.flags
     elif depth < _DEPTH and isinstance(value, (tuple, list, set, frozenset)):

@@ -18,6 +18,8 @@ from vllm_doctor.rulebase.model import Pattern, RuleBase
 
 _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
+# As programs around vLLM print it, behind a prefix of their own without a quote.
+_ENGINE_ARGS = lazy(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -42,7 +44,8 @@ class Recorder:
             return
         if not event.level and is_omission(event.text):
             run.omit(event.line)
-        if event.text.startswith(_SETTINGS) and not (event.refusal or event.frames):
+        is_settings = event.text.startswith(_SETTINGS) or _ENGINE_ARGS.match(event.text) is not None
+        if is_settings and not (event.refusal or event.frames):
             self._record_settings(run, event)
         if event.frames:
             self.record_code_paths(run, event.frames, event.line)
