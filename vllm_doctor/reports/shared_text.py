@@ -94,6 +94,16 @@ def release_notes(report: Report) -> list[str]:
     return [f"The log does not name the vLLM release; its wording fits {report.release}."]
 
 
+def stall(report: Report) -> str:
+    """Return for how long a stalled start has printed nothing, and what most often holds it up; else ""."""
+    return report.notes[0] if report.status == "stalled" and report.notes else ""
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """Return the notes for the end of a report: all but the one that `stall` shows at its beginning."""
+    return report.notes[1:] if stall(report) else report.notes
+
+
 def advice(report: Report) -> str:
     """What to do when the log shows only the consequences of a failure; empty otherwise."""
     failure = report.unexplained
