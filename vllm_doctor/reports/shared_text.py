@@ -32,6 +32,8 @@ def log_name(report: Report) -> str:
 def headline(report: Report) -> str:
     """The report in one sentence."""
     cause = report.cause
+    if report.status == "stalled":
+        return "The start is stalled"
     if cause is not None:
         return said(cause)
     if report.unexplained is not None:
@@ -44,8 +46,6 @@ def headline(report: Report) -> str:
         return _serving(report)
     if report.status == "stopped":
         return "Stopped: no failure in this log"
-    if report.status == "stalled":
-        return "The start is stalled"
     phase = f" (phase {report.phase})" if report.phase else ""
     return f"Starting{phase}: no failure so far"
 
@@ -82,14 +82,14 @@ def file_name(report: Report) -> str:
 
 def release(report: Report) -> str:
     """Return the vLLM release, and whether only the wording of the log shows it; empty where nothing does."""
-    if not report.release:
+    if not report.release or report.status == "unknown":
         return ""
     return f"vLLM {report.release}" + ("" if report.release_is_known else " (from wording)")
 
 
 def release_notes(report: Report) -> list[str]:
     """Return the note on an unknown release."""
-    if not report.release or report.release_is_known:
+    if not report.release or report.release_is_known or report.status == "unknown":
         return []
     return [f"The log does not name the vLLM release; its wording fits {report.release}."]
 
