@@ -114,7 +114,7 @@ def test_a_queue_behind_max_num_seqs_is_told_too(capsys) -> None:
     listen([SERVES[0], settings, SERVES[1], *[statistics(number * 10, 5, 12.0, running=8) for number in range(60)]])
     err = capsys.readouterr().err
     assert err.count("rule max-num-seqs-limits-concurrency ·") == 2
-    assert "The queue lasted 10 minutes from 11-20 14:00 to 14:09, while up to 5 requests waited." in err
+    assert "The queue lasted 10 minutes from 11-20 14:00 to 14:09, while up to 5 requests waited." in " ".join(err.split())
 
 
 @pytest.mark.usefixtures("eager")
