@@ -100,7 +100,15 @@ def test_several_logs(tmp_path: Path) -> None:
 
 def test_colours_only_when_asked() -> None:
     assert "\x1b[" not in run("diagnose", str(LOG))[1]
-    assert "\x1b[1;31m" in run("diagnose", str(LOG), "--color", "always")[1]
+    out = run("diagnose", str(LOG), "--color", "always")[1]
+    assert out.startswith("\x1b[1;31m✗\x1b[0m \x1b[1mCPU KV cache too small for --max-model-len 131072\x1b[0m\n")
+    assert out.splitlines()[0].count("\x1b[") == 4
+
+
+def test_a_warning_has_its_own_color() -> None:
+    warned = STALLED + b"INFO 05-06 10:00:11 [api_server.py:1] Started server process\n"
+    err = slowly(warned, 2, "--stall-after", "1", "--color", "always", until=b"stalled")
+    assert b"\x1b[1;33m!\x1b[0m \x1b[1mThe start is stalled\x1b[0m\n" in err
 
 
 def test_width_is_kept() -> None:

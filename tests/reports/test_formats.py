@@ -22,9 +22,19 @@ from report_sample import ADVICE, CASCADE, CAUSE, FAILED, HEALTHY, UNEXPLAINED
 
 from vllm_doctor.cli.root import cli
 from vllm_doctor.phases import PHASES
-from vllm_doctor.reports import escape, shared_text, to_github, to_html, to_json, to_junit, to_markdown, to_sarif
+from vllm_doctor.reports import (
+    escape,
+    shared_text,
+    to_github,
+    to_html,
+    to_json,
+    to_junit,
+    to_markdown,
+    to_sarif,
+    to_text,
+)
 from vllm_doctor.reports.fingerprint import fingerprint, shape
-from vllm_doctor.reports.model import Evidence, Fix, Report, Source
+from vllm_doctor.reports.model import Evidence, Finding, Fix, Report, Source
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOTS = ROOT / "tests" / "snapshots"
@@ -477,3 +487,27 @@ def test_a_failure_without_a_known_line_is_told_in_every_format() -> None:
     assert "consequences" in to_markdown.render(report)
     assert "consequences" in to_junit.render(report)
     assert "consequences" in to_sarif.render(report)
+
+
+# ---- a stalled start
+
+
+STALL_NOTE = "No log line for 600 s in phase weights. The most common cause is reading the weights from slow storage."
+
+
+@pytest.mark.parametrize("findings", [(), (CAUSE,)], ids=["nothing", "cause"])
+def test_a_stalled_start_says_first_for_how_long(findings: tuple[Finding, ...]) -> None:
+    primary = CAUSE.id if findings else None
+    report = HEALTHY._replace(status="stalled", phase="weights", notes=(STALL_NOTE, "Another note."), findings=findings, primary=primary)
+    sign = "✗" if findings else "!"
+    for brief in (False, True):
+        lines = to_text.render(report, width=200, brief=brief).split("\n")
+        assert lines[:3] == [f"{sign} The start is stalled", f"  {STALL_NOTE}", ""]
+        assert (f"✗ {CAUSE.title} (on 2 of 2 ranks)" in lines) is bool(findings)
+    for format_ in ("markdown", "html"):
+        text = unescape(render(format_, report)).replace("\\", "")
+        assert text.count(STALL_NOTE) == 1
+        assert text.count("Another note.") == 1
+        after = text.partition(STALL_NOTE)[2]
+        assert "The start is stalled" in text.partition(STALL_NOTE)[0]
+        assert (f"{CAUSE.title} (on 2 of 2 ranks)" in after) is bool(findings)

@@ -190,14 +190,14 @@ class _Page:
         if memory.note:
             yield self.wrap(memory.note, 2)
 
-    def footer(self) -> str:
-        """Return the release, the rule and what the safety words mean."""
+    def footer(self, brief: bool) -> str:
+        """Return the release, the rule and what the safety words of the shown fixes mean."""
         finding = self._main[0] if self._main else None
         parts = [shared_text.release(self._report)]
         if finding is not None:
             parts += [f"rule {finding.id}", f"vllm-doctor explain {finding.id}"]
         fixes = finding.fixes if finding else self._report.unexplained.fixes if self._report.unexplained else ()
-        shown = dict.fromkeys(fix.safety for fix in fixes)
+        shown = dict.fromkeys(fix.safety for fix in (fixes[:1] if brief else fixes))
         legend = "; ".join(f"{word}: {_SAFETY[word]}" for word in _SAFETY if word in shown)
         first = " · ".join(part.replace(" ", _NO_BREAK) for part in parts if part)
         lines = [first, legend if self._verbose or len(shown) > 1 else ""]
