@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # these files' own package, whichever is installed
 
 from vllm_doctor import diagnose
-from vllm_doctor.authoring import explain
+from vllm_doctor.authoring import explain, template_outline
 from vllm_doctor.catalog import flags
 from vllm_doctor.phases import ORDER
 from vllm_doctor.reports import to_text
@@ -30,7 +30,7 @@ def pages() -> dict[str, str]:
     base = builtin()
     rules = sorted(base.rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
     made = {f"docs/rules/{rule.id}.md": explain.rule_page(rule, base) for rule in rules}
-    rows = [f"| {rule.phase} | [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {explain.plain(rule.title)} |"
+    rows = [f"| {rule.phase} | [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {template_outline.title(rule.title)} |"
             for rule in rules if rule.role == "cause"]
     made["docs/README.md"] = "\n".join([
         "# Known failures", "",

@@ -65,7 +65,7 @@ def test_what_is_no_log_is_told_so(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     status, out, _ = run("diagnose", str(path))
     assert status == 0
-    assert "Nothing of vLLM was recognised" in out
+    assert out == "· No output of a vLLM server in this log\n"
 
 
 def test_a_broken_rule_file_is_named_with_its_place(tmp_path: Path) -> None:
@@ -100,7 +100,15 @@ def test_several_logs(tmp_path: Path) -> None:
 
 def test_colours_only_when_asked() -> None:
     assert "\x1b[" not in run("diagnose", str(LOG))[1]
-    assert "\x1b[1;31m" in run("diagnose", str(LOG), "--color", "always")[1]
+    out = run("diagnose", str(LOG), "--color", "always")[1]
+    assert out.startswith("\x1b[1;31m✗\x1b[0m \x1b[1mCPU KV cache too small for --max-model-len 131072\x1b[0m\n")
+    assert out.splitlines()[0].count("\x1b[") == 4
+
+
+def test_a_warning_has_its_own_color() -> None:
+    warned = STALLED + b"INFO 05-06 10:00:11 [api_server.py:1] Started server process\n"
+    err = slowly(warned, 2, "--stall-after", "1", "--color", "always", until=b"stalled")
+    assert b"\x1b[1;33m!\x1b[0m \x1b[1mThe start is stalled\x1b[0m\n" in err
 
 
 def test_width_is_kept() -> None:
@@ -190,22 +198,22 @@ def slowly(log: bytes, pause: float, *arguments: str, until: bytes = b"") -> byt
         return said + process.communicate(timeout=60)[1]
 
 
-STANDS_STILL = b"The start stands still"
+IS_STALLED = b"The start is stalled"
 STALLED = (b"INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5\n"
            b"INFO 05-06 10:00:03 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m', "
            b"tensor_parallel_size=2\nINFO 05-06 10:00:09 [gpu_model_runner.py:1] Starting to load model m...\n")
 
 
 def test_a_start_that_stands_still_is_told_once() -> None:
-    err = slowly(STALLED, 2, "--stall-after", "1", until=STANDS_STILL)
-    assert err.count(b"The start stands still: no line for ") == 1
-    assert b"in the phase weights" in err
+    err = slowly(STALLED, 2, "--stall-after", "1", until=IS_STALLED)
+    assert err.count(b"! The start is stalled\n  No log line for ") == 1
+    assert b" s in phase weights. " in err
 
 
 def test_ranks_that_wait_for_each_other_are_told_with_their_fixes() -> None:
     log = STALLED.replace(b"[gpu_model_runner.py:1] Starting to load model m...", b"[pynccl.py:69] vLLM is using nccl==2.21.5")
-    err = slowly(log, 0, "--stall-after", "1", until=STANDS_STILL)
-    assert b"nccl-p2p-hang" in err.partition(b"The start stands still")[2]
+    err = slowly(log, 0, "--stall-after", "1", until=IS_STALLED)
+    assert b"nccl-p2p-hang" in err.partition(IS_STALLED)[2]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--stall-after", "0"]])
@@ -218,5 +226,5 @@ def test_an_idle_server_is_no_stall() -> None:
 
 
 def test_a_start_that_stands_still_before_its_first_marker_is_told_once() -> None:
-    err = slowly(b"Triton is installed, but doesn't include CPU backend. Disabling Triton.\n", 2, "--stall-after", "1", until=STANDS_STILL)
-    assert err.count(b"The start stands still: no line for ") == 1
+    err = slowly(b"Triton is installed, but doesn't include CPU backend. Disabling Triton.\n", 2, "--stall-after", "1", until=IS_STALLED)
+    assert err.count(b"! The start is stalled\n  No log line for ") == 1

@@ -64,7 +64,7 @@ def test_after_a_failure_the_rules_are_not_weighed_for_lines_without_news(monkey
     assert len(weighed) < len(FAILED)
     err = capsys.readouterr().err
     assert err.count(MARK) == 2
-    assert err.count("cpu-kv-cache-space-too-small, phase kv-cache") == 2
+    assert err.count("rule cpu-kv-cache-space-too-small ·") == 2
 
 
 def test_a_steady_stream_of_news_is_weighed_a_part_of_the_time(monkeypatch, capsys) -> None:
@@ -113,8 +113,8 @@ def test_a_queue_behind_max_num_seqs_is_told_too(capsys) -> None:
     settings = b"(APIServer pid=7) INFO 11-20 08:00:00 [utils.py:253] non-default args: {'model': '/models/base', 'max_num_seqs': 8}\n"
     listen([SERVES[0], settings, SERVES[1], *[statistics(number * 10, 5, 12.0, running=8) for number in range(60)]])
     err = capsys.readouterr().err
-    assert err.count("max-num-seqs-limits-concurrency, phase runtime") == 2
-    assert "The queue lasted 10 minutes from 11-20 14:00 to 14:09, while up to 5 requests waited." in err
+    assert err.count("rule max-num-seqs-limits-concurrency ·") == 2
+    assert "The queue lasted 10 minutes from 11-20 14:00 to 14:09, while up to 5 requests waited." in " ".join(err.split())
 
 
 @pytest.mark.usefixtures("eager")
@@ -140,7 +140,7 @@ def test_an_engine_that_dies_in_service_is_told_at_once(capsys) -> None:
     assert listen([*SERVES, *[statistics(number * 10, 0, 50.0) for number in range(9)], dead, b"more\n"]) == 1
     err = capsys.readouterr().err
     assert err.count(MARK) == 2
-    assert err.count("runtime-cuda-oom, phase runtime") == 2
+    assert err.count("rule runtime-cuda-oom ·") == 2
 
 
 @pytest.mark.usefixtures("eager")

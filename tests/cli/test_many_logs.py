@@ -47,17 +47,17 @@ def test_the_summary_comes_first_then_each(folder: Path) -> None:
   2 x CPU KV cache too small for --max-model-len 131072
       cpu-kv-cache-space-too-small
       a.log, b.log
-  1 x No failure found: the server is serving
+  1 x Healthy: serving on port 8101. KV cache 524,288 tokens, 64 requests of 8,192
       ok.log
 
 == a.log
 
-error: CPU KV cache""")
+✗ CPU KV cache""")
     assert [line for line in out.splitlines() if line.startswith("== ")] == ["== a.log", "== ok.log", "== b.log"]
 
 
 def test_one_log_has_no_summary(folder: Path) -> None:
-    assert run("a.log")[1].startswith("error: CPU KV cache")
+    assert run("a.log")[1].startswith("✗ CPU KV cache")
 
 
 def test_the_order_is_failures_first_the_most_frequent_first() -> None:
@@ -75,7 +75,7 @@ def test_the_order_is_failures_first_the_most_frequent_first() -> None:
 
 def test_many_are_counted_and_the_first_named() -> None:
     text = summary.render([named(HEALTHY, f"log-{number}") for number in range(120)], 60)
-    assert "  120 x No failure found" in text
+    assert "  120 x Healthy: serving" in text
     assert "log-7 and 112 more" in text
     assert max(map(len, text.splitlines())) <= 60
 

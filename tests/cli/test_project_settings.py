@@ -100,9 +100,9 @@ def test_what_is_typed_counts_before(project: Path) -> None:
     assert status == 0
     assert json.loads(out)["primary"] == CAUSE
     assert told("--fail-on", "error")[0] == 1
-    assert told("--format", "text")[1].startswith("error: ")
+    assert told("--format", "text")[1].startswith("✗ ")
     assert told("--isolated")[0] == 1
-    assert told("--isolated")[1].startswith("error: ")
+    assert told("--isolated")[1].startswith("✗ ")
 
 
 def test_a_file_named(project: Path, tmp_path: Path) -> None:
@@ -216,4 +216,4 @@ def test_watch_takes_them_too(project: Path) -> None:
     assert done.returncode == 0
     assert done.stdout == Path(LOG).read_bytes()
     assert b"The ignore of engine-core-init-failed expired on 2025-12-31" in done.stderr
-    assert b"error: CPU KV cache too small" in done.stderr  # text: the format is of diagnose
+    assert "✗ CPU KV cache too small".encode() in done.stderr  # text: the format is of diagnose

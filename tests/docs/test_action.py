@@ -69,7 +69,7 @@ def test_a_failed_server_fails_the_job_after_the_upload(runner: Runner) -> None:
 def test_the_summary_and_the_annotations(runner: Runner) -> None:
     job = runner.run(log="server.log")
     commands = as_a_runner_reads(job.out)
-    assert [level for level, _, _ in commands] == ["error", "error"]
+    assert [level for level, _, _ in commands] == ["error"]
     assert commands[0][1] == {"file": "server.log", "line": "74",
                               "title": "CPU KV cache too small for --max-model-len 131072"}
     assert COMMAND in commands[0][2]
@@ -107,7 +107,7 @@ def test_a_healthy_log_passes(runner: Runner) -> None:
     (runner.workspace / "ok.log").write_bytes(healthy.read_bytes())
     job = runner.run(log="ok.log")
     assert (job.failed_in, job.out, job.outputs["cause"], job.outputs["fix-command"]) == ("", "", "", "")
-    assert "No failure found" in job.summary
+    assert job.summary.startswith("## Healthy: serving on port 8101. ")
 
 
 def test_several_logs_by_glob_and_by_line(runner: Runner) -> None:
@@ -151,7 +151,7 @@ def test_switches(runner: Runner) -> None:
     assert job.summary == ""
     assert job.uploads == []
     assert as_a_runner_reads(job.out) == []
-    assert job.out.startswith("error: CPU KV cache too small")
+    assert job.out.startswith("✗ CPU KV cache too small")
 
 
 def test_a_hostile_log_commands_nothing(runner: Runner) -> None:

@@ -95,7 +95,7 @@ def test_through_a_pipe(name: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "vllm_doctor", "diagnose"], input=PASTES[name].encode("utf-8"), capture_output=True, cwd=tmp_path,
                           timeout=60, check=False)
     assert done.returncode == 1
-    assert done.stdout.startswith(b"error: CPU KV cache too small for --max-model-len 131072")
+    assert done.stdout.startswith("✗ CPU KV cache too small for --max-model-len 131072\n".encode())
 
 
 def test_two_jobs_that_failed_are_kept_apart() -> None:

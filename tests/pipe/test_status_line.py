@@ -53,7 +53,7 @@ def test_on_a_terminal_with_the_log_no_line_is_touched(feed, rest) -> None:
     write(BANNER)
     terminal.watch(until=b"then the model's configuration")
     write(WEIGHTS)
-    terminal.watch(until=b"loading weights \xc2\xb7 0 s \xc2\xb7 then profiling")
+    terminal.watch(until=b"loading weights \xc2\xb7 0 s \xc2\xb7 then memory profiling")
     write(SHORT)
     terminal.watch(until=b"loading weights \xc2\xb7")
     write(SERVES)
@@ -134,7 +134,7 @@ def test_a_job_in_the_background_draws_nothing(feed) -> None:
     terminal = Terminal(f"set -m; stty tostop; cat {path} | {WATCH} > {path}.out & sleep 3; kill %1; exit 0")
     write(BANNER + WEIGHTS)
     terminal.end()
-    assert b"then profiling" not in terminal.raw
+    assert b"then memory profiling" not in terminal.raw
 
 
 def test_while_lines_come_it_is_not_drawn(feed) -> None:
@@ -190,12 +190,12 @@ def test_a_report_takes_the_place_of_the_line(feed) -> None:
     path, write = feed
     terminal = Terminal(f"cat {path} | {WATCH} --stall-after 1")
     write(BANNER + WEIGHTS)
-    terminal.watch(until=b"stands still")
+    terminal.watch(until=b"is stalled")
     write(b"")
     terminal.end()
     rows = terminal.rows()
     assert rows[:4] == [BANNER.decode().strip(), WEIGHTS.decode().strip(), "", "--- vllm-doctor " + "-" * 40]
-    assert not any("then profiling" in row for row in rows)
+    assert not any("then memory profiling" in row for row in rows)
 
 
 def test_it_is_never_wider_than_the_terminal(feed) -> None:
@@ -214,11 +214,11 @@ def test_the_words_of_a_phase_and_how_far_it_is() -> None:
     progress.see(b"", 1, "", 102.0)
     assert progress.line(104.0) == "starting vLLM · 4 s · then the model's configuration"
     progress.see(b"\rLoading safetensors checkpoint shards:   5% Completed\rLoading safetensors checkpoint shards:  45% Comp", 1, "weights", 110.0)
-    assert progress.line(235.0) == "loading weights 45 % · 2 min 05 s · then profiling"
+    assert progress.line(235.0) == "loading weights 45 % · 2 min 05 s · then memory profiling"
     progress.see(b"100% of nothing", 1, "weights", 236.0)
-    assert progress.line(237.0) == "loading weights 45 % · 2 min 07 s · then profiling"
+    assert progress.line(237.0) == "loading weights 45 % · 2 min 07 s · then memory profiling"
     progress.see(b"", 2, "weights", 240.0)
-    assert progress.line(240.0) == "loading weights · 0 s · then profiling"
+    assert progress.line(240.0) == "loading weights · 0 s · then memory profiling"
     progress.see(b"checkpoint shards:  45%", 2, "runtime", 241.0)
     assert progress.line(241.0) == ""
 

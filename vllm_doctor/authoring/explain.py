@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from vllm_doctor.authoring import template_outline as outline
 from vllm_doctor.catalog import flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.rulebase.loader import load
@@ -31,9 +31,9 @@ def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
 
 def rule_page(rule: Rule, base: RuleBase) -> str:
     """Return the page of a rule: meaning, example, releases, conditions, fixes, similar rules, references."""
-    parts = [f"# {rule.id}", with_names(rule.title),
+    parts = [f"# {rule.id}", outline.title(rule.title),
              f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## What it means",
-             with_names(rule.explain.strip())]
+             outline.prose(rule.explain.strip())]
     example = next((test["log"] for test in read_rule(Path(rule.path)).tests if test["fires"]), None)
     if example:
         parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
@@ -47,7 +47,7 @@ def rule_page(rule: Rule, base: RuleBase) -> str:
     similar_rules = [other for other in rule.refines if other in base.rules]
     similar_rules += [other.id for other in base.rules.values() if rule.id in other.refines]
     if similar_rules:
-        lines = [f"- `{other}`: {with_names(base.rules[other].title)}" for other in similar_rules]
+        lines = [f"- `{other}`: {outline.title(base.rules[other].title)}" for other in similar_rules]
         parts += ["## Look-alikes", "\n".join(lines)]
     if rule.references:
         parts += ["## References", "\n".join(f"- {link}" for link in rule.references)]
@@ -55,14 +55,14 @@ def rule_page(rule: Rule, base: RuleBase) -> str:
 
 
 def _fix_line(fix: Any, base: RuleBase) -> str:
-    settings = [f"`{name}`" + (f" = `{value}`" if value is not True else "") for name, value in
+    settings = [f"`{name}`" + (f" = `{outline.title(str(value))}`" if value is not True else "") for name, value in
                 (*fix.set.items(), *fix.env.items())]
     settings += [f"without `{name}`" for name in fix.unset]
-    line = f"1. {with_names(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
+    line = f"1. {outline.title(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
     line += f" (vLLM {fix.vllm})" if fix.vllm else ""
-    line += f". Cost: {with_names(fix.cost)}" if fix.cost else ""
+    line += f". Cost: {outline.title(fix.cost)}" if fix.cost else ""
     if fix.action in base.actions:
-        steps = "\n".join(f"   - {step}" for step in base.actions[fix.action].steps)
+        steps = "\n".join(f"   - {line}" for step in base.actions[fix.action].steps for line in outline.steps(step))
         line += f"\n{steps}" if steps else ""
     return line
 
@@ -123,8 +123,3 @@ def fact_page(name: str, base: RuleBase) -> str:
         parts.append("Rules that speak of it: " + ", ".join(f"`{user}`" for user in users) + ".")
     return "\n\n".join(parts) + "\n"
 
-
-def with_names(text: str) -> str:
-    """Return a rule's text with names for expressions: `<max_model_len>` for `{{ max_model_len | number }}`."""
-    text = re.sub(r"\{\{\s{0,8}(\w{1,60})[^{}]{0,200}\}\}", r"<\1>", text)
-    return re.sub(r"\{%[^%]*%\}", "", text)

@@ -1,4 +1,4 @@
-"""A start that stands still: told by `watch`, which alone knows the time."""
+"""A start that prints nothing for too long: reported by `watch`, which alone knows the time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from vllm_doctor.templating import evaluator
 
 
 def stalled(report: Report, case: Case, stall: Stall, seconds: float) -> Report:
-    """The report of a start without a line for `seconds`: status `stalled`, with the likely cause."""
-    note = f"no line for {seconds:.0f} s in the phase {stall.phase}. Most often it is {stall.likely}."
+    """Return the report of a start without a line for `seconds`: status `stalled`, with the likely cause."""
+    note = f"No log line for {seconds:.0f} s in phase {stall.phase}. The most common cause is {stall.likely}."
     findings = report.findings
     rule = case.base.rules.get(stall.rule)
     known = rule is not None and all(item.id != stall.rule for item in findings)

@@ -64,7 +64,8 @@ _SENTENCE = re.compile(
     r"|exceeds|too (?:large|long|small|many)|is larger than|not available|incompatible|mismatch|timed out|problem"
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
 _NO_SENTENCE = re.compile(
-    r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
+    r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\bTriton is installed\b"
+    r"|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
 
 
 def fatal(text: str) -> str | None:

@@ -32,6 +32,8 @@ def log_name(report: Report) -> str:
 def headline(report: Report) -> str:
     """The report in one sentence."""
     cause = report.cause
+    if report.status == "stalled":
+        return "The start is stalled"
     if cause is not None:
         return said(cause)
     if report.unexplained is not None:
@@ -44,8 +46,6 @@ def headline(report: Report) -> str:
         return _serving(report)
     if report.status == "stopped":
         return "Stopped: no failure in this log"
-    if report.status == "stalled":
-        return "The start is stalled"
     phase = f" (phase {report.phase})" if report.phase else ""
     return f"Starting{phase}: no failure so far"
 
@@ -82,16 +82,26 @@ def file_name(report: Report) -> str:
 
 def release(report: Report) -> str:
     """Return the vLLM release, and whether only the wording of the log shows it; empty where nothing does."""
-    if not report.release:
+    if not report.release or report.status == "unknown":
         return ""
     return f"vLLM {report.release}" + ("" if report.release_is_known else " (from wording)")
 
 
 def release_notes(report: Report) -> list[str]:
     """Return the note on an unknown release."""
-    if not report.release or report.release_is_known:
+    if not report.release or report.release_is_known or report.status == "unknown":
         return []
     return [f"The log does not name the vLLM release; its wording fits {report.release}."]
+
+
+def stall(report: Report) -> str:
+    """Return for how long a stalled start has printed nothing, and what most often holds it up; else ""."""
+    return report.notes[0] if report.status == "stalled" and report.notes else ""
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """Return the notes for the end of a report: all but the one that `stall` shows at its beginning."""
+    return report.notes[1:] if stall(report) else report.notes
 
 
 def advice(report: Report) -> str:

@@ -29,6 +29,7 @@ _BALANCE = 0.05  # GiB by which the parts of a bar may miss the total
 _EXCERPT = 7  # lines of a failure that no rule explains
 _EVIDENCE_ROWS = 2
 _MOST_OTHERS = 3
+_NO_BREAK = "\u00a0"
 
 
 def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False) -> str:
@@ -72,7 +73,8 @@ class _Page:
         shown = others if self._verbose else others[:_MOST_OTHERS]
         return {
             "report": self._report, "main": self._main, "failure": self._report.unexplained, "verbose": self._verbose,
-            "also": shown, "more": len(others) - len(shown), "notes": self._report.notes,
+            "also": shown, "more": len(others) - len(shown),
+            "notes": shared_text.notes(self._report), "stall": shared_text.stall(self._report),
             "headline": self.headline, "head": self.head, "paint": self.paint, "wrap": self.wrap,
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
@@ -107,8 +109,9 @@ class _Page:
         """Return a title behind the sign of its severity."""
         lines = textwrap.wrap(f"{_SIGNS[severity]} {title}", self._width, subsequent_indent="  ",
                               break_long_words=True, break_on_hyphens=False)
-        return "\n".join(self.paint(line, severity if number == 0 and not self._color else "title")
-                         for number, line in enumerate(lines))
+        sign, _, rest = lines[0].partition(" ")
+        first = f"{self.paint(sign, severity)} {self.paint(rest, 'title')}"
+        return "\n".join([first, *(self.paint(line, "title") for line in lines[1:])])
 
     def fix_head(self, number: int, fix: Fix) -> str:
         """Return a fix's title, with its safety at the right where there is room."""
@@ -187,17 +190,18 @@ class _Page:
         if memory.note:
             yield self.wrap(memory.note, 2)
 
-    def footer(self) -> str:
-        """Return the release, the rule and what the safety words mean."""
+    def footer(self, brief: bool) -> str:
+        """Return the release, the rule and what the safety words of the shown fixes mean."""
         finding = self._main[0] if self._main else None
         parts = [shared_text.release(self._report)]
         if finding is not None:
             parts += [f"rule {finding.id}", f"vllm-doctor explain {finding.id}"]
         fixes = finding.fixes if finding else self._report.unexplained.fixes if self._report.unexplained else ()
-        shown = dict.fromkeys(fix.safety for fix in fixes)
+        shown = dict.fromkeys(fix.safety for fix in (fixes[:1] if brief else fixes))
         legend = "; ".join(f"{word}: {_SAFETY[word]}" for word in _SAFETY if word in shown)
-        lines = [" · ".join(part for part in parts if part), legend if self._verbose or len(shown) > 1 else ""]
-        return "\n".join(self.wrap(line, 2) for line in lines if line)
+        first = " · ".join(part.replace(" ", _NO_BREAK) for part in parts if part)
+        lines = [first, legend if self._verbose or len(shown) > 1 else ""]
+        return "\n".join(self.wrap(line, 2) for line in lines if line).replace(_NO_BREAK, " ")
 
 
 def _bar(parts: list[Any], total: float, room: int) -> str:

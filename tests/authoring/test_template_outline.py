@@ -1,0 +1,58 @@
+"""Templates of rules as `explain` and docs/rules show them, without a log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from vllm_doctor.authoring import explain, template_outline
+from vllm_doctor.catalog import flags
+from vllm_doctor.rulebase.loader import builtin
+
+ROOT = Path(__file__).resolve().parents[2]
+# Jinja's tags; `{{.Config.Cmd}}` is a Go template in a docker command, `${{ … }}` an expression of GitHub Actions.
+JINJA = re.compile(r"\{%|%\}|\{#|(?<!\$)\{\{(?!\.)")
+EXAMPLE = re.compile(r"(?ms)^## Example\n.*?^```\n")
+
+
+@pytest.mark.parametrize(("template", "expected"), [
+    ("nvidia-smi", ["nvidia-smi"]),
+    ("{% if device | or_else('cuda') == 'rocm' %}rocm-smi{% elif device == 'npu' %}npu-smi info{% else %}nvidia-smi{% endif %}",
+     ["On ROCm: rocm-smi", "On Ascend NPU: npu-smi info", "On CUDA: nvidia-smi"]),
+    ("{% if device | or_else('cuda') == 'cuda' %}pip install vllm=={{ release }}{% else %}Use the image{% endif %}",
+     ["On CUDA: pip install vllm==<release>", "Elsewhere: Use the image"]),
+    ("{% if device is undefined %}Other platforms: rocm-smi{% endif %}", ["Other platforms: rocm-smi"]),
+    ("docker inspect --format '{{ '{{' }}.Config.Cmd{{ '}}' }}'", ["docker inspect --format '{{.Config.Cmd}}'"]),
+])
+def test_steps(template: str, expected: list[str]) -> None:
+    assert template_outline.steps(template) == expected
+
+
+@pytest.mark.parametrize(("template", "expected"), [
+    ("KV cache too small for {{ max_model_len | number }} tokens", "KV cache too small for <max_model_len> tokens"),
+    ("{% if rank is defined %}Rank {{ rank }} failed{% elif x %}It failed{% else %}A rank failed{% endif %}", "A rank failed"),
+    ("Limit{% if limit is defined %} {{ limit }}{% endif %} is reached", "Limit is reached"),
+])
+def test_titles_take_the_branch_that_needs_no_fact(template: str, expected: str) -> None:
+    assert template_outline.title(template) == expected
+
+
+def test_prose_has_every_branch() -> None:
+    template = "{% if a %}The node is down.{% else %}The network failed.{% endif %}\n\n{% if b %}The code is {{ b }}.{% endif %}\n"
+    assert template_outline.prose(template) == "The node is down.\n\nOr: The network failed.\n\nThe code is <b>."
+
+
+def test_no_page_of_explain_shows_a_template() -> None:
+    base = builtin()
+    pages = [*base.rules, *base.names, *flags.flags_of(flags.releases()[-1])]
+    assert len(pages) > 500
+    for name in pages:
+        page = explain.rule_page(base.rules[name], base) if name in base.rules else explain.page(name)
+        assert JINJA.search(EXAMPLE.sub("", page)) is None, name
+
+
+def test_no_document_shows_a_template() -> None:
+    for path in (ROOT / "docs").rglob("*.md"):
+        assert JINJA.search(EXAMPLE.sub("", path.read_text(encoding="utf-8"))) is None, path

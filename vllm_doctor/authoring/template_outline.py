@@ -1,0 +1,109 @@
+"""Show the templates of rules to a reader who has no log: names for values, every branch as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from jinja2 import Environment, nodes
+
+_DEVICES = {
+    "cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "tpu": "TPU", "npu": "Ascend NPU", "hpu": "Gaudi", "cpu": "CPU",
+}
+
+
+def title(template: str) -> str:
+    """Return a template in one line, with the last branch of each choice: the one that needs no fact."""
+    return _joined(_nodes(template), every_branch=False)
+
+
+def prose(template: str) -> str:
+    """Return a template of paragraphs; the branches of a choice follow each other, separated by "or"."""
+    text = _joined(_nodes(template), every_branch=True)
+    return "\n\n".join(block.strip() for block in re.split(r"\n\s*\n", text) if block.strip())
+
+
+def steps(template: str) -> list[str]:
+    """Return the lines of a step: one for each branch of a choice that is the entire step, else a single line."""
+    parts = [part for part in _nodes(template) if not _is_blank(part)]
+    if len(parts) != 1 or not isinstance(parts[0], nodes.If):
+        return [_joined(parts, every_branch=True)]
+    lines = []
+    for label, body in _branches(parts[0]):
+        text = _joined(body, every_branch=True)
+        if text.strip():
+            lines.append(f"{label}: {text}" if label else text)
+    return lines
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    return Environment(autoescape=False)  # noqa: S701 - templates are only parsed here, never rendered
+
+
+def _nodes(template: str) -> Sequence[nodes.Node]:
+    parts: list[nodes.Node] = []
+    for part in _environment().parse(template).body:
+        parts += part.nodes if isinstance(part, nodes.Output) else [part]
+    return parts
+
+
+def _is_blank(part: nodes.Node) -> bool:
+    return isinstance(part, nodes.TemplateData) and not part.data.strip()
+
+
+def _joined(parts: Iterable[nodes.Node], *, every_branch: bool) -> str:
+    return "".join(_text(part, every_branch=every_branch) for part in parts)
+
+
+def _text(part: nodes.Node, *, every_branch: bool) -> str:
+    if isinstance(part, nodes.Output):
+        return _joined(part.nodes, every_branch=every_branch)
+    if isinstance(part, nodes.TemplateData):
+        return part.data
+    if isinstance(part, nodes.If):
+        return _choice(part, every_branch=every_branch)
+    if isinstance(part, nodes.Const):
+        return str(part.value)
+    names = [name.name for name in part.find_all(nodes.Name)]
+    if isinstance(part, nodes.Name):
+        names = [part.name]
+    return f"<{names[0]}>" if names else ""
+
+
+def _choice(part: nodes.If, *, every_branch: bool) -> str:
+    branches = _branches(part)
+    if not every_branch:
+        return _joined(part.else_, every_branch=False)
+    texts = []
+    for label, body in branches:
+        text = _joined(body, every_branch=True)
+        if text.strip():
+            texts.append(f"{label}: {text.strip()}" if label and len(branches) > 1 else text)
+    if len(texts) < 2:
+        return "".join(texts)
+    separator = "\n\nOr: " if texts[0].rstrip().endswith((".", ":", "!")) else " / "
+    return separator.join([texts[0], *(text.strip() for text in texts[1:])])
+
+
+def _branches(part: nodes.If) -> list[tuple[str, Sequence[nodes.Node]]]:
+    """Return (platform or "", body) of each branch of a choice."""
+    found: list[tuple[str, Sequence[nodes.Node]]] = [(_platform(one.test), one.body) for one in (part, *part.elif_)]
+    if part.else_:
+        is_device_choice = any(label for label, _ in found)
+        others = "On CUDA" if is_device_choice and all(label != "On CUDA" for label, _ in found) else "Elsewhere"
+        found.append((others if is_device_choice else "", part.else_))
+    return found
+
+
+def _platform(test: nodes.Node) -> str:
+    """Return "On ROCm" for a comparison of the fact `device` with one platform; "" for any other condition."""
+    if not isinstance(test, nodes.Compare) or len(test.ops) != 1 or test.ops[0].op != "eq":
+        return ""
+    value = test.ops[0].expr
+    is_device = any(name.name == "device" for name in [test.expr, *test.expr.find_all(nodes.Name)]
+                    if isinstance(name, nodes.Name))
+    if not is_device or not isinstance(value, nodes.Const):
+        return ""
+    return f"On {_DEVICES.get(str(value.value), str(value.value))}"
