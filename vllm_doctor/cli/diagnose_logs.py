@@ -147,8 +147,8 @@ def _fed(log: Log, options: Options, *, whole: bool = False) -> Diagnosis:
     diagnosis = Diagnosis(options, "-" if log.name == _name("-") else log.name)
     past = None if whole or options.run is not None else _past(log.plain)
     for chunk in log.chunks(_CHUNK):
-        diagnosis.feed(chunk, past=past is not None and past.holds(len(chunk), diagnosis.run_count))
-    if past and not past.was_right(diagnosis.run_count) and log.plain:
+        diagnosis.feed(chunk, past=past is not None and past.contains(len(chunk), diagnosis.run_count))
+    if past and not past.has_enough_starts(diagnosis.run_count) and log.plain:
         log.plain.seek(0)
         return _fed(log, options, whole=True)
     diagnosis.remark(*log.notes)
