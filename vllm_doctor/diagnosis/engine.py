@@ -88,7 +88,7 @@ class Diagnosis:
         if not pasted or self.options.run is not None or not second_reading.is_wanted(report, bytes(pasted)):
             return report
         for rows, note in second_reading.readings(bytes(pasted), self.base, report):
-            again = Diagnosis(self.options, self.path, live=True)
+            again = Diagnosis(self.options._replace(shortcuts=False), self.path, live=True)
             for row in rows:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)

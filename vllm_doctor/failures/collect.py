@@ -18,6 +18,7 @@ _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80
 _MOST_SHAPES = 1024
+_REACH = 20  # lines within which a message goes on
 _STALE = 200  # lines behind which an open traceback is given up
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _TAIL = 40  # lines that may be the words of an error
@@ -29,7 +30,8 @@ class _Open:
     """What one process is printing: the calls of a traceback, or the message of an exception."""
 
     frames: list[Frame] = field(default_factory=list)
-    last_call: int = 0  # the line of the last call
+    last_call: int = -_REACH  # the line of the last call
+    last_line: int = -_REACH  # the last line of a candidate
     begin: int = 0  # the line with which the traceback began
     level: str = ""
     candidate: Candidate | None = None  # whose message may go on
@@ -88,6 +90,10 @@ class FailureCollector:
         if "Processed prompts: 100%" in text:
             self.done_line = event.line
         self._judge(stream, event, state)
+
+    def may_continue(self, number: int) -> bool:
+        """Return whether the line of that number may belong to what was read last."""
+        return any(number - max(stream.last_call, stream.last_line) <= _REACH for stream in self._open.values())
 
     def candidates(self) -> Iterator[Candidate]:
         """Return what may be the failure, in the order of the log."""
@@ -221,7 +227,7 @@ class FailureCollector:
         made = replace(self._made(event, shape, exception, message, state), frames=calls, said=said,
                        level=level or event.level, group=stream.group if calls else 0, ignored=stream.ignored,
                        begin=stream.begin if calls and stream.begin else event.line)
-        stream.last_text = event.text
+        stream.last_text, stream.last_line = event.text, event.line
         stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
             exception is not None and not message)
         stream.frames, stream.begin, stream.ignored = [], 0, False
@@ -241,6 +247,7 @@ class FailureCollector:
             return False
         text = event.text
         gap = event.line - made.last_line
+        stream.last_line = event.line
         if gap == 1 and stream.last_text and text.startswith(f"{stream.last_text} "):  # a row that was rejoined
             rest = text[len(stream.last_text) + 1:]
             stream.lines, stream.last_text = stream.lines + 1, text
@@ -250,6 +257,7 @@ class FailureCollector:
         is_part = (
             made.shape not in {"http", "fatal", "quoted"}
             and stream.lines < most
+            and gap <= _REACH
             and (gap == 1 or (stream.is_long and gap <= 3) or bool(made.process))
             and (made.shape != "record" or event.level == made.level or (not event.level and not event.process))
             and event.level not in _QUIET

@@ -35,8 +35,8 @@ READ_WHOLE = 4000  # lines at the beginning that are always read: a start with i
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter without a pattern
 _FAILURES = (  # messages of a killed process, and error records that no rule matches
     "Fatal Python error", "Caught signal", "egfault encountered", "Bus error", "Killed", "core dumped", '" 50',
-    "ERROR ",
-    "CRITICAL ", "terminate called",
+    "ERROR ", "ERROR:",
+    "CRITICAL ", "CRITICAL:", "terminate called",
 )
 _AWAITED = 1 << 13  # bytes to read before checking again whether something may continue
 _LONG = 1 << 16  # bytes of an unfinished line that are kept until it is known whether the line matters

@@ -14,6 +14,13 @@ from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.rulebase.model import RuleBase
 
 
+class FailureReader(Protocol):
+    """What collects the failures of a start."""
+
+    def may_continue(self, number: int) -> bool:
+        """Return whether the line of that number may belong to what was read last."""
+
+
 class CurrentStart(Protocol):
     """The server start that the current lines belong to."""
 
@@ -23,6 +30,10 @@ class CurrentStart(Protocol):
     evidence_count: int
     block: bool
     block_open: bool
+
+    @property
+    def failures(self) -> FailureReader:
+        """Return what collects the failures of this start."""
 
     @property
     def serves(self) -> bool:

@@ -10,6 +10,7 @@ While a message, a traceback or a command may continue, no line is skipped. The 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -27,6 +28,7 @@ from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
+_FAILURE = re.compile(rb"ERROR|CRITICAL|Error|Exception")  # a failure may be read from such a line
 _SHORT = 512  # maximal bytes of a line whose kind is remembered
 _MOST_REMEMBERED = 1 << 12  # processes, and lines that concern starts
 
@@ -77,6 +79,8 @@ class Shortcuts:
             self._settled_mode = mode_of(session.base, awaited=False, serving=False, earlier_starts=True)
             return self._settled_mode
         serves = session.current.serves
+        if session.current.failures.may_continue(session.next_number()):
+            return None
         awaited = not session.awaits_no_command or session.events.expects_any_continuation(session.next_number())
         if serves and self._patience is None:
             self._patience = line_skipper.READ_WHOLE
@@ -117,20 +121,17 @@ class Shortcuts:
         if self._earlier_starts:
             return self._note_start(data, number, template)
         run = self._session.current
+        if _FAILURE.search(data):
+            return False
         if template.layout is not None:
             run.evidence_count += 1
             return run.statistics_lines.try_shortcut(data, number, template.layout)
         return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime")
 
     def read_traceback(self, traceback: Traceback, data: bytes, number: int, template: LineTemplate) -> bool:
-        """Count a traceback whose calls came before, given its last line; return False if it must be read in full."""
-        if self._earlier_starts:
-            return self._note_start(data, number, template, whole=True)
-        run = self._session.current
-        if not self._session.awaits_no_command or not run.block or run.block_open:
-            return False
-        return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime",
-                                                  traceback=traceback)
+        """Note a traceback of an earlier start, given its last line; any other is a failure, to be read in full."""
+        del traceback
+        return self._earlier_starts and self._note_start(data, number, template, whole=True)
 
     def read_ending(self, block: bytes, at: int) -> int:
         """Read the line at `at` if it shows that the server still serves, after a line that left something open.
@@ -170,7 +171,7 @@ class Shortcuts:
         session.read_retained_lines()
         session.record(session.events.parse_single_line(line._replace(number=session.next_number())), line.text)
         session.lines.skip(1, len(data))
-        if session.current.serves != serves:
+        if session.current.serves != serves or session.current.failures.may_continue(session.next_number()):
             self._settled_mode = None
         return True
 
