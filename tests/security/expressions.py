@@ -60,9 +60,7 @@ def _methods(names: list[str], used: Mapping[str, set[str]]) -> set[str]:
 
 def _held(value: Any, depth: int = 0) -> Iterator[tuple[str | bytes, int]]:
     """The expressions in a value of a module, be it in tuples, mappings or objects."""
-    if isinstance(value, _Lazy):
-        yield value._arguments[0], int(value._arguments[1])
-    elif isinstance(value, re.Pattern):
+    if isinstance(value, (_Lazy, re.Pattern)):
         yield value.pattern, value.flags
     elif depth < _DEPTH and isinstance(value, (tuple, list, set, frozenset)):
         for item in value:

@@ -14,7 +14,7 @@ REJOINED = "The text was read a second time: broken lines joined, copy artefacts
 CORRECTED = ("The text was read a second time with misread characters corrected by their nearest known words: compare "
              "what is reported with the original.")
 _WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
-_ESCAPES = re.compile(r"\\.|\[[^\]]*\]|[(){}|?*+^$]")
+_ESCAPES = re.compile(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
 
 
 def is_wanted(report: Report, data: bytes) -> bool:

@@ -20,7 +20,7 @@ from vllm_doctor.failures.signature import signature
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
 _INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
 _MISUSED = re.compile(
-    r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w*' object has no attribute")
+    r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _WEAK = {"cut", "record", "http", "sentence"}
 

@@ -13,7 +13,7 @@ from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 
-_GROUP = re.compile(r"\s*(?:\| ?)+")
+_GROUP = re.compile(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80

@@ -21,12 +21,14 @@ _BARE = re.compile(
     rf"(?P<before>.{{0,200}}?)(?<![\w.'\"`(=/<$-])(?P<name>{_NAME})(?:\((?P<inner>[A-Z]\w*)\))?: ?(?P<message>.*)$",
     re.DOTALL)
 _ALONE = re.compile(
-    r"(?P<before>(?:\W|\[[^\]]*\]|\([^)]*\)|E )*)(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
+    r"(?P<before>(?:\[(?:[^\[\]]{0,60}\]|(?![^\[\]]{0,60}\]))|\((?:[^()]{0,60}\)|(?![^()]{0,60}\)))|[^\w\[(]|E )*)"
+    r"(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
 _QUOTED = re.compile(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
-_SENTENCE = re.compile(r"[A-Za-z]{2,}(?:,? [a-z']{2,}){2}")
+_SENTENCE = re.compile(r"[A-Za-z]{2}(?:,? [a-z']{2,}){2}")
 _VALIDATION = re.compile(r"(?P<before>.{0,120}?)(?P<message>\d+ validation errors? for \w+)\s*$")
 _RAISES = re.compile(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
+_LONGEST = 1_000  # characters of a line in which a quoted message is looked for
 _ASSERTS = re.compile(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?\s*$")
 _WORD_ERROR = {"Error", "HTTPStatus", "Failure"}
 
@@ -74,7 +76,7 @@ def bare(text: str) -> Raised | None:
 
 def quoted(text: str) -> Raised | None:
     """Return the exception that a sentence shows as `ValueError('message')`."""
-    match = _QUOTED.search(text)
+    match = _QUOTED.search(text[:_LONGEST])
     return Raised(match["name"], match["message"], text[:match.start()].strip(), quoted=True) if match else None
 
 
@@ -83,7 +85,7 @@ def in_code(code: str) -> tuple[str | None, str]:
     match = _RAISES.match(code)
     if match is not None:
         return class_of(match["name"]), match["message"] or code
-    match = _ASSERTS.match(code)
+    match = _ASSERTS.match(code[:_LONGEST])
     if match is not None:
         return "AssertionError", match["message"] or ""
     return None, code

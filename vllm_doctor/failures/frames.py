@@ -9,12 +9,12 @@ from functools import lru_cache
 from vllm_doctor.failures.model import Frame, Origin
 
 _CALL = re.compile(
-    r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d+))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
+    r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
 _IPYTHON = re.compile(
-    r"^\s*(?:File )?(?P<path>[~/.\w][^\s:]{0,300}\.py)(?::(?P<line>\d+))?,? in (?P<function><?[\w.]+)")
-_RICH = re.compile(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
+    r"^\s*(?:File )?(?P<path>[~/.\w][^\s:]{0,300}\.py)(?::(?P<line>\d{1,9}))?,? in (?P<function><?[\w.]+)")
+_RICH = re.compile(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
 _PYTEST = re.compile(
-    r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d+): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
+    r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d{1,9}): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
 _SITE = re.compile(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
 _EGG = re.compile(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
 _STDLIB = re.compile(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
@@ -26,6 +26,7 @@ _CHECKOUTS = (
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
 )  # fmt: skip
+_LONGEST = 1_000  # characters of a path; its end is kept
 _CHECKOUT = re.compile(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
 _LEAVES_OUT = 4  # folders of a path of the user's own that are shown
 LIBRARIES = frozenset({
@@ -54,7 +55,7 @@ def call(text: str) -> Frame | None:
 @lru_cache(maxsize=4096)
 def package_of(path: str) -> tuple[str | None, str]:
     """Return the package a file belongs to and its path from there; None and the path's end for the user's own."""
-    path = path.replace("\\", "/")
+    path = path[-_LONGEST:].replace("\\", "/")
     found = list(_SITE.finditer(path)) or list(_EGG.finditer(path))
     if found:
         rest = found[-1]["rest"]

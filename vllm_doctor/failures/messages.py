@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 # Lines behind which the message is over, whatever it was.
+_LONGEST = 500  # characters of a line that are looked at
 _OVER = re.compile(
     r"\s*(?:Traceback \(most|The above exception was|During handling of|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]"
     r"|\[rank ?\d+\]:?\[|\[[WEIF]\d|Process [\w-]+:|Exception ignored|sys:\d|nanobind: |Killed\b|Aborted\b"
@@ -26,7 +27,7 @@ def goes_on_long(message: str) -> bool:
 
 def ends_message(text: str) -> bool:
     """Whether a line is no part of the message before it."""
-    return _OVER.match(text) is not None
+    return _OVER.match(text[:_LONGEST]) is not None
 
 
 # --- failures without an exception -------------------------------------------------------------------------------
@@ -36,14 +37,14 @@ _FATAL = re.compile(
     r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*"
     r"|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
     r"|Aborted \(core dumped\)|Illegal instruction.*|Floating point exception.*|Killed$|Killed +\S.*"
-    r"|Out of memory: Killed process.*|\S*oom[-_]kill\S*.*|.*\bOOMKilled\b.*"
+    r"|Out of memory: Killed process.*|\S*oom[-_]kill\S*.*|\A.*\bOOMKilled\b.*"
     r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
-    r"|.*Error response from daemon: .*|standard_init_linux\.go.*|exec \S+: (?:exec format error|no such file.*)"
-    r"|.*executable file not found in .*|(?:\S+: )*(?:line \d+: )?\S+: command not found"
+    r"|\A.*Error response from daemon: .*|standard_init_linux\.go.*|exec \S+: (?:exec format error|no such file.*)"
+    r"|\A.*executable file not found in .*|(?:\S+: )*(?:line \d+: )?\S+: command not found"
     r"|\*\*\* (?:SIG\w+|Process received signal).*|Signal: \w+ .*|corrupted size vs\. prev_size.*|double free or .*"
-    r"|.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
+    r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
-    r"|.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
+    r"|\A.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
 _USAGE = re.compile(
     r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
 _SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
@@ -70,13 +71,13 @@ _NO_SENTENCE = re.compile(
 
 def fatal(text: str) -> str | None:
     """Return what a line tells of a process that was ended: a signal, the kernel, a runtime, a container."""
-    match = _FATAL.search(text)
+    match = _FATAL.search(text[:_LONGEST])
     return match["text"].strip() if match else None
 
 
 def usage(text: str) -> str | None:
     """Return what a command line's parser refuses."""
-    match = _USAGE.search(text)
+    match = _USAGE.search(text[:_LONGEST])
     return match["text"] if match else None
 
 

@@ -21,7 +21,8 @@ _DRIVER = re.compile(
 _BUILD = re.compile(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
 _MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
 _OF_VLLM = re.compile(
-    r"(?:No module named |from (?:partially initialized module )?)'vllm[.']|'(?:\w*LLM\w*|vllm\.\S+)' object has")
+    r"(?:No module named |from (?:partially initialized module )?)'vllm[.']"
+    r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
 _NETWORK = re.compile(r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _DISK = re.compile(r"No space left|Disk quota")
 _PLAIN = re.compile(r"[\w./-]{1,120}")

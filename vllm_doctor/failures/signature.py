@@ -11,8 +11,8 @@ _WORDS = 24  # content words of a message that count
 _FEW = 2  # content words with fewer of which the place counts as well
 _PATH = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b")
-_WRAPPED = re.compile(r"\(pid=\d+[^)]*\)|\bpid[= ]\d+|\brank\s*\d+|\bcuda:\d+|\bGPU \d+")
-_NUMBER = re.compile(r"\w*\d[\w.,:-]*")
+_WRAPPED = re.compile(r"\(pid=\d{1,9}[^()]{0,80}\)|\bpid[= ]\d+|\brank\s{0,4}\d+|\bcuda:\d+|\bGPU \d+")
+_NUMBER = re.compile(r"\b(?=\w*\d)[\w.,:-]+")
 _WORD = re.compile(r"[^\W\d_][\w'.-]*[^\W_]|[^\W\d_]")
 
 

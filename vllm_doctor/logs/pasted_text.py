@@ -39,6 +39,7 @@ _NEW_ROW = re.compile(
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): |\d{4}-\d\d-\d\d[ T]\d\d:|During handling|The above exc"
     r"|usage: |vllm serve |python3? )")
 _WORD = re.compile(r"[A-Za-z0-9_]{4,}")
+_LONGEST_WORD = 80  # characters; a word has as many forms, and a log can hold one of any length
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def corrected(rows: Iterable[Row], words: Mapping[str, str]) -> list[Row]:
     """
     def right(match: re.Match[str]) -> str:
         word = match[0]
-        if word in words:
+        if word in words or len(word) > _LONGEST_WORD:
             return word
         found = {words[form] for form in open_forms(word) if words.get(form)}
         return found.pop() if len(found) == 1 else word
@@ -180,6 +181,8 @@ def known_words(texts: Iterable[str]) -> dict[str, str]:
     known: dict[str, str] = {}
     for word in {word for text in texts for word in _WORD.findall(text) if not word.isdigit()}:
         known[word] = word
+        if len(word) > _LONGEST_WORD:
+            continue
         for form in open_forms(word):
             known[form] = "" if form in known else word
     return known

@@ -333,18 +333,19 @@ def slow_code(search: Search, source: str | bytes, flags: int = 0, longest: int 
         with _time_limit(_GIVE_UP):
             return search(text)
 
-    return _slow(stopped, pumps(source, flags), longest, BUDGET * longest / LONGEST)
+    return _slow(stopped, pumps(source, flags), longest, BUDGET * max(longest / LONGEST, 1 / _TELLING))
 
 
 def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) -> Slow | None:
-    suspicious = budget * (_FIRST / longest) ** 2 / _SHARE + budget / 200
+    begin = min(_FIRST, longest // 4)
+    suspicious = budget * (begin / longest) ** 2 / _SHARE + budget / 200
     for pump in tried:
-        text = pump.text(_FIRST)
+        text = pump.text(begin)
         first = _seconds(search, text)
         if first <= suspicious or (first := min(first, _seconds(search, text))) <= suspicious:
             continue
         times = [(len(text), first)]
-        for length in (2 * _FIRST, longest // 2, longest):
+        for length in (2 * begin, longest // 2, longest):
             text = pump.text(length)
             took = _seconds(search, text)
             for _ in range(_REPEATS):
@@ -354,7 +355,7 @@ def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) ->
             if took > budget * 5 or _is_linear(times, longest, budget):
                 break
         took = times[-1][1]
-        if took > budget or (took > budget / _TELLING and took > times[-2][1] * _QUADRATIC):
+        if took > budget or (longest > LONGEST // 4 and took > budget / _TELLING and took > times[-2][1] * _QUADRATIC):
             return Slow(pump, tuple(times))
     return None
 
