@@ -4,9 +4,6 @@ From the parse tree of an expression texts are generated that make a backtrackin
 the start of a match, then a unit that one of its repeats accepts, or that lets the search begin again at each place,
 repeated up to the length of the longest text the expression is ever searched in. An expression is slow when one of
 them takes longer than a linear scan can.
-
-The package regexploit reports a part of these from the tree alone; it knows neither the repeated beginnings of an
-unanchored search nor the lengths that a text has here, so each of its findings has to be measured as well.
 """
 
 from __future__ import annotations
