@@ -16,7 +16,7 @@ DEEPEST = 1000  # brackets within brackets: parsers of YAML, TOML and JSON call 
 
 
 def read_bytes(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
-    """Return what stands in a file. Raises InputError, in one line, when it is no regular file of at most `most`."""
+    """Return the content of a file. Raises InputError, in one line, if it is not a regular file of at most `most`."""
     name = os.fspath(path)
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):  # asked first: opening may wait, or start a device
@@ -43,7 +43,7 @@ def files_below(folder: Path, suffix: str) -> list[Path]:
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether a text nests brackets deeper than anybody writes them."""
+    """Return whether a text nests brackets deeper than any real document."""
     depth = 0
     for character in text:
         if character in "[{(":

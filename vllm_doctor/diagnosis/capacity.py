@@ -15,16 +15,16 @@ _LASTING = 3  # statistics lines; one busy line is no pressure
 
 
 def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memory | None) -> tuple[str, ...]:
-    """A short paragraph on a healthy log: weights against nvidia-smi, concurrency, one more GiB, pressure.
+    """Return a short paragraph on a healthy log: weights against nvidia-smi, concurrency, one more GiB, pressure.
 
-    Only what the facts tell; empty when they tell neither the weights nor the KV cache.
+    Only what the facts show; empty if they show neither the weights nor the KV cache.
     """
     found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), pressure(facts, derived)]
     return tuple(sentence for sentence in found if sentence)
 
 
 def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
-    """`Weights take 1.2 GiB, nvidia-smi shows 4.5`: where the rest is."""
+    """Return how the weights compare with nvidia-smi: `Weights take 1.2 GiB, nvidia-smi shows 4.5`."""
     weights = number(facts, "model_weights_gib")
     if weights is None or memory is None or not memory.device_gib or memory.budget_gib is None:
         return ""
@@ -41,7 +41,7 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
 
 
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
-    """KV tokens, and how many requests that is at usual lengths."""
+    """Return the number of KV cache tokens, and how many requests of usual lengths they hold."""
     tokens = number(derived, "kv_cache_capacity_tokens")
     if not tokens or tokens < 0:
         return ""
@@ -60,7 +60,7 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
 
 
 def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
-    """What one more GiB buys."""
+    """Return the effect of one more GiB of KV cache."""
     per_token = linear_token_bytes(derived)
     if not per_token:
         return ""
@@ -73,18 +73,18 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
 
 
 def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
-    """Bytes of KV cache a token, when they can be those of a model that keeps every token in every layer.
+    """Return the bytes of KV cache per token, if they fit a model that keeps every token in every layer.
 
-    Such a number is layers * heads * head size * bytes, a multiple of 256; another comes of windows or states.
+    This number is layers * heads * head size * bytes, a multiple of 256; with sliding windows or states it is not.
     """
     found = number(derived, "kv_bytes_per_token")
     return int(found) if found and found % 256 == 0 else None
 
 
 def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
-    """What limits the requests that wait, by the counters of the statistics lines (`load.Load.summary`); "" for none.
+    """Return what limits waiting requests, by the statistics counters (`load.Load.summary`); "" for none.
 
-    A KV cache that is full, --max-num-seqs that is reached while the cache has room, or a scheduler that stands still.
+    The limit is a full KV cache, --max-num-seqs reached while the cache has room, or a scheduler that is stuck.
     """
     known = {**derived, **facts}
     usage, waiting = number(known, "kv_cache_usage_percent"), number(known, "waiting_requests")
@@ -117,26 +117,26 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
 
 
 def _idle_while_running(known: Mapping[str, Any]) -> bool:
-    """Whether the last figures show requests that run, and no token computed."""
+    """Return whether the last statistics show running requests but no token computed."""
     return bool(number(known, "running_requests")) and not any(
         number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
 
 
 def _crawls(known: Mapping[str, Any]) -> bool:
-    """Whether the last figures show no prompt and less than 0.2 tokens/s for each request, where no limit is known."""
+    """Return whether the last statistics show no prompt and under 0.2 tokens/s per request, with no known limit."""
     running, made = number(known, "running_requests"), number(known, "generation_tokens_per_s")
     slow = running and made is not None and made < running * 0.2 and number(known, "prompt_tokens_per_s") == 0
     return bool(slow) and not _is_limited(known)
 
 
 def _fills_cache(known: Mapping[str, Any]) -> bool:
-    """Whether requests of the length of those that ran leave no room for one more, where no limit is known."""
+    """Return whether requests as long as those that ran leave no room for one more, with no known limit."""
     running, fitting = number(known, "peak_running"), number(known, "requests_that_fit")
     return bool(running and fitting and fitting < running + 1) and not _is_limited(known)
 
 
 def _is_limited(known: Mapping[str, Any]) -> bool:
-    """Whether --max-num-seqs is known, or as many ran as it usually lets."""
+    """Return whether --max-num-seqs is known, or as many requests ran as its usual value allows."""
     return number(known, "max_num_seqs") is not None or bool(known.get("peak_is_usual_limit"))
 
 

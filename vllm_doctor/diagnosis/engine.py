@@ -51,16 +51,16 @@ class Diagnosis:
 
     @property
     def runs(self) -> deque[Run]:
-        """The last starts of the server, the current one at the end."""
+        """Return the last starts of the server, the current one at the end."""
         return self._session.runs
 
     @property
     def run_count(self) -> int:
-        """How many starts of the server were seen so far."""
+        """Return how many starts of the server were seen so far."""
         return self._session.events.run
 
     def feed(self, data: bytes, *, past: bool = False) -> None:
-        """Read some more bytes. `past`: of the starts in them nothing is asked but where they begin and end."""
+        """Read some more bytes. With `past`, only the beginning and end of the starts in them are recorded."""
         if self._pasted is not None:
             self._pasted += data
             if len(self._pasted) > LONGEST:
@@ -68,11 +68,11 @@ class Diagnosis:
         self._session.feed(data, earlier_starts=past)
 
     def skip(self, lines: int) -> None:
-        """Note that so many lines were not fed, so that line numbers stay right."""
+        """Count lines that were not fed, so that line numbers stay correct."""
         self._session.miss(lines)
 
     def remark(self, *notes: str) -> None:
-        """Say more about the reading of the log in the report's notes."""
+        """Add a remark about reading the log to the report's notes."""
         self._remarks += notes
 
     def finish(self) -> Report:
@@ -83,7 +83,7 @@ class Diagnosis:
         return self._read_again(self.snapshot())
 
     def _read_again(self, report: Report) -> Report:
-        """Return the report of a second reading where the first one left open what failed and the second does not."""
+        """Return the report of a second reading if it identifies a failure that the first one did not."""
         pasted, self._pasted = self._pasted, None
         if not pasted or self.options.run is not None or not second_reading.is_wanted(report, bytes(pasted)):
             return report
@@ -162,7 +162,7 @@ class Diagnosis:
 
 
 def given_command(options: Options) -> Command | None:
-    """The command the user told with `--command` or `--config`. Raises InputError when it is none."""
+    """Parse the command given with `--command` or `--config`. Raises InputError if it is not a command."""
     text = options.command or options.config
     if not text:
         return None

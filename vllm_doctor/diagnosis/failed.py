@@ -28,7 +28,7 @@ class Failed:
 
 
 def failed(case: Case, status: str) -> Failed | None:
-    """Return what failed, given how the start stands by its markers and rules."""
+    """Return what failed, given the state of the start by its markers and rules."""
     run = case.run
     causes = [item for item in case.fired if item.rule.role == "cause" and not item.recovered]
     errors = [item for item in causes if item.rule.severity == "error"]
@@ -47,7 +47,7 @@ def failed(case: Case, status: str) -> Failed | None:
 
 
 def steps(case: Case, found: Failed, clean: Callable[[Any], Any]) -> tuple[Fix, ...]:
-    """Return what to try next: never the cure, never safe."""
+    """Return what to try next; a step is never presented as a cure or as safe."""
     failure = found.failure
     given, _ = _given(case)
     text = "\n".join([failure.message, *(frame.path for frame in found.candidate.frames)])
@@ -58,7 +58,7 @@ def steps(case: Case, found: Failed, clean: Callable[[Any], Any]) -> tuple[Fix, 
 
 
 def _given(case: Case) -> tuple[Mapping[str, Any] | None, str]:
-    """What the user set, by keyword, and where that stands; None where the log does not tell."""
+    """Return the user's settings by keyword, and their source; None where the log does not show them."""
     if case.typed is not None:
         return case.typed.arguments(), "command"
     if case.run.settings:
@@ -67,5 +67,5 @@ def _given(case: Case) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _lies_in(item: Fired, candidate: failures.Candidate) -> bool:
-    """Whether a rule fired on the lines of the failure."""
+    """Return whether a rule fired on the lines of the failure."""
     return any(candidate.begin <= hit.line <= candidate.last_line for hit in item.hits.first)

@@ -44,7 +44,7 @@ class Situation(NamedTuple):
 
 
 def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The rule's own quantities; of a list of expressions the first that can be computed counts."""
+    """Return the rule's own quantities, each from the first of its expressions that can be computed."""
     values: dict[str, Any] = {}
     for name, alternatives in rule.let.items():
         for source in alternatives:
@@ -56,7 +56,7 @@ def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fixes(rule: Rule, situation: Situation, limit: int) -> tuple[Fix, ...]:
-    """The rule's fixes that apply here, best first."""
+    """Return the rule's fixes that apply here, best first."""
     made: list[Fix] = []
     for entry in rule.fixes:
         fix = _fix(entry, rule, situation)
@@ -127,7 +127,7 @@ def _value(source: Any, known: Mapping[str, Any]) -> Any:
 
 
 def _hide_names(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
-    """Flags or variables with their values as typed; None when one cannot be computed."""
+    """Return flags or variables with their values as typed; None if one cannot be computed."""
     made: dict[str, str] = {}
     for name, source in entries.items():
         value = _value(source, known)
@@ -140,9 +140,9 @@ def _hide_names(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[st
 
 
 def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mapping[str, Any]) -> bool:
-    """Whether what the log says may stand in flags and variables that are offered.
+    """Return whether values from the log may be used in the flags and variables of a fix.
 
-    No value of a log begins with a dash or names code to load, and it names no variable that vLLM does not have.
+    A value must not begin with a dash or name code to load, and a variable must be one that vLLM has.
     """
     for name, source in entries.items():
         is_read = isinstance(source, str) and bool(evaluator.parse(source).names)
@@ -157,14 +157,14 @@ def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mappi
 
 
 def _may_name(name: str) -> bool:
-    """Whether a log may name a flag or variable to be set."""
+    """Return whether a log may name a flag or variable to be set."""
     if name.startswith("-"):
         return name.partition("=")[0] not in _LOADS_CODE
     return flags.env(name) is not None and name not in _LOADS_CODE
 
 
 def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, ...]:
-    """Flags as they stand, variables in capitals; any other name is a fact that holds one or more of them."""
+    """Return flags and variables (in capitals) unchanged; any other name is a fact that holds one or more of them."""
     made: list[str] = []
     for name in names:
         if name.startswith("-") or name[:1].isupper():
@@ -176,7 +176,7 @@ def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, 
 
 
 def typed(value: Any) -> str:
-    """A value as one types it on a command line; a flag that takes none has the value ""."""
+    """Return a value as typed on a command line; "" for a flag that takes none."""
     if value is True:
         return ""
     if isinstance(value, float):
@@ -200,7 +200,7 @@ def _exists(name: str, value: str, releases: Releases) -> bool:
 
 
 def _never(name: str, releases: Releases) -> bool:
-    """Whether none of the releases this can be has the flag or variable."""
+    """Return whether none of the candidate releases has the flag or variable."""
     flag = flags.lookup(name)
     if flag is not None:
         return not any(flag.exists(release) for release in releases.candidates)
@@ -208,7 +208,7 @@ def _never(name: str, releases: Releases) -> bool:
 
 
 def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
-    """Which releases a fix needs, where it is open whether this is one of them; empty when it is not open."""
+    """Return the releases a fix needs if it is unknown whether this is one of them, else ""."""
     if entry.vllm and releases.admits(entry.vllm) is None:
         return entry.vllm
     for name in lacking:
@@ -221,7 +221,7 @@ def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
 
 
 def _has(name: str, value: str, situation: Situation) -> bool:
-    """Whether the server was started with just this value already."""
+    """Return whether the server was already started with this value."""
     flag = flags.lookup(name)
     if flag is None or not flag.keyword or flag.keyword not in situation.settings:
         return False
@@ -237,14 +237,14 @@ def _has(name: str, value: str, situation: Situation) -> bool:
 
 
 def _may_drop(name: str, situation: Situation) -> bool:
-    """Whether there is such a flag to drop, as far as the command is known."""
+    """Return whether the command has the flag to remove, as far as the command is known."""
     if situation.command is None:
         return True
     return situation.command.value(name) is not None
 
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers a fix was computed from, so that anyone can check it."""
+    """Return the numbers a fix was computed from, so that anyone can check it."""
     todo = [source for source in (*entry.set.values(), *entry.env.values(), *entry.when) if isinstance(source, str)]
     names: dict[str, None] = {}
     while todo:

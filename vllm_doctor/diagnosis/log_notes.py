@@ -21,7 +21,7 @@ OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut"
 
 
 def is_omission(text: str) -> bool:
-    """Whether a line stands for lines that were left out."""
+    """Return whether a line represents omitted lines."""
     if len(text) >= _OMISSION_WIDTH:
         return False
     small = text.lower()
@@ -40,7 +40,7 @@ class Reading(NamedTuple):
 
 
 def notes(case: Case, reading: Reading) -> tuple[str, ...]:
-    """For everyone: what a reader of the report must know about the log."""
+    """Return what every reader of the report must know about the log."""
     run = case.run
     said = []
     if reading.runs > 1 and not reading.asked:
@@ -65,7 +65,7 @@ def notes(case: Case, reading: Reading) -> tuple[str, ...]:
 
 
 def recognised(case: Case, reading: Reading) -> tuple[str, ...]:
-    """For a person who asks with -v: what was made of the input."""
+    """Return how the input was interpreted, for the -v option."""
     run = case.run
     if case.releases.known:
         places = run.facts.observations("vllm_version")
@@ -83,7 +83,7 @@ def recognised(case: Case, reading: Reading) -> tuple[str, ...]:
 
 
 def _told_differently(run: Run, names: Iterable[str]) -> list[str]:
-    """The measured facts of which ranks or lines give different values, each with its place."""
+    """Return the measured facts that differ between ranks or lines, each with its place."""
     said = []
     for name in names:
         places = run.facts.observations(name)

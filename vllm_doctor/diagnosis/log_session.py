@@ -47,17 +47,17 @@ class LogSession:
 
     @property
     def matcher(self) -> Matcher:
-        """The rules' patterns."""
+        """Return the matcher of the rules' patterns."""
         return self._recorder.matcher
 
     @property
     def current(self) -> Run:
-        """The start that the next line belongs to."""
+        """Return the start that the next line belongs to."""
         return self.runs[-1]
 
     @property
     def awaits_no_command(self) -> bool:
-        """Whether the next line is no part of a command, as far as the lines before it show."""
+        """Return whether the next line is no part of a command, as far as the lines before it show."""
         return self.finder.is_idle and not self._run_begins
 
     def next_number(self) -> int:
@@ -65,7 +65,7 @@ class LogSession:
         return self.lines.line_count + self._missed_lines + 1
 
     def miss(self, lines: int) -> None:
-        """Note that so many lines will never be read."""
+        """Count lines that will never be read."""
         self._missed_lines += lines
         self.shortcuts.reset()
 
@@ -129,7 +129,7 @@ class LogSession:
         self.finder.skip_output()
 
     def parse_single_line(self, data: bytes) -> Line | None:
-        """Return what one whole line is as the next one, without foreign text; None where it must be fed."""
+        """Return the next line without foreign text if it is complete by itself; None if it must be fed."""
         line = self.lines.parse_single_line(data)
         return line and self.foreign.hide_in_single_line(line)
 

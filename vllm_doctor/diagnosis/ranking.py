@@ -32,12 +32,12 @@ class Fired(NamedTuple):
 
     @property
     def line(self) -> int:
-        """The first line of its evidence."""
+        """Return the first line of its evidence."""
         return self.hits.first[0].line
 
 
 def rank(fired: Iterable[Fired]) -> list[Fired]:
-    """Those that stand, the likeliest cause first."""
+    """Rank the findings that remain, the likeliest cause first."""
     standing = _without_refined(list(fired))
     standing = _without_fallbacks(standing)
     return sorted(standing, key=_order)
@@ -50,13 +50,13 @@ def _order(item: Fired) -> tuple[int, bool, int, bool, int, int, str]:
 
 
 def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
-    """Drop each rule that another one, which fired too, says more exactly."""
+    """Drop each rule that another rule that fired states more precisely."""
     hidden = {general for item in fired if not item.recovered for general in item.rule.refines}
     return [item for item in fired if item.rule.id not in hidden]
 
 
 def _without_fallbacks(fired: Sequence[Fired]) -> list[Fired]:
-    """Drop the rules that name a cause only for want of a better one, when there is a better one."""
+    """Drop the fallback rules if another rule names a cause that is at least as severe."""
     best = min((RANK[item.rule.severity] for item in fired
                 if item.rule.role == "cause" and not item.rule.fallback and not item.recovered), default=len(RANK))
     return [item for item in fired if not (item.rule.fallback and best <= RANK[item.rule.severity])]

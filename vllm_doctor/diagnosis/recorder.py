@@ -32,7 +32,7 @@ class Recorder:
         self._options = options
 
     def record(self, run: Run, event: Event, text: str, times: int = 0) -> None:
-        """Record an event, given its line's text. `times`: it stands for so many lines, counted in the load already."""
+        """Record an event, given its line's text. It represents `times` lines, which the load has already counted."""
         run.last_line = max(run.last_line, event.line)
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
@@ -52,7 +52,7 @@ class Recorder:
         self._record_matches(run, event, text, times)
 
     def record_code_paths(self, run: Run, frames: str, line: int) -> None:
-        """Record what the paths of a traceback's code show where no line says it."""
+        """Record the facts that only the code paths of a traceback show."""
         for name, value in code_paths.facts_in_code_paths(frames):
             if run.facts.get(name) is None:
                 self._record_fact(run, name, value, line)
@@ -124,7 +124,7 @@ class Recorder:
 
 
 def _record_hit(run: Run, ref: PatternRef, event: Event, values: dict[str, str], times: int) -> None:
-    """Record that a rule's wording was found, if it counts in the phase the start has reached."""
+    """Record that a rule's wording was found, if it counts in the current phase of the start."""
     phase = run.phase or "args"
     pattern = ref.pattern
     if pattern.phase and phase not in pattern.phase:

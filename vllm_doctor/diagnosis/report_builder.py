@@ -29,7 +29,7 @@ _MESSAGE_LINES = 12
 
 
 def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: tuple[str, ...] = ()) -> Report:
-    """The report on one run."""
+    """Build the report on one run."""
     run = case.run
     clean = _cleaner(case.redactor)
     findings = tuple(finding(item, case) for item in case.fired)
@@ -70,7 +70,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
 
 
 def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    """How to use a command in which a secret is masked."""
+    """Return how to use a command in which a secret is masked."""
     offered = [text for item in findings for fix in item.fixes
                for text in (fix.command, *(fix.patch or {}).values(), *fix.flags.values(), *fix.env.values()) if text]
     hidden = [text for text in offered if MASK in text]
@@ -85,21 +85,21 @@ def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None)
 
 
 def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:
-    """What every text and value from the log passes through."""
+    """Return the function that makes every text and value from the log safe to print."""
     if redactor is None:
         return _safe_values
     return lambda value: redact_value(value, lambda text: safe_text(redactor.redact(text)))
 
 
 def _safe_values(value: Any) -> Any:
-    """The value with its texts safe to print; of a mapping, those of its items."""
+    """Return the value with its texts safe to print; for a mapping, those of its items."""
     if isinstance(value, dict):
         return {key: _safe_values(item) for key, item in value.items()}
     return safe_text(value) if isinstance(value, str) else value
 
 
 def _status(case: Case) -> str:
-    """One of failed, serving, starting, stopped, unknown."""
+    """Return one of failed, serving, starting, stopped, unknown."""
     run = case.run
     fatal = any(item.rule.role in {"cause", "cascade"} and item.rule.severity == "error" and not item.recovered
                 and not _of_a_request(item, run) and not (item.rule.phase == "api" and run.serves)
@@ -112,14 +112,14 @@ def _status(case: Case) -> str:
 
 
 def _of_a_request(item: Fired, run: Run) -> bool:
-    """Whether it is a fault of single requests, which the server outlives."""
+    """Return whether it is a fault of single requests, which the server survives."""
     rule = item.rule
     return (rule.survives and rule.role == "cause" and rule.severity != "info" and ORDER[rule.phase] >= ORDER["api"]
             and ORDER[run.phase or "api"] >= ORDER["api"])
 
 
 def finding(item: Fired, case: Case) -> Finding:
-    """What a rule that fired says about this case."""
+    """Return the finding of a rule that fired, for this case."""
     clean = _cleaner(case.redactor)
     rule, hits = item.rule, item.hits
     known = case.known(rule, hits)
@@ -143,7 +143,7 @@ def finding(item: Fired, case: Case) -> Finding:
 
 
 def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:
-    """The first lines that say it, each text once: ranks and tracebacks repeat it."""
+    """Return the first lines of evidence, each text once: ranks and tracebacks repeat it."""
     said: dict[str, Evidence] = {}
     for hit in hits.first:
         text = _short(clean(hit.text[:_LONGEST]))
@@ -152,7 +152,7 @@ def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:
 
 
 def _confidence(item: Fired) -> float:
-    """How sure a finding is: the wording is vLLM's own and its conditions held; less so for want of a better cause."""
+    """Return the confidence in a finding: lower for a draft rule, lowest for a fallback or a consequence."""
     if item.rule.role != "cause" or item.rule.fallback:
         return 0.5
     return 0.8 if item.rule.status == "draft" else 0.95
@@ -182,12 +182,12 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
 
 
 def _passing(found: Failed | None) -> bool:
-    """Whether the rule that explains it is of requests, which a server outlives."""
+    """Return whether the rule that explains it is about requests, whose failure a server survives."""
     return found is not None and found.explained_by is not None and found.explained_by.rule.survives
 
 
 def _failure(found: Failed, case: Case, clean: Callable[[Any], Any]) -> Failure:
-    """The failure as the report shows it."""
+    """Return the failure as the report shows it."""
     failure, by = found.failure, found.explained_by
     is_request = failure.kind == "request"
     return Failure(
@@ -219,7 +219,7 @@ def _place(origin: Origin | None, clean: Callable[[Any], Any]) -> Place | None:
 
 
 def _excerpt(found: Failed, clean: Callable[[Any], Any]) -> str:
-    """The last calls, the user's own among them, and the exception with its message."""
+    """Return the last calls, including the user's own, and the exception with its message."""
     calls = found.candidate.frames
     own = found.failure.own_frame
     shown = [frame for frame in calls[:-_CALLS] if own and origin_of(frame) == own]

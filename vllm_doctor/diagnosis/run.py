@@ -79,10 +79,10 @@ class Run:
         self.evidence_count = 0  # facts, hits and markers so far
 
     def advance(self, phase: str, status: str, line: int) -> None:
-        """Note how far the start has come and how it stands. That a server which serves still does so is no news.
+        """Record the phase and state of the start; a server that is still serving is not a change.
 
-        A phase never goes back. Between a stop and a failure the first one counts: a server that was told to stop
-        prints dead engines, and one whose engine died shuts down in good order.
+        A phase never goes back. Between a stop and a failure the first one counts: a server that is being
+        stopped reports dead engines, and one whose engine died shuts down in good order.
         """
         self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
@@ -97,27 +97,27 @@ class Run:
                 self.serving_line = line
 
     def omit(self, line: int) -> None:
-        """Note a line that stands for lines left out."""
+        """Note a line that represents omitted lines."""
         if len(self.omissions) < _OMISSIONS:
             self.omissions.append(line)
 
     @property
     def load(self) -> ServerLoad:
-        """What its statistics lines tell of the server's load."""
+        """Return the server load shown by the statistics lines."""
         return self.statistics_lines.load
 
     @property
     def news(self) -> int:
-        """How much was learned so far: while it stands, the rules' answer does."""
+        """Return how much was learned so far; the results of the rules change only when it does."""
         return self.evidence_count + self.repeated_messages.retained_count
 
     @property
     def serves(self) -> bool:
-        """Whether the server answers requests, as far as is known."""
+        """Return whether the server answers requests, as far as is known."""
         return self.phase == "runtime" and not self.crashed
 
     def remember_block(self, event: Event) -> None:
-        """Note where tracebacks begin and end."""
+        """Record where tracebacks begin and end."""
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
             self.crashed = True
         begins = TRACEBACK in event.text
@@ -132,7 +132,7 @@ class Run:
             self.block_open = not event.frames
 
     def state(self, survived: bool = False) -> str:
-        """How it stands: a marker's word, failed when it ended in an exception not survived, starting, or unknown."""
+        """Return its state: a marker's word, failed after an exception it did not survive, starting, or unknown."""
         if self.status:
             return self.status
         if self.crashed and not survived:

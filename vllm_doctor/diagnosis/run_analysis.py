@@ -39,7 +39,7 @@ class Case:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The run's facts; what the log does not print but the command says is added from there."""
+        """Return the run's facts, completed from the command where the log does not print them."""
         facts = self.run.facts.values()
         told = FactStore(self.base.names)
         if self.typed is not None:
@@ -56,26 +56,26 @@ class Case:
 
     @cached_property
     def releases(self) -> Releases:
-        """The releases it can be of: as printed, as told by the command's image, or narrowed by its wording."""
+        """Return the candidate releases: as printed, by the command's image, or narrowed by the wordings."""
         version = None if self.run.releases.known else self.facts.get("vllm_version")
         return Releases.of(str(version)) if version else self.run.releases
 
     @cached_property
     def command(self) -> Command | None:
-        """What the user ran, made anew from its known parts.
+        """Return the user's command, rebuilt from its known parts.
 
-        It is put together from the arguments the log prints, where it is not shown itself or is shown otherwise.
+        It is built from the arguments the log prints, if the log does not show the command or shows other values.
         """
         return None if self._rebuilt is None else self._rebuilt[0]
 
     @cached_property
     def left_out(self) -> tuple[str, ...]:
-        """What of the user's command is no part of `command`."""
+        """Return the parts of the user's command that `command` leaves out."""
         return () if self._rebuilt is None else self._rebuilt[1]
 
     @cached_property
     def differing(self) -> tuple[str, ...]:
-        """The flags that are not as typed in the log among the arguments vLLM printed, which count."""
+        """Return the flags whose typed values differ from the arguments vLLM printed, which take precedence."""
         if self.typed is None or self.is_given or self.run.settings_kind not in {"arguments", "non-default"}:
             return ()
         arguments, printed = self._typed_arguments, self.run.settings
@@ -112,15 +112,15 @@ class Case:
         return self.typed.arguments() if self.typed is not None else {}
 
     def _given(self) -> Iterable[str]:
-        """The keywords of what the user set."""
+        """Return the keywords of the user's settings."""
         if self.typed is not None:
             return self._typed_arguments
         return self.run.settings if self.run.settings_kind == "non-default" else ()
 
     def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
-        """Everything a rule's expressions can read: facts, counters, and the numbers of the rule's own first hit.
+        """Return all names a rule's expressions can read: facts, counters, and the numbers of the rule's first hit.
 
-        A warning tells of many requests, so the largest of all of them counts; an error's numbers belong together.
+        A warning covers many requests, so the largest number counts; the numbers of an error belong together.
         """
         hit = _with_traceback(hits.first)
         own = FactStore(self.base.names)
@@ -136,7 +136,7 @@ class Case:
 
     @cached_property
     def fired(self) -> list[ranking.Fired]:
-        """The rules that fire, ranked."""
+        """Return the rules that fire, ranked."""
         found = []
         for rule_id, hits in self.run.hits.items():
             rule = self.base.rules[rule_id]
@@ -154,28 +154,28 @@ class Case:
 
     @cached_property
     def releases_told(self) -> Releases:
-        """The releases, narrowed by the wordings of the rules that fire as well."""
+        """Return the releases, narrowed by the wordings of the rules that fire as well."""
         releases = self.releases
         for item in self.fired:
             releases = _narrowed(releases, item.rule, item.hits)
         return releases
 
     def _recovered(self, rule: Rule, hits: Hits) -> bool:
-        """Whether the server came up and served after a fault of its start, so that this was not what stopped it."""
+        """Return whether the server served after a startup fault, so that the fault did not stop it."""
         if rule.severity != "error" or rule.survives or not self.run.serving_line:
             return False
         return phases.ORDER[rule.phase] < phases.ORDER["api"] and hits.first[-1].line < self.run.serving_line
 
 
 def _ends_server(item: ranking.Fired) -> bool:
-    """Whether it is a fault that no server outlives."""
+    """Return whether it is a fault that no server survives."""
     rule = item.rule
     return (rule.role == "cause" and rule.severity == "error" and not (rule.survives or rule.fallback or item.recovered)
             and rule.phase != "api")
 
 
 def _agree(typed: Any, printed: Any) -> bool:
-    """Whether an argument was printed as it was typed, as far as can be told."""
+    """Return whether an argument was printed as it was typed, as far as is known."""
     if isinstance(typed, (bool, int, float)) and isinstance(printed, (bool, int, float)):
         return float(typed) == float(printed)
     if isinstance(typed, str) and isinstance(printed, str):
@@ -185,7 +185,7 @@ def _agree(typed: Any, printed: Any) -> bool:
 
 
 def _with_traceback(hits: list[Hit]) -> Hit:
-    """The first hit; where that is the bare message, logged before its own traceback, the one that has the calls."""
+    """Return the first hit; if it is the bare message logged before its traceback, the hit that has the calls."""
     first = hits[0]
     if first.frames or not first.values:
         return first
@@ -194,7 +194,7 @@ def _with_traceback(hits: list[Hit]) -> Hit:
 
 
 def _narrowed(releases: Releases, rule: Rule, hits: Hits) -> Releases:
-    """Narrowed by the life of the wordings that a rule found."""
+    """Return the releases narrowed to those that print the wordings a rule found."""
     found = {hit.pattern for hit in hits.first}
     for pattern in rule.any:
         if pattern.id in found:

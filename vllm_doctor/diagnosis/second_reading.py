@@ -18,7 +18,7 @@ _ESCAPES = re.compile(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
 
 
 def is_wanted(report: Report, data: bytes) -> bool:
-    """Return whether a report leaves open what a second reading may tell: no cause, or one for want of a better."""
+    """Return whether a second reading may help: the report has no cause, or only a fallback."""
     cause = report.cause
     if cause is None:
         return report.status in {"failed", "unknown", "starting"}
@@ -26,7 +26,7 @@ def is_wanted(report: Report, data: bytes) -> bool:
 
 
 def is_better(report: Report, first: Report, data: bytes) -> bool:
-    """Return whether the second reading tells more than the first."""
+    """Return whether the second reading explains more than the first."""
     cause, before = report.cause, first.cause
     if cause is not None:
         return before is None or cause.confidence > before.confidence or is_altered(data)
@@ -52,7 +52,7 @@ def readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Seque
 
 @lru_cache(maxsize=2)
 def _vocabulary(base: RuleBase) -> dict[str, str]:
-    """The words that rules and markers look for."""
+    """Return the words that rules and markers look for."""
     patterns = [marker.pattern for marker in base.markers]
     patterns += [*base.facts, *(wording.pattern for wording in base.wordings)]
     texts = (text for pattern in patterns for text in (pattern.anchor, _ESCAPES.sub(" ", pattern.regex)))

@@ -109,7 +109,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
 
 
 def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
-    """Whether a program called vLLM's own interface in a way that this release does not take."""
+    """Return whether a program called vLLM's interface in a way that this release does not accept."""
     caller = frames.caller_of(calls)
     if caller is None or not calls or not frames.package_of(calls[-1].path)[1].startswith(_INTERFACE):
         return False
@@ -117,7 +117,7 @@ def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
 
 
 def _counts(candidate: Candidate, start: Start) -> bool:
-    """Whether a candidate can be the failure of a start that stands so."""
+    """Return whether a candidate can be the failure of a start in this state."""
     if start.status in {"failed", "unknown"}:
         return True
     if candidate.shape == "http" or is_bad_request(candidate):
@@ -136,7 +136,7 @@ def _counts(candidate: Candidate, start: Start) -> bool:
 
 
 def _of_proof(proof: Proof) -> Candidate:
-    """Return what a rule's line of evidence tells."""
+    """Return the candidate shown by a rule's line of evidence."""
     text = proof.text
     raised = exceptions.quoted(text) or exceptions.bare(text)
     if raised is not None:
@@ -145,7 +145,7 @@ def _of_proof(proof: Proof) -> Candidate:
 
 
 def _better(chosen: Candidate | None, proof: Candidate) -> Candidate:
-    """Return which of the two says more: what the log ends in, or what the rule read."""
+    """Return the more informative of the two: the end of the log, or the text the rule matched."""
     if chosen is None or proof.exception is not None or is_cascade(chosen) or chosen.shape in _WEAK:
         return proof
     return replace(chosen)

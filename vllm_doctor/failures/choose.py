@@ -60,7 +60,7 @@ _SHAPES = {"traceback": 0, "exception": 0, "fatal": 1, "cut": 3, "record": 2, "q
 
 
 def is_cascade(candidate: Candidate) -> bool:
-    """Whether it is known to follow from another failure."""
+    """Return whether it is known to follow from another failure."""
     if candidate.exception in _CASCADE_CLASSES:
         return True
     said = candidate.message.partition("\n")[0]
@@ -68,12 +68,12 @@ def is_cascade(candidate: Candidate) -> bool:
 
 
 def is_teardown(candidate: Candidate) -> bool:
-    """Whether it was raised while a process tidied up."""
+    """Return whether it was raised while a process was shutting down."""
     return candidate.ignored or any(frame.function in _TEARDOWN_CALLS for frame in candidate.frames)
 
 
 def is_request(candidate: Candidate) -> bool:
-    """Whether it is a request that the server refused as wrong."""
+    """Return whether it is a request that the server rejected as invalid."""
     return candidate.shape == "http" and candidate.message.startswith("4")
 
 
@@ -94,7 +94,7 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
 
 
 def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, int]:
-    """The order: own failures before their consequences, exceptions before other words, the last progress, the line."""
+    """Return the sort key: own failures before consequences, exceptions before other text, last progress, line."""
     shape = _SHAPES[candidate.shape]
     return (is_request(candidate), shape if shape > _SHAPES["cut"] else 0, is_cascade(candidate),
             candidate.advances < advances, _order(candidate))
@@ -106,7 +106,7 @@ def _order(candidate: Candidate) -> int:
 
 
 def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-    """Return the exception of a chain that says why."""
+    """Return the exception of a chain that states the reason."""
     if not candidate.group:
         return candidate
     chain = [one for one in candidates if one.group == candidate.group]
@@ -120,7 +120,7 @@ def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
 
 
 def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
-    """Whether an exception says more than the one it was raised from."""
+    """Return whether an exception is more informative than the one it was raised from."""
     if is_cascade(inner):
         return not is_cascade(outer)
     if is_cascade(outer):
@@ -136,5 +136,5 @@ def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
 
 
 def whose(candidate: Candidate) -> str | None:
-    """Return the package in whose code it was raised; None for the user's own or where the log does not say."""
+    """Return the package whose code raised it; None for the user's own or if the log does not show it."""
     return package_of(candidate.frames[-1].path)[0] if candidate.frames else None

@@ -96,13 +96,13 @@ class FailureCollector:
         return any(number - max(stream.last_call, stream.last_line) <= _REACH for stream in self._open.values())
 
     def candidates(self) -> Iterator[Candidate]:
-        """Return what may be the failure, in the order of the log."""
+        """Return the candidates for the failure, in the order of the log."""
         waiting = [stream.candidate for stream in self._open.values() if stream.candidate is not None]
         cut = [made for process, stream in self._open.items() if (made := self._cut(process, stream))]
         yield from sorted((*self._first, *self._last, *waiting, *cut), key=lambda one: one.line)
 
     def sentences(self) -> list[Candidate]:
-        """Return the last lines that read as an error's words, for a log that shows nothing else."""
+        """Return the last lines that read like error messages, for a log that shows nothing else."""
         lines = list(self._plain)
         found = []
         for place, (made, text) in enumerate(lines):
@@ -161,7 +161,7 @@ class FailureCollector:
 
     @staticmethod
     def _is_source(stream: _Open, event: Event) -> bool:
-        """Whether a line is the source of the last call, or marks a part of it."""
+        """Return whether a line is the source of the last call, or marks a part of it."""
         text = event.text
         if not event.is_code and text[:1] not in " \t":
             return False
@@ -174,7 +174,7 @@ class FailureCollector:
         return event.is_code or text[:1] in " \t"
 
     def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int]) -> None:
-        """Ask of a line that is no part of a traceback's calls whether it tells a failure."""
+        """Check whether a line outside the calls of a traceback reports a failure."""
         text = event.text
         level = messages.level_of(text, event.level)
         calls = tuple(stream.frames)
@@ -241,7 +241,7 @@ class FailureCollector:
                          process=event.process, phase=phase, served=served, advances=advances)
 
     def _continues_sentence(self, stream: _Open, event: Event) -> bool:
-        """Whether an event is one more line of the open message. Then it is added to it."""
+        """Return whether an event continues the open message; if so, add it to the message."""
         made = stream.candidate
         if made is None:
             return False

@@ -44,7 +44,7 @@ class Raised:
 
 
 def class_of(name: str, inner: str | None = None) -> str:
-    """The class without its module; of an error that Ray wraps, the one inside."""
+    """Return the class without its module; for an error that Ray wraps, the inner one."""
     return inner or name.rpartition(".")[2]
 
 
@@ -57,7 +57,7 @@ def ending(text: str) -> Raised | None:
 
 
 def bare(text: str) -> Raised | None:
-    """Return the exception that a line of its own tells, also behind a prefix or a record's words."""
+    """Return the exception on a line of its own, also after a prefix or the text of a record."""
     match = _BARE.match(text)
     if match is not None and match["name"] not in _WORD_ERROR:
         before = match["before"].strip()
@@ -81,7 +81,7 @@ def quoted(text: str) -> Raised | None:
 
 
 def in_code(code: str) -> tuple[str | None, str]:
-    """Return the exception that a source line raises and its message, as far as both stand there."""
+    """Return the exception that a source line raises and its message, as far as both are in the line."""
     match = _RAISES.match(code)
     if match is not None:
         return class_of(match["name"]), match["message"] or code
@@ -92,7 +92,7 @@ def in_code(code: str) -> tuple[str | None, str]:
 
 
 def _is_class(name: str) -> bool:
-    """Whether it reads as the name of an exception: with a module, or written as classes are."""
+    """Return whether it reads like the name of an exception: with a module, or written like a class name."""
     last = name.rpartition(".")[2]
     return last[:1].isupper() or last.startswith("_") or ("." in name and last in {
         "error", "timeout", "gaierror", "herror"})

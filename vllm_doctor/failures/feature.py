@@ -28,10 +28,10 @@ _FIRST_LINES = 1200  # characters of a message that are asked for words
 
 
 def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction: str = "") -> str | None:
-    """Return the id of the feature; None when nothing says.
+    """Return the id of the feature; None if it cannot be determined.
 
-    `has_settings` says that vLLM's own start is in the log, so that a module that is missing is missing to vLLM.
-    `direction` is what the names of vLLM's releases say (`catalog.names`).
+    With `has_settings`, vLLM's own start is in the log, so that it is vLLM that lacks a missing module.
+    `direction` is derived from the names in vLLM's releases (`catalog.names`).
     """
     message = candidate.message[:_FIRST_LINES]
     if candidate.shape == "fatal":
@@ -61,7 +61,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
 
 
 def _of_import(candidate: Candidate, text: str, *, has_settings: bool) -> str | None:
-    """The feature of an import that fails."""
+    """Return the feature of an import that fails."""
     if _VLLM_MODULE.search(text):
         importer = package_of(candidate.frames[-1].path)[0] if candidate.frames else None
         is_own = importer == "vllm" if candidate.frames else has_settings
@@ -83,7 +83,7 @@ def _by_hints(text: str) -> str | None:
 
 
 def _by_calls(frames: Iterable[Frame]) -> str | None:
-    """The feature of the deepest call that has one; what merely passes calls on has none."""
+    """Return the feature of the deepest call that has one; functions that only forward calls have none."""
     fallback = None
     for frame in reversed(tuple(frames)):
         package, file = package_of(frame.path)

@@ -76,7 +76,7 @@ def package_of(path: str) -> tuple[str | None, str]:
 
 
 def origin(frame: Frame) -> Origin:
-    """Return where a call stands."""
+    """Return the location of a call."""
     package, file = package_of(frame.path)
     return Origin(package, file, frame.function, frame.line)
 
@@ -106,5 +106,5 @@ def own_frame(frames: Sequence[Frame]) -> Origin | None:
 
 
 def _is_launcher(file: str) -> bool:
-    """Whether a file is a console script or Python's own input."""
+    """Return whether a file is a console script or Python's own input."""
     return "/bin/" in f"/{file}" or file.startswith("<") or not file.endswith(".py")

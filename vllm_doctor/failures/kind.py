@@ -71,7 +71,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
 
 
 def is_bad_request(candidate: Candidate) -> bool:
-    """Whether it is a request that was refused as wrong, as a server or a client tells it."""
+    """Return whether it is a request rejected as invalid, as a server or a client reports it."""
     if candidate.shape == "http":
         return candidate.message.startswith("4")
     return candidate.exception in {"BadRequestError", "NotFoundError", "UnprocessableEntityError",

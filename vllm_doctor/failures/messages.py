@@ -21,12 +21,12 @@ MOST_LINES, MOST_LONG_LINES = 12, 80
 
 
 def goes_on_long(message: str) -> bool:
-    """Whether a message that begins so has many lines, and may have blank ones."""
+    """Return whether a message with this beginning has many lines, and may have blank ones."""
     return _LONG.search(message) is not None
 
 
 def ends_message(text: str) -> bool:
-    """Whether a line is no part of the message before it."""
+    """Return whether a line is not part of the message before it."""
     return _OVER.match(text[:_LONGEST]) is not None
 
 
@@ -70,19 +70,19 @@ _NO_SENTENCE = re.compile(
 
 
 def fatal(text: str) -> str | None:
-    """Return what a line tells of a process that was ended: a signal, the kernel, a runtime, a container."""
+    """Return what a line reports about a killed process: a signal, the kernel, a runtime, a container."""
     match = _FATAL.search(text[:_LONGEST])
     return match["text"].strip() if match else None
 
 
 def usage(text: str) -> str | None:
-    """Return what a command line's parser refuses."""
+    """Return what a command-line parser rejects."""
     match = _USAGE.search(text[:_LONGEST])
     return match["text"] if match else None
 
 
 def http_answer(text: str) -> tuple[int, str] | None:
-    """Return the status and its words where a line of an access log tells a request that failed."""
+    """Return the status and its text if a line of an access log reports a failed request."""
     match = _SERVER_ERROR.search(text)
     return (int(match["code"]), match["text"]) if match else None
 
@@ -106,7 +106,7 @@ def level_of(text: str, level: str) -> str:
 
 
 def record_message(text: str) -> str:
-    """Return what a record of another logger says, without its head."""
+    """Return the message of another logger's record, without its prefix."""
     match = _MESSAGE_OF_OTHERS.match(text)
     if match is None:
         return text
@@ -114,5 +114,5 @@ def record_message(text: str) -> str:
 
 
 def is_error_sentence(text: str) -> bool:
-    """Whether a line reads as the words of an error."""
+    """Return whether a line reads like an error message."""
     return len(text) < 2000 and _SENTENCE.search(text) is not None and _NO_SENTENCE.search(text) is None

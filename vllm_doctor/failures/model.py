@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def place(self) -> str:
-        """`vllm/v1/spec_decode/eagle.py:propose:310`, as far as it is known."""
+        """Return `vllm/v1/spec_decode/eagle.py:propose:310`, as far as it is known."""
         parts = [self.file, self.function, str(self.line) if self.line else ""]
         return ":".join(part for part in parts if part)
 
@@ -97,7 +97,7 @@ class Failure:
 
     @property
     def headline(self) -> str:
-        """`ValueError: its message`, on one line."""
+        """Return `ValueError: its message`, on one line."""
         message = " ".join(self.message.split())
         if not self.exception:
             return message

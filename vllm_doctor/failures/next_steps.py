@@ -34,9 +34,9 @@ _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers",
 
 def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any],
                text: str) -> list[FixRule]:
-    """Return what to try, the most telling first.
+    """Return what to try, the most informative first.
 
-    `given` are the settings by keyword, None where the log does not tell them; `text` is the message with its calls.
+    `given` are the settings by keyword, None if the log does not show them; `text` is the message with its calls.
     """
     direction = failure.direction
     steps = [*_by_direction(direction), *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
@@ -47,7 +47,7 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
 
 
 def _by_direction(direction: str) -> Iterator[FixRule]:
-    """What the names of vLLM's releases ask for."""
+    """Yield the steps that the names in vLLM's releases suggest."""
     if direction in {"older", "moved", "range", "v0-engine"}:
         if direction == "v0-engine":
             yield FixRule("use-v0-engine", "To test: start with the V0 engine", vllm=">=0.8.0,<0.11.0",
@@ -76,7 +76,7 @@ def _by_direction(direction: str) -> Iterator[FixRule]:
 
 def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any],
              text: str) -> Iterator[FixRule]:
-    """The switches of the feature that it failed in, of what the user has on."""
+    """Yield the steps that turn off the feature that failed, if the user has enabled it."""
     known = feature(failure.feature) if failure.feature else None
     if known is None or failure.kind in {"request", "environment"}:
         return
@@ -102,7 +102,7 @@ def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixR
 
 
 def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:
-    """Those of the flags that the user set; the first where the log tells no settings but the failure implies it."""
+    """Return the flags that the user set; the first if the log shows no settings but the failure implies it."""
     names = list(names)
     if given is None:
         return names[:1] if is_implied else []
@@ -121,14 +121,14 @@ def _given(names: Iterable[str], given: Mapping[str, Any] | None) -> bool:
 
 
 def _is_set(wanted: Mapping[str, Any], given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> bool:
-    """Whether the user has it already."""
+    """Return whether the user has already set it."""
     if "--enforce-eager" in wanted and facts.get("enforce_eager") is True:
         return True
     return _given(wanted, given)
 
 
 def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
-    """What the kind of failure asks for."""
+    """Yield the steps for this kind of failure."""
     kind, package = failure.kind, failure.origin.package if failure.origin else None
     if kind == "request":
         yield _action("fix-request-messages", "Correct the request that the client sends")

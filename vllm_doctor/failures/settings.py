@@ -19,7 +19,7 @@ _MOST = 8
 def settings_of(name: str | None, message: str, given: Mapping[str, Any], source: str) -> tuple[Setting, ...]:
     """Return the flags given that belong to a feature or that the message names.
 
-    `given` has the values by keyword (`max_model_len`); `source` says where they stand.
+    `given` has the values by keyword (`max_model_len`); `source` is where they were found.
     """
     known = feature(name) if name else None
     wanted = dict.fromkeys(known.flags if known else ())

@@ -28,7 +28,7 @@ _LONGEST_NAME = 200
 
 
 def is_zip(head: bytes) -> bool:
-    """Whether a file that begins like this is a zip archive."""
+    """Return whether a file that begins like this is a zip archive."""
     return head.startswith(_ZIP)
 
 
@@ -42,7 +42,7 @@ class Budget:
         self.spent = False  # there was more than may be read
 
     def notes(self) -> tuple[str, ...]:
-        """What was left out."""
+        """Return notes on what was left out."""
         said = []
         if self.spent:
             said.append(f"Unpacked, the archive is larger than {self.most >> 20} MiB; the bytes behind were not read.")
@@ -60,11 +60,11 @@ class Bounded:
 
     @property
     def damaged(self) -> bool:
-        """Whether it is not whole; what the budget leaves out is no damage."""
+        """Return whether it is incomplete; what the budget leaves out does not count as damage."""
         return not self._budget.spent and bool(getattr(self._file, "damaged", False))
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end, or when the budget is spent."""
+        """Return the next bytes, at most `size`; none at the end, or when the budget is spent."""
         if self._budget.spent:
             return b""
         data = self._file.read(size)
@@ -85,11 +85,11 @@ class MemberLog:
 
     @property
     def damaged(self) -> bool:
-        """Whether it is not whole."""
+        """Return whether it is incomplete."""
         return not self._budget.spent and bool(getattr(self._file, "damaged", False))
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
         if not self._opened:
             self._opened = True
             head = self._file.read(8)
@@ -108,11 +108,11 @@ class Rejoined:
 
     @property
     def damaged(self) -> bool:
-        """Whether it is not whole."""
+        """Return whether it is incomplete."""
         return bool(getattr(self._rest, "damaged", False))
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
         if self._head:
             data, self._head = self._head[:size], self._head[size:]
             return data
@@ -195,7 +195,7 @@ class _Zipped:
 
 
 def held(file: Readable, name: str) -> io.BytesIO:
-    """A whole zip archive from a pipe, in memory. Raises InputError when it is too large for that."""
+    """Read an entire zip archive from a pipe into memory. Raises InputError if it is too large for that."""
     made = bytearray()
     while data := file.read(1 << 20):
         made += data

@@ -27,11 +27,11 @@ class Readable(Protocol):
     """Anything that bytes are read from."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
 
 
 def kind_of(head: bytes) -> str:
-    """The format that the first bytes of a file are of; "" when they are not compressed."""
+    """Return the compression format of a file that begins with these bytes; "" if it is not compressed."""
     return next((name for magic, name in _MAGIC if head.startswith(magic)), "")
 
 
@@ -47,7 +47,7 @@ class Unpacked:
         self.damaged = False
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
         while len(self._ready) < size:
             piece = next(self._pieces, None)
             if piece is None:
@@ -75,7 +75,7 @@ class Unpacked:
 
 
 def _unpacked(unpacker: Any, packed: bytes) -> tuple[bytes, bool]:
-    """(what the next bytes hold, whether they are whole)."""
+    """Return the decompressed content of the next bytes, and whether they were intact."""
     before = unpacker.copy() if hasattr(unpacker, "copy") else None
     try:
         return unpacker.decompress(packed), True
@@ -88,7 +88,7 @@ def _unpacked(unpacker: Any, packed: bytes) -> tuple[bytes, bool]:
 
 
 def _up_to_the_damage(unpacker: Any, packed: bytes) -> bytes:
-    """What gz bytes hold before the one that is damaged: often the checksum alone is, behind all of the log."""
+    """Return what gz bytes hold before the first damaged one: often only the checksum at the end is damaged."""
     data = bytearray()
     try:
         for place in range(len(packed)):

@@ -21,14 +21,14 @@ DAMAGED = "The archive is cut or damaged: the report is on what could be read of
 
 
 def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether `source` names a file."""
+    """Return whether `source` names a file."""
     return isinstance(source, (str, os.PathLike))
 
 
 def chunks(source: Any, size: int, name: str = "standard input") -> Iterator[bytes]:
-    """The bytes of `source`, one log, in pieces of about `size`. Raises InputError in one line when it cannot be read.
+    """Yield the bytes of `source`, one log, in pieces of about `size`. Raises InputError if it cannot be read.
 
-    `name` is what an open file is called in that line.
+    `name` is the name of an open file in the error message, which has one line.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         yield bytes(source)
@@ -49,11 +49,11 @@ class Log:
 
     @property
     def plain(self) -> io.BufferedReader | None:
-        """The file, where its bytes are the log's, so that any part of it can be read at once."""
+        """Return the file if its bytes are those of the log, so that any part of it can be read at once."""
         return self._file if isinstance(self._file, io.BufferedReader) and _is_regular(self._file) else None
 
     def chunks(self, size: int) -> Iterator[bytes]:
-        """Its bytes in pieces of about `size`. Raises InputError in one line when they cannot be read."""
+        """Yield its bytes in pieces of about `size`. Raises InputError in one line if they cannot be read."""
         empty = True
         try:
             while data := self._file.read(size):
@@ -82,14 +82,14 @@ class Logs:
 
     @property
     def only(self) -> Log:
-        """The log, where there is one. Raises InputError for an archive."""
+        """Return the only log. Raises InputError for an archive."""
         if isinstance(self._made, Archive):
             raise InputError(f"{self._made.name}: is an archive of files: unpack it, and name the log")
         return self._made
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the report on each must say, once all are read."""
+        """Return the notes for the report on each log, once all are read."""
         if isinstance(self._made, Log):
             return ()
         return (*((DAMAGED,) if self._made.damaged else ()), *self._made.budget.notes())
@@ -97,7 +97,7 @@ class Logs:
 
 @contextmanager
 def open_logs(path: str) -> Iterator[Logs]:
-    """Open a file, told by its first bytes: a log, a compressed one, an archive of several. Raises InputError."""
+    """Open a file, recognised by its first bytes: a log, compressed or not, or an archive. Raises InputError."""
     try:
         if os.path.isdir(path):
             raise InputError(f"{path}: is a directory, not a log")
@@ -109,7 +109,7 @@ def open_logs(path: str) -> Iterator[Logs]:
 
 
 def logs_in(file: IO[bytes], name: str) -> Logs:
-    """The logs in an open file. Raises InputError."""
+    """Return the logs in an open file. Raises InputError."""
     try:
         regular = _is_regular(file)
         head, whole = _with_head(file, regular)
@@ -127,7 +127,7 @@ def logs_in(file: IO[bytes], name: str) -> Logs:
 
 @contextmanager
 def one_log(source: str | os.PathLike[str] | IO[bytes], name: str) -> Iterator[Log]:
-    """The log in a path or an open file. Raises InputError, for an archive of several as well."""
+    """Open the log in a path or an open file. Raises InputError, also for an archive of several logs."""
     if is_path(source):
         with open_logs(os.fspath(source)) as logs:
             yield logs.only
@@ -136,7 +136,7 @@ def one_log(source: str | os.PathLike[str] | IO[bytes], name: str) -> Iterator[L
 
 
 def _with_head(file: IO[bytes], regular: bool) -> tuple[bytes, Readable]:
-    """(the first bytes, the file from its first byte on)."""
+    """Return the first bytes, and the file from its first byte on."""
     if regular:
         begin = file.tell()
         head = file.read(BLOCK)
@@ -156,7 +156,7 @@ def _size(file: IO[bytes]) -> int:
 
 
 def _is_regular(file: IO[bytes]) -> bool:
-    """Whether it can be read from any place."""
+    """Return whether the file can be read from any position."""
     if isinstance(file, io.BytesIO):
         return True
     try:

@@ -19,7 +19,7 @@ _STEP = 1 << 16
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a file that begins like this is a tar archive."""
+    """Return whether a file that begins like this is a tar archive."""
     return head[257:262] == b"ustar" and _sum_is_right(head[:BLOCK])
 
 
@@ -33,7 +33,7 @@ class Member:
         self.damaged = False
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
         data = self._archive.read(min(size, self.left))
         self.damaged = self.damaged or (self.left > 0 and not data)
         self.left -= len(data)
@@ -74,7 +74,7 @@ class Members:
 
 
 def _exactly(file: Readable, size: int) -> bytes:
-    """So many bytes, fewer only at the end."""
+    """Return exactly `size` bytes, fewer only at the end of the file."""
     made = b""
     while len(made) < size and (data := file.read(size - len(made))):
         made += data
@@ -82,7 +82,7 @@ def _exactly(file: Readable, size: int) -> bytes:
 
 
 def _size(block: bytes) -> int | None:
-    """A member's size; None for a block that is no member's head."""
+    """Return the size of a member; None for a block that is not the header of a member."""
     if len(block) < BLOCK or not _sum_is_right(block):
         return None
     field = block[124:136]
@@ -108,7 +108,7 @@ def _name(block: bytes) -> str:
 
 
 def _pax_path(record: bytes) -> str:
-    r"""The `path` of records `LENGTH KEY=VALUE\n`; "" when there is none."""
+    r"""Return the `path` of records `LENGTH KEY=VALUE\n`; "" when there is none."""
     at = 0
     while at < len(record):
         digits, _, _ = record[at:at + 8].partition(b" ")

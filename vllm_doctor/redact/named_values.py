@@ -63,7 +63,7 @@ _PROSE = frozenset({
 
 
 def named_spans(text: str) -> list[Span]:
-    """The values in `text` that stand behind names of secrets."""
+    """Return the values that follow names of secrets in `text`."""
     lower = text.lower()
     if not any(cue in lower for cue in CUES):
         return []
@@ -82,7 +82,7 @@ class _Scan:
         self._found: list[Span] = []
 
     def run(self) -> list[Span]:
-        """The values found."""
+        """Return the values found."""
         at = 0
         while match := compiled(NAME).search(self._lower, at):
             at = max(self._name(match), match.end())
@@ -134,7 +134,7 @@ class _Scan:
         return self._value(gap.end(), what, name, is_explicit=is_explicit, is_flag=is_flag)
 
     def _loose_value(self, at: int, what: Name) -> int:
-        """The value behind a name that nothing but words or lines part from it, if it looks random."""
+        """Record the value that only words or line ends separate from its name, if it looks random."""
         gap = compiled(_LOOSE).match(self._text, at)
         value = compiled(BARE).match(self._text, gap.end()) if gap else None
         if gap is None or value is None:
@@ -146,13 +146,13 @@ class _Scan:
         return value.end()
 
     def _value_before(self, start: int, what: Name) -> None:
-        """The value in `value: X` before `name: HF_TOKEN`."""
+        """Record the value in `value: X` before `name: HF_TOKEN`."""
         low = max(start - 300, 0)
         if match := compiled(_VALUE_BEFORE).search(self._text[low:start]):
             self._add(low + match.start(2), low + match.end(2), what)
 
     def _default(self, at: int, what: Name) -> int:
-        """The X of `${KEY:-X}`, which may hold further ones."""
+        """Record the X of `${KEY:-X}`, which may be nested; return where it ends."""
         depth, end = 1, at
         for match in compiled(r"\$\{|\}|\n").finditer(self._text, at, at + 400):
             depth += {"${": 1, "}": -1}.get(match[0], -depth)
@@ -172,7 +172,7 @@ class _Scan:
         return end
 
     def _words(self, at: int, what: Name, name: str) -> int:
-        """The value of `--hf-token a`, all of `--api-key a b`: up to the next flag, operator or end."""
+        """Record the value of `--hf-token a`, all of `--api-key a b`, up to the next flag, operator or end."""
         several = name.lower().replace("_", "-") == "--api-key"
         while True:
             count = len(self._found)
@@ -183,7 +183,7 @@ class _Scan:
             at = more.end()
 
     def _items(self, at: int, what: Name, name: str, *, is_explicit: bool) -> int:
-        """The items of a list, a tuple or a dict (there the values)."""
+        """Record the items of a list or tuple, or the values of a dict."""
         text = self._text
         while gap := compiled(r"[\[({,\s]{1,400}(?=[^\s\[({,\])}])").match(text, at):
             count = len(self._found)
@@ -199,7 +199,7 @@ class _Scan:
     def _value(
         self, at: int, what: Name, name: str, *, is_explicit: bool, is_flag: bool, is_prose: bool = False
     ) -> int:
-        """Note the value that begins at `at`; where to go on."""
+        """Record the value that begins at `at`; return where to continue."""
         text = self._text
         if not is_flag and text[at : at + 1] in {"[", "(", "{"}:
             return self._items(at, what, name, is_explicit=is_explicit) if what.is_sure or is_explicit else at
@@ -231,7 +231,7 @@ class _Scan:
         return value.after
 
     def _header(self, at: int, name: str) -> re.Match[str] | None:
-        """The whole of a header's value where no part of it may stay; in quotes it is read as any value."""
+        """Return the match of a header value that must be masked completely; None for a quoted value."""
         if compiled(r"""[bBuU]?\\*["']""").match(self._text, at):
             return None
         pattern = _COOKIES if name.lower().rstrip("s").endswith("cookie") else _PARAMETERS

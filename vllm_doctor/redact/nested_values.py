@@ -12,7 +12,7 @@ from vllm_doctor.redact.spans import MASK, compiled
 
 
 def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:
-    """A redacted copy of nested dicts, lists, tuples and strings; a key `api_key` masks all that it holds."""
+    """Return a redacted copy of nested dicts, lists, tuples and strings; a key `api_key` masks all its contents."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
@@ -33,7 +33,7 @@ def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:
 
 
 def _announces(key: object, item: object) -> bool:
-    """Whether `key` is the name of a secret and `item` may be one."""
+    """Return whether `key` is the name of a secret and `item` may be one."""
     if not isinstance(key, str) or not compiled(rf"(?:{NAME})\Z").search(key[-60:].lower()):
         return False
     what = classify(key)
@@ -41,7 +41,7 @@ def _announces(key: object, item: object) -> bool:
 
 
 def _is_flag(before: object, item: object) -> bool:
-    """Whether `before` and `item` are `--api-key` and its value in a list of arguments."""
+    """Return whether `before` and `item` are `--api-key` and its value in a list of arguments."""
     is_flag = isinstance(before, str) and before.startswith("--") and _announces(before, item)
     return is_flag and isinstance(item, str) and not item.startswith("-")
 

@@ -84,7 +84,7 @@ class PlainText:
         self._width.append(width)
 
     def original(self, span: Span) -> Span:
-        """The span in the text itself."""
+        """Return the span in the original text."""
         if not self._at:
             return span
         return span._replace(start=self._place(span.start)[0], end=self._place(span.end - 1)[1])

@@ -11,7 +11,7 @@ _PEM_LIMIT = 16_384  # characters; a longer block is no key
 
 
 def key_spans(text: str) -> list[Span]:
-    """What stands between the first and the last line of each private key."""
+    """Return the text between the first and the last line of each private key."""
     found: list[Span] = []
     if "PRIVATE KEY" not in text:
         return found
@@ -26,7 +26,7 @@ def key_spans(text: str) -> list[Span]:
 
 
 def _cut_pem_end(text: str, at: int) -> int:
-    """Where a key whose end is missing stops: at the first line that can't be part of it."""
+    """Return where a key without an end marker stops: at the first line that cannot be part of it."""
     newline = text.find("\n", at)
     while newline >= 0:
         following = text.find("\n", newline + 1)

@@ -65,7 +65,7 @@ _WINDOW = 1000  # characters behind a program's name in which its options stand
 
 
 def option_spans(text: str) -> list[Span]:
-    """The secrets that options of programs and other places without a name hold."""
+    """Return the secrets in program options and other places that have no secret name."""
     found: list[Span] = []
     for cue, program, option in OPTIONS:
         if cue in text:
@@ -101,5 +101,5 @@ def _behind(text: str, place: str) -> list[Span]:
 
 
 def _is_harmless(value: str) -> bool:
-    """The mask, a variable, a file that holds the secret."""
+    """Return whether a value is the mask, a variable, or a file that holds the secret."""
     return value.strip("*\"'") == "" or value.startswith(("$", "@", "-", "<")) or value in {"None", "null"}

@@ -44,7 +44,7 @@ class ValueReader:
         self._unclosed: dict[str, int] = {}  # delimiter -> the end of a line in which none follows
 
     def read(self, at: int) -> Value | None:
-        """The value that begins at `at`; None when none does. A quote that is never closed lasts for the line."""
+        """Return the value that begins at `at`, None without one; an unclosed quote extends to the end of the line."""
         opened = compiled(_OPEN).match(self._text, at)
         if opened is None:
             end = self._pieces(at)
@@ -61,7 +61,7 @@ class ValueReader:
         return Value(start, more, more, is_quoted=True)
 
     def _pieces(self, at: int, *, behind_quote: bool = False) -> int:
-        """Where a value ends whose bare and quoted pieces begin at `at`."""
+        """Return the end of a value made of bare and quoted pieces that begins at `at`."""
         text = self._text
         while at < len(text):
             reopened = compiled(_REOPEN).match(text, at)
@@ -83,7 +83,7 @@ class ValueReader:
         return at
 
     def _close(self, escapes: str, quote: str, start: int) -> int | None:
-        """Where the closing quote of a piece stands (its escapes included); None without one in this line."""
+        """Return the position of a closing quote, its escapes included; None if this line has none."""
         text, delimiter = self._text, escapes + quote
         if start <= self._unclosed.get(delimiter, -1):
             return None
@@ -102,7 +102,7 @@ class ValueReader:
         return found.start()
 
     def _line_end_from(self, at: int) -> int:
-        """The end of the line that holds `at`; values are read forward, so it is looked for once a line."""
+        """Return the end of the line that contains `at`; cached, because values are read in order."""
         if at > self._line_end:
             newline = self._text.find("\n", at)
             self._line_end = newline if newline >= 0 else len(self._text)

@@ -36,19 +36,19 @@ class Redactor:
         self._before = ""  # the line before, if it may name what stands on the next
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is one too: reports are equal when they say the same, whatever is masked in them."""
+        """Return whether `other` is also a redactor; reports compare equal whatever secrets were masked."""
         return isinstance(other, Redactor)
 
     def __hash__(self) -> int:
-        """Say no more than that it is one."""
+        """Return the same hash for every redactor."""
         return hash(Redactor)
 
     def __repr__(self) -> str:
-        """Say how many secrets are remembered, and none of them."""
+        """Return how many secrets are remembered, without showing any."""
         return f"Redactor({len(self._values)} values)"
 
     def learn_line(self, line: str) -> None:
-        """Remember the secrets of the log's next line."""
+        """Remember the secrets in the next line of the log."""
         lower = line[:_LONGEST_LINE].lower()
         has_cue = any(cue in lower for cue in CUES) or "://" in lower
         if (has_cue or self._before) and len(self._values) < _MOST_VALUES:
@@ -56,16 +56,16 @@ class Redactor:
         self._before = line if has_cue and len(line) < 200 else ""
 
     def learn(self, text: str) -> None:
-        """Remember the secrets of a text that names them."""
+        """Remember the secrets in a text, found by their names."""
         plain = PlainText(text)
         self._remember(plain.text, [*named_spans(plain.text), *option_spans(plain.text), *url_spans(plain.text)])
 
     def redact(self, text: str, mask: str = MASK) -> str:
-        """`text` with `mask` in the place of every secret."""
+        """Replace every secret in `text` with `mask`."""
         return _until_stable(text, self.spans, mask)
 
     def spans(self, text: str) -> list[Span]:
-        """The secrets in `text`."""
+        """Return the secrets in `text`."""
         plain = PlainText(text)
         found = find(plain.text)
         self._remember(plain.text, found)
@@ -81,7 +81,7 @@ class Redactor:
 
 
 def is_distinct(value: str) -> bool:
-    """Whether a value is a secret wherever it stands, and no common word, number or path."""
+    """Return whether a value is a secret wherever it occurs, not a common word, number or path."""
     if not 6 <= len(value) <= _LONGEST_VALUE or value.isdigit() or compiled(HARMLESS).fullmatch(value):
         return False
     if "***" in value or "\n" in value or compiled(r"[/~.]?(?:[\w.-]+/)+[\w.-]*").fullmatch(value):
@@ -91,14 +91,14 @@ def is_distinct(value: str) -> bool:
 
 
 def _anywhere(value: str) -> re.Pattern[str]:
-    """The value as text, HTML, JSON and URLs write it; one that looks like a word only as a word of its own."""
+    """Return the pattern of a value as written in text, HTML, JSON and URLs; word-like values match entire words."""
     forms = dict.fromkeys((value, html.escape(value), json.dumps(value)[1:-1], quote(value, safe="")))
     pattern = "|".join(map(re.escape, forms))
     return re.compile(pattern if looks_random(value) else rf"(?<![A-Za-z0-9_])(?:{pattern})(?![A-Za-z0-9_])")
 
 
 def find(text: str) -> list[Span]:
-    """The secrets in a plain text, by their names, places and shapes."""
+    """Return the secrets in a plain text, found by their names, places and shapes."""
     found = [*key_spans(text), *url_spans(text), *named_spans(text), *option_spans(text), *token_spans(text)]
     if "\n" in text and (joined := unwrapped(text)) is not None:
         inner = joined.text
@@ -113,7 +113,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def _until_stable(text: str, spans_of: Callable[[str], list[Span]], mask: str = MASK) -> str:
-    """`text` masked; what a mask brought to light (a quote that now ends elsewhere) is masked too."""
+    """Mask `text` repeatedly: masking can expose another secret, when a quote now ends elsewhere."""
     for _ in range(3):
         before, text = text, masked(text, spans_of(text), mask)
         if text == before:
@@ -122,12 +122,12 @@ def _until_stable(text: str, spans_of: Callable[[str], list[Span]], mask: str = 
 
 
 def redact(text: str) -> str:
-    """`text` with `***` in the place of every secret; applied twice it changes nothing more."""
+    """Replace every secret in `text` with `***`; applying it twice changes nothing more."""
     return _until_stable(text, _spans)
 
 
 def redact_lines(lines: Iterable[str]) -> Iterator[str]:
-    """As `redact`, line by line, but private keys that span lines are followed from BEGIN to END."""
+    """Redact line by line as `redact` does, and follow private keys that span lines from BEGIN to END."""
     left = 0  # lines
     for line in lines:
         if left and not re.search(KEY_END, line):
@@ -139,5 +139,5 @@ def redact_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def secrets_in(text: str) -> tuple[str, ...]:
-    """The kinds of secrets that stand unmasked in `text`, sorted: `("api-key", "hf-token")`."""
+    """Return the kinds of unmasked secrets in `text`, sorted: `("api-key", "hf-token")`."""
     return tuple(sorted({span.kind for span in _spans(text) if span.kind}))

@@ -20,7 +20,7 @@ _OURS = ("<style", "<script", "<meta", "<!")  # our own files, and the policy th
 
 
 def redact_rendered(text: str, format_: str, redactor: Redactor) -> str:
-    """A rendered report (`--format`) without the secrets that its parts still held; its syntax stays."""
+    """Mask the secrets left in a rendered report (`--format`) without changing its syntax."""
     if format_ in _INDENTATION:
         documents = text.splitlines(keepends=True) if format_ == "jsonl" else [text]
         return "".join(_document(document, _INDENTATION[format_], redactor.redact) for document in documents)
@@ -30,7 +30,7 @@ def redact_rendered(text: str, format_: str, redactor: Redactor) -> str:
 
 
 def _document(text: str, indent: int | None, mask: Callable[[str], str]) -> str:
-    """A JSON document with its strings masked."""
+    """Return a JSON document with its strings masked."""
     document: Any = json.loads(text)
     clean = redact_value(document, mask)
     if clean == document:
@@ -40,7 +40,7 @@ def _document(text: str, indent: int | None, mask: Callable[[str], str]) -> str:
 
 
 def _node(node: str, mask: Callable[[str], str]) -> str:
-    """A piece of HTML or XML: a text, or a tag with its attributes."""
+    """Mask a piece of HTML or XML: a text, or a tag with its attributes."""
     if not node.startswith("<"):
         return _characters(node, mask, in_quotes=False)
     if node.startswith(_OURS):

@@ -72,7 +72,7 @@ class Name(NamedTuple):
 
 
 def classify(name: str) -> Name | None:
-    """What a name (`--hf-token`, `VLLM_API_KEY`, `accessToken`) announces; None when nothing secret."""
+    """Return the kind of secret a name (`--hf-token`, `VLLM_API_KEY`, `accessToken`) denotes; None if not secret."""
     if not name.isascii():
         return Name("password", is_sure=True)
     words = [

@@ -20,12 +20,12 @@ class Span(NamedTuple):
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled the first time: most texts need few of them."""
+    """Return the compiled pattern; it is compiled on first use, because most texts need few patterns."""
     return re.compile(pattern)
 
 
 def looks_random(value: str) -> bool:
-    """A generated value rather than a word, a path or a number."""
+    """Return whether a text looks like a generated value, not a word, a path or a number."""
     letters = re.search("[A-Za-z]", value) is not None
     digits = re.search("[0-9]", value) is not None
     mixed = value.lower() != value != value.upper()
@@ -33,7 +33,7 @@ def looks_random(value: str) -> bool:
 
 
 def masked(text: str, spans: list[Span], mask: str = MASK) -> str:
-    """`text` with `mask` in the place of each span; spans may overlap; no newline is removed."""
+    """Replace each span in `text` with `mask`; spans may overlap; no newline is removed."""
     out: list[str] = []
     copied = start = end = 0
     for span in sorted(spans):

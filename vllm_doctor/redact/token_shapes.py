@@ -62,12 +62,12 @@ def _is_bearer(value: str) -> bool:
 
 
 def _is_hf_token(value: str) -> bool:
-    """`hf_transfer` and `hf_overrides` are names; tokens are 34 letters and digits, made-up ones shorter."""
+    """Return whether it is a token (usually 34 letters and digits), not a name such as `hf_transfer`."""
     return len(value) >= 20 or re.search("[A-Z0-9]", value) is not None
 
 
 def _is_key_material(line: str) -> bool:
-    """Base64 as in a key file: all three classes of characters; a hexadecimal hash has two."""
+    """Return whether it is Base64 as in a key file: three character classes; a hexadecimal hash has two."""
     return all(re.search(some, line) for some in ("[A-Z]", "[a-z]", "[0-9+/]")) and not line.startswith("/")
 
 
@@ -109,7 +109,7 @@ _BASE64_ALONE = bytes(code if chr(code).isalnum() or chr(code) in "+/" else 32 f
 
 
 def token_spans(text: str) -> list[Span]:
-    """The secrets in `text` that are known by their shape."""
+    """Return the secrets in `text` that are recognised by their shape."""
     found: list[Span] = []
     for kind, prefixes, characters, least in TOKENS:
         present = [re.escape(prefix) for prefix in prefixes if prefix in text]

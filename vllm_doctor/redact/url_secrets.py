@@ -17,7 +17,7 @@ _WITHOUT_SCHEME = r"""(?xi) (?: (proxy) \\?["']? [=:] \s{0,4} \\?["']? | (?<![\w
 
 
 def url_spans(text: str) -> list[Span]:
-    """The secrets in the URLs of `text`."""
+    """Return the secrets in the URLs of `text`."""
     found = _userinfo(text)
     if "=" in text or "%" in text:
         found += [Span(match.start(1), match.end(1), "url-parameter", repeats=True)
@@ -33,12 +33,12 @@ def url_spans(text: str) -> list[Span]:
 
 
 def _is_value(value: str) -> bool:
-    """Not the mask, a number (`?code=404`) or a placeholder."""
+    """Return whether it is a value, not the mask, a number (`?code=404`) or a placeholder."""
     return not value.isdigit() and value[0] not in "*${" and value.lower() not in _PLACEHOLDERS
 
 
 def _userinfo(text: str) -> list[Span]:
-    """The passwords of `scheme://user:password@host`, a token in the user's place, a password that holds a slash."""
+    """Return passwords of `scheme://user:password@host`, also with a slash, and tokens in place of the user."""
     found: list[Span] = []
     following = text.find("://")
     while following >= 0:

@@ -27,7 +27,7 @@ class Unwrapped:
         self._joints = [place - number for number, place in enumerate(dropped)]  # where they are in the joined text
 
     def across(self, spans: list[Span]) -> list[Span]:
-        """Those of the spans that go over a joint, as spans of the text with its lines."""
+        """Return the spans that cross a joint, as spans of the text with its line ends."""
         found = []
         for span in spans:
             first, last = bisect_right(self._joints, span.start), bisect_right(self._joints, span.end - 1)
@@ -37,7 +37,7 @@ class Unwrapped:
 
 
 def unwrapped(text: str) -> Unwrapped | None:
-    """The text with its wrapped lines joined; None when no line was wrapped."""
+    """Join the wrapped lines of a text; return None if no line was wrapped."""
     dropped, begin = [], 0
     while (newline := text.find("\n", begin)) >= 0:
         if newline - begin >= _NARROWEST and _goes_on(text, newline):
@@ -47,7 +47,7 @@ def unwrapped(text: str) -> Unwrapped | None:
 
 
 def over_line_ends(text: str, spans: list[Span]) -> list[Span]:
-    """What follows on the next line of secrets that end where a line was wrapped."""
+    """Return the continuations, on the next line, of secrets that end where a line was wrapped."""
     found: list[Span] = []
     seen: set[int] = set()  # line ends: each is looked at once
     for span in spans:
@@ -64,7 +64,7 @@ def over_line_ends(text: str, spans: list[Span]) -> list[Span]:
 
 
 def _goes_on(text: str, newline: int) -> bool:
-    """Whether the word before a line end goes on behind it: what follows looks like no word of its own."""
+    """Return whether a word continues after a line end: the text that follows does not look like a new word."""
     if not compiled(_LAST).match(text, max(newline - 1, 0), newline):
         return False
     run = compiled(_NEXT).match(text, newline + 1)

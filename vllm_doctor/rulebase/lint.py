@@ -146,7 +146,7 @@ def _linear(rule: Rule, base: RuleBase) -> Complaints:
 
 
 def check_linear(pattern: Pattern, logs: Sequence[str] = ()) -> Complaints:
-    """Which expressions of a wording take more than linear time, each with the text that proves it."""
+    """Yield the expressions of a wording that take more than linear time, each with the text that proves it."""
     samples = [line for log in logs for line in log.splitlines() if pattern.anchor in line][:_SAMPLES]
     with suppress(re.error, regex.error, OverflowError, RecursionError):  # told by check_pattern
         found = [("pattern", slow_pattern(pattern.regex, samples))]

@@ -272,7 +272,7 @@ def _of_class(kind: str, value: Any) -> frozenset[str]:
 
 
 def _character_sets(tree: Any) -> Iterator[frozenset[str]]:
-    """All sets of more than one character in a tree."""
+    """Return all sets of more than one character in a tree."""
     if isinstance(tree, tuple) and len(tree) == 2 and str(tree[0]) in {"IN", "NOT_LITERAL", "ANY"}:
         yield _characters(str(tree[0]), tree[1]) or frozenset()
     elif hasattr(tree, "__iter__") and not isinstance(tree, str):
@@ -358,7 +358,7 @@ def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) ->
 
 
 def _is_linear(times: Sequence[tuple[int, float]], longest: int, budget: float) -> bool:
-    """Whether twice the length took about twice the time, which is far from too long for the longest text as well."""
+    """Return whether twice the length took about twice the time, far below the limit for the longest text."""
     (_, before), (length, took) = times[-2:]
     return took < before * _GROWTH and took * longest / length < budget / 2
 

@@ -33,7 +33,7 @@ def read_text(path: Path) -> str:
 
 
 def rule_files(folder: Path) -> list[Path]:
-    """The rule files of a folder and those below it, in order. Raises RuleError for a folder that cannot be read."""
+    """Return the rule files of a folder and its subfolders, in order. Raises RuleError if it cannot be read."""
     try:
         return files_below(folder, ".yaml")
     except OSError as error:
