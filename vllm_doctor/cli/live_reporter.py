@@ -1,4 +1,4 @@
-"""What `watch` and `run` say while a server's log passes: on stderr, the moment it is known, and whole at the end."""
+"""Report for `watch` and `run` on stderr while a server's log passes: causes at once, the full report at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONGEST_PAUSE = 0.5  # seconds
 
 
 class Voice:
-    """Reads along and says what it knows. Runs in the process beside the one that passes the bytes on."""
+    """Analyses the log as it arrives and reports. Runs in the analyser process, beside the one that copies bytes."""
 
     def __init__(self, options: Options, format_: str, output: str | None, once: bool, values: dict[str, Any]) -> None:
         self._options = options
@@ -50,12 +50,12 @@ class Voice:
 
     @property
     def status_line(self) -> bool:
-        """Whether a status line is wanted: a person looks at a terminal that can wipe a line."""
+        """Return whether to show a status line: only on a terminal that can erase a line."""
         return (self._format == "text" and not self._values["quiet"] and sys.stderr.isatty()
                 and os.environ.get("TERM", "dumb") != "dumb")
 
     def listen(self, reader: Reader) -> int:
-        """Analyse what comes until it ends; returns the exit status."""
+        """Analyse the log until it ends; return the exit status."""
         diagnosis = Diagnosis(self._options, "standard input", live=True)
         self._status = reader.status
         missed = 0
@@ -79,7 +79,7 @@ class Voice:
         return ExitStatus.USAGE if self._lost else exit_status([report], self._values["fail_on"])
 
     def _pieces(self, reader: Reader, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
-        """What comes, b"" while nothing does; a start that stands still is told, once a phase."""
+        """Yield what arrives, b"" while nothing does; report a stalled start once per phase."""
         source = iter(reader)
         last = time.monotonic()
         progress = StartProgress(diagnosis.base.stalls, last)
@@ -100,7 +100,7 @@ class Voice:
             self._tell_stall(diagnosis, time.monotonic() - last)
 
     def _tell_stall(self, diagnosis: Diagnosis, seconds: float) -> None:
-        """Say once a phase that the start stands still, when nothing has come for so long."""
+        """Report a stalled start once per phase, when nothing has arrived for long enough."""
         after, phase = self._values.get("stall_after"), diagnosis.runs[-1].phase or "args"
         report = None if after == 0 or phase == self._stalled else diagnosis.stall(seconds, after)
         if report is not None:
@@ -108,14 +108,14 @@ class Voice:
             self._speak(report, whole=False)
 
     def _show(self, words: str, now: float) -> None:
-        """Say what the status line says: anew with each pulse, for the log may have wiped it off; "" once."""
+        """Set the status line: again with each pulse, because the log may have erased it; clear it only once."""
         before, at = self._shown
         if (words or before) and (now - at >= _PULSE or not words):
             self._status.show(words[:_terminal_width() - 1])
             self._shown = (words, now)
 
     def _weigh(self, diagnosis: Diagnosis) -> None:
-        """Look whether the rules now say more: after news only, and not all the time."""
+        """Check whether the rules find more: only after news, and not too often."""
         run, now = diagnosis.runs[-1], time.monotonic()
         news = (run.number, run.phase, run.status, run.news)
         if news == self._weighed or now < self._next:
@@ -130,7 +130,7 @@ class Voice:
         self._next = time.monotonic() + min(_LONGEST_PAUSE, _SHARE * (time.monotonic() - now))
 
     def _weigh_load(self, diagnosis: Diagnosis) -> None:
-        """Say once what limits a server that serves, when it has lasted; and once that it is over."""
+        """Report once what limits a serving server when it has lasted, and once that it is over."""
         run = diagnosis.runs[-1]
         lasts = run.load.current_period
         if lasts is None and self._trouble:
@@ -159,7 +159,7 @@ class Voice:
         self._echo("\n--- vllm-doctor " + "-" * 40 + "\n" + finish(text, "text", [report]) + "\n")
 
     def _echo(self, text: str) -> None:
-        """Write to stderr, in one piece, where no status line stands."""
+        """Write to stderr in one piece, after the status line is removed."""
         self._status.hush()
         try:
             sys.stderr.write(text)
@@ -178,7 +178,7 @@ class Voice:
 
 
 def _terminal_width() -> int:
-    """The columns of the terminal on stderr now: a line that wraps could not be wiped off."""
+    """Return the current width of the terminal on stderr: a line that wraps could not be removed."""
     try:
         return os.get_terminal_size(2).columns or 80
     except OSError:

@@ -54,7 +54,7 @@ class Settings(NamedTuple):
         return tuple(item.id for item in self.ignore if not _expired(item, day or today))
 
     def told(self) -> str:
-        """What the file changes, in a sentence; "" when nothing. A repository's author may have written it."""
+        """Return what the file changes, in one sentence; "" if nothing. The user may not have written the file."""
         changes = [f"rules of {', '.join(self.rules)}"] if self.rules else []
         changes += [f"only {', '.join(self.only)}"] if self.only else []
         changes += [f"ignored {', '.join(item.id for item in self.ignore)}"] if self.ignore else []

@@ -37,7 +37,7 @@ for module in (completion, diagnose, explain, rules, run, size, watch, web):
 
 
 def main() -> None:
-    """Run `vllm-doctor`. Whatever becomes of the standard streams, it ends with a status and at most one line."""
+    """Run `vllm-doctor`. If a standard stream fails, it still ends with an exit status and at most one error line."""
     fill_closed()
     try:
         cli(prog_name="vllm-doctor")

@@ -31,5 +31,5 @@ def command(argv: tuple[str, ...], format_: str, output: str | None, **values: A
 
 
 def _if_vllm(text: str) -> str:
-    """The command as text when it is one that starts vLLM (a wrapper script is not)."""
+    """Return the command as text if it starts vLLM (not a wrapper script), else ""."""
     return text if parse(text) is not None else ""

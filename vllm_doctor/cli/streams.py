@@ -1,7 +1,7 @@
 """Standard input, output and error, which may be closed, a full disk, or read by nobody.
 
-A stream that is closed takes part as one that cannot be read or written, so that no file opened later gets its number
-and nothing has to ask whether it is there. What fails is told once, in one line, where a stream is left for it.
+A closed stream is replaced by one that cannot be read or written, so that no file opened later gets its number
+and no code has to check whether it is open. A failure is reported once, in one line, if a stream is left for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vllm_doctor.errors import InputError, reason
 
 
 def fill_closed() -> None:
-    """Give each standard stream that is closed something that fails when it is used."""
+    """Replace each closed standard stream by one that fails when it is used."""
     for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         try:
             os.fstat(fd)
@@ -41,12 +41,12 @@ def write(text: str) -> None:
 
 
 def words(error: OSError) -> str:
-    """What failed, in one line: a file by its name, else a standard stream."""
+    """Return what failed, in one line: a file by its name, else a standard stream."""
     return f"{error.filename}: {reason(error)}" if error.filename else f"cannot write: {reason(error)}"
 
 
 def discard(*fds: int) -> None:
-    """Let what is still buffered for a stream that failed go nowhere, so that its end is no second failure."""
+    """Discard what is still buffered for a stream that failed, so that closing it does not fail again."""
     with suppress(OSError):
         nothing = os.open(os.devnull, os.O_RDWR)
         for fd in fds:

@@ -1,4 +1,4 @@
-"""`vllm serve … 2>&1 | vllm-doctor watch`: a transparent pipe that speaks up when it knows."""
+"""`vllm serve … 2>&1 | vllm-doctor watch`: a transparent pipe that reports a failure once its cause is certain."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@
     vllm-doctor run -- vllm serve ...             run_command(argv, analyse)
 
 The process is forked before anything heavy is imported. The parent only copies bytes. The child calls
-`analyse(reader)`, and its return value is the verdict. Between them runs a pipe with frames (hand_over.py) and, before
+`analyse(reader)`, and its return value is the verdict. Between them runs a pipe with frames (frames.py) and, before
 it, a bounded backlog in the parent: a slow analyser never slows the server, it misses the oldest bytes instead and is
-told so (`Gap`). A crash is at the end of a log: the newest stay.
+notified (`Gap`). A crash is at the end of a log: the newest stay.
 
 Main thread of a POSIX system only: signal handlers and fork are used.
 """

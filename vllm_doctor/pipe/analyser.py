@@ -1,4 +1,4 @@
-"""The process that reads the log along: forked, never in the way of the copying.
+"""The process that analyses the log as it passes: forked, and never a delay for the copying.
 
 The parent keeps a bounded backlog for it. When that is full the oldest frames are dropped, for a crash is at the end of
 a log. A child that dies or hangs costs the report, never a byte of the log.
@@ -72,16 +72,16 @@ class Analyser:
 
     @property
     def behind(self) -> bool:
-        """Whether something waits to be handed over."""
+        """Return whether data waits to be sent to the analyser."""
         return self.fd >= 0 and bool(self._partial or self._gaps or self._frames)
 
     @property
     def died(self) -> bool:
-        """It ended without a verdict."""
+        """Return whether the analyser ended without a verdict."""
         return self.exit_code is not None and (self.exit_code < 0 or self.exit_code == CRASHED)
 
     def hand_over(self, stream: int, data: memoryview) -> None:
-        """Give it what was read; the oldest frames go when the backlog is full."""
+        """Queue what was read for the analyser; drop the oldest frames when the backlog is full."""
         if self.fd < 0:
             self.not_analysed += len(data)
             return
@@ -95,14 +95,14 @@ class Analyser:
             self._drop_oldest()
 
     def _yield_processor(self) -> None:
-        """Let the copying go first. In a flood only: without privileges there is no way back."""
+        """Lower the priority of the analyser. Only in a flood, because it cannot be raised again without privileges."""
         if not self._yields:
             self._yields = True
             with suppress(OSError):  # the child may have ended
                 os.setpriority(os.PRIO_PROCESS, self._pid, _FLOOD_NICE)
 
     def hurry(self, *, at_once: bool = False) -> None:
-        """Note that we were told to end: from now on the report must come in time, on less of the log if need be."""
+        """Note that we were asked to end: from now on the report must come in time, even on less of the log."""
         now = time.monotonic()
         self._asked_at = now - _HURRY if at_once else self._asked_at or now
 
@@ -117,7 +117,7 @@ class Analyser:
         gap[2] = 0 if frame.endswith(b"\n") else CUT
 
     def flush(self) -> bool:
-        """Hand over what the pipe takes now; whether it took anything."""
+        """Send as much as the pipe accepts now; return whether it accepted anything."""
         progress = False
         while self.behind:
             if not self._partial:
@@ -154,7 +154,7 @@ class Analyser:
         self._queued = 0
 
     def reap(self) -> bool:
-        """Whether the child has ended; says so when it died."""
+        """Return whether the child has ended; report on stderr if it died."""
         if self.exit_code is None:
             try:
                 pid, wait_status = os.waitpid(self._pid, os.WNOHANG)
@@ -171,7 +171,7 @@ class Analyser:
         return self.exit_code is not None
 
     def wait(self, sources: Iterable[int], wake: int, seconds: float | None) -> set[int]:
-        """Sleep until a source is readable, the analyser takes more or a signal came; the readable sources."""
+        """Sleep until a source is readable, the analyser accepts more or a signal came; return the readable sources."""
         poller = select.poll()
         poller.register(wake, select.POLLIN)
         for fd in (*sources, *self._status.fds):
@@ -186,9 +186,9 @@ class Analyser:
         return ready.intersection(sources)
 
     def finish(self, wake: int) -> None:
-        """Hand over the backlog and wait for the verdict.
+        """Send the backlog and wait for the verdict.
 
-        At most PATIENCE seconds without progress; LIMIT in all once we were told to end.
+        At most PATIENCE seconds without progress; LIMIT in all once we were asked to end.
         """
         begun = time.monotonic()
         patient_until, told = begun + PATIENCE, False
@@ -214,7 +214,7 @@ class Analyser:
 
 
 def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> None:
-    """The child's whole life; never returns."""
+    """Run the analyser in the child process; never return."""
     code = CRASHED
     try:
         signal.set_wakeup_fd(-1)

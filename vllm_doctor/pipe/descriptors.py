@@ -16,14 +16,14 @@ PIPE_SIZE = 1024 * 1024  # bytes; what Linux allows without privileges
 
 
 def wait_writable(fd: int) -> None:
-    """Sleep until `fd` takes more."""
+    """Sleep until `fd` is writable."""
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
     poller.poll()
 
 
 def open_standard_fds() -> None:
-    """Fill closed fds 0-2, so that no pipe of ours gets such a number; writing to them fails as it did."""
+    """Open closed fds 0-2, so that no pipe of ours gets such a number; writing to them still fails."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -32,7 +32,7 @@ def open_standard_fds() -> None:
 
 
 def close_fds(*fds: int) -> bool:
-    """Close each; a standard one becomes /dev/null. Whether closing failed (a late write error)."""
+    """Close each; a standard one becomes /dev/null. Return whether closing failed (a late write error)."""
     failed = False
     for fd in fds:
         try:
@@ -48,12 +48,12 @@ def close_fds(*fds: int) -> bool:
 
 
 def enlarge(fd: int) -> None:
-    """Make a pipe as large as is allowed; other files and systems stay as they are."""
+    """Enlarge a pipe as far as the system allows; do nothing for other files and systems."""
     with suppress(AttributeError, OSError):  # Linux only
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
 
 def say(text: str) -> None:
-    """One line on stderr; never fails."""
+    """Print one line on stderr; never fail."""
     with suppress(OSError):
         os.write(2, f"vllm-doctor: {text}\n".encode(errors="backslashreplace"))

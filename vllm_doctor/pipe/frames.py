@@ -1,7 +1,7 @@
 """The pipe between pump and analyser, and the analyser's end of it.
 
-What was read is handed over in frames, so that a hole in it (`Gap`: the analyser was too slow, the oldest bytes were
-dropped) is told with its size, and two streams can share the pipe. `Reader` makes bytes and gaps of the frames again.
+Data is passed in frames, so that a gap in it (`Gap`: the analyser was too slow, the oldest bytes were dropped) is
+reported with its size, and two streams can share the pipe. `Reader` turns the frames back into bytes and gaps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GAP, CUT = 2, 4
 
 
 class Gap(NamedTuple):
-    """A hole in what the analyser got. Add `lines` to the line number to keep it right."""
+    """A gap in the data that the analyser received. Add `lines` to the line number to keep it right."""
 
     size: int  # bytes
     lines: int
@@ -33,9 +33,9 @@ class Reader:
     """The analyser's end of the pipe.
 
     Iterating gives `bytes` as they come and a `Gap` where some are missing. Text before and after a gap is
-    never glued: the line the gap cuts is ended by a newline, and reading resumes at the start of a line. With
+    never joined: the line the gap cuts is ended by a newline, and reading resumes at the start of a line. With
     `whole_lines` (two streams in one pipe) an unfinished line waits for its end, so that lines do not mix.
-    `status` takes the words of the terminal's status line.
+    `status` takes the text of the terminal's status line.
     """
 
     _MAX_HELD = 64 * 1024
@@ -54,18 +54,18 @@ class Reader:
         self.missed = 0  # bytes in all gaps so far
 
     def fileno(self) -> int:
-        """For select; frames arrive here, so read through this object only."""
+        """Return the descriptor for select. It carries frames, so read through this object only."""
         return self._fd
 
     def __iter__(self) -> Iterator[bytes | Gap]:
         return self._source
 
     def hurry(self) -> None:
-        """End here: what is not read yet is left out, for the report must come now."""
+        """Stop reading here and leave out the rest: the report must come now."""
         self._hurried = True
 
     def read(self, size: int = -1) -> bytes:
-        """The next 1 to `size` bytes (all that is left when negative), gaps left out; b"" at the end."""
+        """Return the next 1 to `size` bytes (all the rest if negative) without gaps; b"" at the end."""
         if size < 0:
             rest = b"".join(piece for piece in self._source if isinstance(piece, bytes))
             rest, self._spare = self._spare + rest, b""
@@ -80,7 +80,7 @@ class Reader:
         return taken
 
     def wait(self, seconds: float) -> bool:
-        """Whether something arrives within `seconds`; between pieces, to speak while the log is silent."""
+        """Return whether data arrives within `seconds`. Call it between pieces, to report while the log is silent."""
         return self._hurried or bool(self._spare) or bool(select.select([self._fd], [], [], seconds)[0])
 
     def _pieces(self) -> Iterator[bytes | Gap]:
@@ -117,7 +117,7 @@ class Reader:
         yield from self._rest()
 
     def _open_gap(self, kind: int, size: int, lines: int) -> bytes:
-        """Note a gap; returns what ends the line before it."""
+        """Note a gap; return the bytes that end the line before it."""
         stream = kind & 1
         self.missed += size
         before, self._held[stream] = self._held[stream], b""
@@ -132,7 +132,7 @@ class Reader:
         return before
 
     def _resync(self, kind: int, data: bytes) -> tuple[Gap | None, bytes]:
-        """(the gap that ends in this data, what follows it)."""
+        """Return (the gap that ends in this data, the data after it)."""
         stream = kind & 1
         gap = self._gap[stream]
         if gap is None:

@@ -1,6 +1,6 @@
 """What a start is doing, in one short line: `loading weights 45 % · 12 s · then profiling`.
 
-The words stand in `rules/stalls.yaml`. A progress bar is read as it moves, while the log's reader waits for its end.
+The wording is in `rules/stalls.yaml`. A progress bar is read as it moves, while the log's reader waits for its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class StartProgress:
         self._percent = ""
 
     def see(self, piece: bytes, run: int, phase: str, now: float) -> None:
-        """Note which start (by its number) is in which phase behind a piece of the log, and how far."""
+        """Note the start (by its number), the phase after a piece of the log, and the progress in that phase."""
         key = (run, phase or "args")
         if key != self._key:
             self._key, self._since, self._percent = key, now, ""
@@ -31,7 +31,7 @@ class StartProgress:
             self._percent = found[-1].decode() if found else self._percent
 
     def line(self, now: float) -> str:
-        """The line; "" when the phase is none of a start."""
+        """Return the progress line; "" if the phase is not part of a start."""
         words = self._phases.get(self._key[1])
         if words is None:
             return ""

@@ -1,6 +1,6 @@
-"""`vllm-doctor run -- vllm serve …`: a command started here, its stdout and stderr each passed on as what they are.
+"""`vllm-doctor run -- vllm serve …`: a command started here, its stdout and stderr each passed on to its own stream.
 
-To the command and to whoever waits for it, this process is not there: signals are forwarded once, the exit status is
+This process is invisible to the command and to whoever waits for it: signals are forwarded once, the exit status is
 the command's own. Processes that it leaves behind with its pipes open are not waited for.
 """
 
@@ -75,7 +75,7 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
 
 
 class _Forwarding:
-    """Passes signals on to the command, those that came before it was started as well."""
+    """Forwards signals to the command, including those that came before it was started."""
 
     def __init__(self, signals: Signals) -> None:
         self.pid = 0  # of the command while it runs
@@ -85,7 +85,7 @@ class _Forwarding:
             signals.handle(kind, self._forward)
 
     def begin(self, pid: int, analyser: Analyser) -> None:
-        """The command runs, and its output is read along."""
+        """Record the pid of the started command, and forward the signals that came before."""
         self.pid, self._analyser = pid, analyser
         for number in self._early:
             self._forward(number, None)
@@ -101,7 +101,7 @@ class _Forwarding:
 
 
 def _violent_end(exit_code: int) -> str:
-    """Return a line on a command that a signal ended which nobody sends to stop it; empty for any other end."""
+    """Return a line on a command that was killed by a signal nobody sends to stop it; empty for any other end."""
     number = -exit_code if exit_code < 0 else exit_code - 128
     if number not in _VIOLENT:
         return ""
@@ -109,7 +109,7 @@ def _violent_end(exit_code: int) -> str:
 
 
 def _spawn(argv: Sequence[str], stdout: int, stderr: int) -> int:
-    """Start a command, found on PATH, in this process group, SIGPIPE set back to its default; its pid."""
+    """Start a command found on PATH in this process group, with the default SIGPIPE action; return its pid."""
     return os.posix_spawnp(
         argv[0],
         list(argv),
@@ -120,7 +120,7 @@ def _spawn(argv: Sequence[str], stdout: int, stderr: int) -> int:
 
 
 def _in_foreground() -> bool:
-    """Whether this process group is the one the terminal's keys send signals to."""
+    """Return whether this process group is the one the terminal's keys send signals to."""
     try:
         tty = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:

@@ -1,7 +1,7 @@
 """The status line of a terminal, drawn while no log passes.
 
-The analyser knows the words, but only the process that passes the bytes on knows when the terminal is free. So the
-analyser sends the words (`StatusWords`), and the passing process draws them (`StatusLine`): never when bytes came in
+The analyser knows the text, but only the process that passes the bytes on knows when the terminal is free. So the
+analyser sends the text (`StatusWords`), and the passing process draws them (`StatusLine`): never when bytes came in
 the last moment or the last one was no newline, and it wipes the line off before the next byte passes. The bytes stay
 as they are; the line goes to the terminal on stderr, through a descriptor of its own that never blocks.
 """
@@ -21,7 +21,7 @@ _NEWLINE = 10
 
 
 class StatusWords:
-    """The analyser's end: what the status line says. Nothing here ever fails or waits for long."""
+    """The analyser's end, which sets the text of the status line. Nothing here ever fails or waits for long."""
 
     def __init__(self, fd: int = -1, heard: mmap.mmap | None = None) -> None:
         self.fd = fd
@@ -29,7 +29,7 @@ class StatusWords:
         self._sent = 0
 
     def show(self, text: str) -> None:
-        """Have it drawn as soon as no log passes; later words take its place, "" wipes it off."""
+        """Request that the line be drawn when no log passes; later text replaces it, "" removes it."""
         if self.fd < 0:
             return
         try:
@@ -41,7 +41,7 @@ class StatusWords:
             self.fd, self._heard = -1, None
 
     def hush(self) -> None:
-        """Have the line wiped off, and wait until it is: the caller writes to the terminal next."""
+        """Request that the line be removed, and wait until it is: the caller writes to the terminal next."""
         self.show("")
         until = time.monotonic() + _PATIENCE
         while self._heard is not None and self._heard[0] != self._sent and time.monotonic() < until:
@@ -49,7 +49,7 @@ class StatusWords:
 
 
 class StatusLine:
-    """The end of the process that passes the bytes on. `fds` are to be polled; `hear` when one is readable."""
+    """The end in the process that copies the bytes. `fds` are to be polled; `hear` when one is readable."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.fds: tuple[int, ...] = ()
@@ -70,13 +70,13 @@ class StatusLine:
             self.fds, self.words = (read_end,), StatusWords(write_end, self._heard)
 
     def leave_to_the_analyser(self) -> None:
-        """Behind the fork, in the process that passes the bytes: close the other's end."""
+        """Close the analyser's end, after the fork, in the process that copies the bytes."""
         if self.words.fd >= 0:
             os.close(self.words.fd)
             self.words = StatusWords()
 
     def close(self) -> None:
-        """Wipe it off for good."""
+        """Remove the line for good."""
         self.make_way()
         for fd in (*self.fds, self._terminal):
             if fd >= 0:
@@ -84,13 +84,13 @@ class StatusLine:
         self.fds, self._terminal = (), -1
 
     def make_way(self) -> None:
-        """Wipe the line off: a byte passes next."""
+        """Remove the line before a byte passes."""
         if self._drawn:
             self._drawn = b""
             self._write(_WIPE)
 
     def passed(self, stream: int, last_byte: int) -> None:
-        """Note that a byte passed which the terminal may show."""
+        """Note that a byte passed which may appear on the terminal."""
         self._last = time.monotonic()
         if last_byte == _NEWLINE:
             self._open_lines.discard(stream)
@@ -98,7 +98,7 @@ class StatusLine:
             self._open_lines.add(stream)
 
     def hear(self) -> None:
-        """Take the newest words, and draw them if the terminal is free."""
+        """Receive the newest text, and draw it if the terminal is free."""
         try:
             said = os.read(self.fds[0], 65536)
         except BlockingIOError:
@@ -118,7 +118,7 @@ class StatusLine:
         return not self._open_lines and time.monotonic() - self._last >= QUIET
 
     def _write(self, data: bytes) -> bool:
-        """Write to the terminal, if it takes it now and this is its foreground job: others are not to be disturbed."""
+        """Write to the terminal if it accepts data now and this is its foreground job; never disturb another job."""
         try:
             return os.tcgetpgrp(self._terminal) == os.getpgrp() and os.write(self._terminal, data) > 0
         except OSError:
@@ -126,7 +126,7 @@ class StatusLine:
 
 
 def may_be_shown(fd: int) -> bool:
-    """Whether what is written there may come out on a terminal: it is no file on a disk."""
+    """Return whether output written there may appear on a terminal: it is not a file on a disk."""
     try:
         return not stat.S_ISREG(os.fstat(fd).st_mode)
     except OSError:

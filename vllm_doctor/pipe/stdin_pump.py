@@ -1,6 +1,6 @@
 """`vllm serve … 2>&1 | vllm-doctor watch`: standard input to standard output.
 
-The pump stands in the middle of somebody's pipeline and behaves as `cat` does there: it ends with its input or with its
+The pump is in the middle of the user's pipeline and behaves like `cat`: it ends with its input or with its
 reader, and Ctrl-C, which reaches the server too, does not cut off the server's last lines.
 """
 
@@ -23,7 +23,7 @@ INTERRUPT_GRACE = 5.0  # seconds of silence after Ctrl-C after which the input i
 
 
 class _StuckError(Exception):
-    """Nobody reads the output, and we were told to end."""
+    """Nobody reads the output, and we were asked to end."""
 
 
 class PumpResult(NamedTuple):
@@ -93,7 +93,7 @@ def _copy(route: Route, analyser: Analyser, ending: _Ending, wake: int, *, once:
 
 
 class _Ending:
-    """What signals ask of the pump. SIGTERM and SIGHUP are obeyed once in this way, the second time as everywhere."""
+    """What signals ask of the pump. The first SIGTERM or SIGHUP is handled here, a second one by its default action."""
 
     def __init__(self, analyser: Analyser, signals: Signals) -> None:
         self.stopped_by: int | None = None
@@ -109,11 +109,11 @@ class _Ending:
 
     @property
     def pause(self) -> float | None:
-        """Seconds to wait for more input."""
+        """Return the seconds to wait for more input."""
         return 0.0 if self.stopped_by else 1.0 if self._interrupted else None
 
     def is_due(self, *, silent: bool) -> bool:
-        """Whether the pump ends now."""
+        """Return whether the pump ends now."""
         now = time.monotonic()
         if self.stopped_by:
             return silent or now > self._stop_at
@@ -122,7 +122,7 @@ class _Ending:
         return self.stopped_by is not None
 
     def input_has_ended(self) -> None:
-        """Only the verdict is waited for now."""
+        """Note the end of the input: only the verdict is awaited now."""
         signal.alarm(0)
         self._copying = False
         if self._interrupted:

@@ -32,7 +32,7 @@ class Route:
         enlarge(sink)  # else each read is passed on in several pieces, with a change of process between them
 
     def step(self, analyser: Analyser) -> bool:
-        """Read once and pass it on; False at the end of the stream."""
+        """Read once and pass it on; return False at the end of the stream."""
         try:
             size = os.readv(self.source, [self._buffer])
         except BlockingIOError:

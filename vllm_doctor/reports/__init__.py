@@ -1,4 +1,4 @@
-"""One Report, a writer a format."""
+"""Write a Report, with one module per format."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _compared(before: list[str], after: list[str]) -> Iterator[Row]:
 
 
 def _wrapped(parts: Iterator[Row], width: int) -> Iterator[Row]:
-    """Join neighbouring unchanged parts into rows of at most `width` characters."""
+    """Yield rows of at most `width` characters, with neighbouring unchanged parts joined."""
     row = ""
     for mark, text in parts:
         if mark == " " and (not row or len(row) + 1 + len(text) <= width):

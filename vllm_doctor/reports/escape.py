@@ -1,6 +1,6 @@
-"""Make untrusted text inert in each format: the log's words are shown, never obeyed.
+"""Make untrusted text inert in each format: text of the log is displayed, never interpreted.
 
-Every function takes text as it stands in the report (secrets masked already) and shows control characters and
+Every function takes text as it is in the report (secrets masked already) and shows control characters and
 direction marks as `<U+202E>` itself, so a writer can't forget it.
 """
 
@@ -21,33 +21,33 @@ _COMMAND = lazy(r"(?m)^([^\S\n]*):(?=:)", cues=("::",))
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, what a terminal would obey shown."""
+    """Return `text` on one line, with terminal control characters made visible."""
     return " ".join(safe_text(text).split())
 
 
 def inert_text(text: str) -> str:
-    """Plain text whose lines no build runner takes for a command: `: :error`, `# #[error]`."""
+    """Return plain text in which no line is a CI runner command; for example, `::error` becomes `: :error`."""
     return _LEGACY_COMMAND.sub("# #", _COMMAND.sub(r"\1: ", text))
 
 
 def inert_json(text: str) -> str:
-    """The same JSON document without `##[`; `::` never starts a line of JSON."""
+    """Return the same JSON document without `##[`; no line of JSON starts with `::`."""
     return _LEGACY_COMMAND.sub(r"#\\u0023", text)
 
 
 def inert_markup(text: str) -> str:
-    """The same XML or HTML document without `##[` and without `::` at the start of a line."""
+    """Return the same XML or HTML document without `##[` and without `::` at the start of a line."""
     return _LEGACY_COMMAND.sub("#&#35;", _COMMAND.sub(r"\1&#58;", text))
 
 
 def workflow_data(text: str) -> str:
-    """The message of a GitHub workflow command."""
+    """Return `text` escaped as the message of a GitHub workflow command."""
     made = _LEGACY_COMMAND.sub("# #", safe_text(text))
     return made.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def workflow_property(text: str) -> str:
-    """A property (`title=`, `file=`) of a GitHub workflow command."""
+    """Return `text` escaped as a property (`title=`, `file=`) of a GitHub workflow command."""
     return workflow_data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
 
 
@@ -59,10 +59,10 @@ _BREAK = "&#8203;"  # a zero-width space, written so that it is seen in the sour
 
 
 def markdown(text: str) -> str:
-    """`text` as one line of Markdown prose that is no structure: no mention, link, image, heading, list, table, HTML.
+    """Return `text` as one line of plain Markdown prose: no mention, link, image, heading, list, table or HTML.
 
-    Code hosts look for mentions and addresses after Markdown was read, where a backslash is gone already; a zero-width
-    space (as `&#8203;`) breaks those.
+    Code hosts look for mentions and addresses after they have parsed the Markdown and removed its backslashes; a
+    zero-width space (as `&#8203;`) breaks those.
     """
     made = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     made = _MARKDOWN.sub(lambda match: "\\" + match[0], made)
@@ -72,7 +72,7 @@ def markdown(text: str) -> str:
 
 
 def code_block(text: str, language: str = "") -> str:
-    """A fenced block of Markdown that its text can't close: the fence is longer than any run of backticks in it."""
+    """Return a fenced Markdown block that its text cannot close: the fence is longer than any backtick run in it."""
     body = inert_text(safe_text(text)).rstrip("\n")
     longest = max((len(run) for run in re.findall("`+", body)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -83,7 +83,7 @@ _NOT_XML = lazy("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML
 
 
 def xml_text(text: str) -> str:
-    """`text` without the characters XML 1.0 forbids (shown instead); the writer escapes the markup."""
+    """Return `text` with the characters that XML 1.0 forbids made visible; the writer escapes the markup."""
     return _NOT_XML.sub(lambda match: f"<U+{ord(match[0]):04X}>", safe_text(text))
 
 
@@ -92,7 +92,7 @@ _DRIVE = lazy(r"^[A-Za-z]:")
 
 
 def relative_path(path: str) -> str | None:
-    """The log's path with slashes when it may be repository-relative, or None: standard input, absolute, outside."""
+    """Return the log's path with slashes if it may be repository-relative; else None (stdin, absolute, outside)."""
     made = path.replace("\\", "/")
     while made.startswith("./"):
         made = made[2:].lstrip("/")

@@ -15,17 +15,17 @@ _NUMBER = lazy(r"\b(?:0x)?(?=[0-9a-f-]{0,64}\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|
 
 
 def shape(line: str) -> str:
-    """A log line without its numbers, hashes and spacing."""
+    """Return a log line with its numbers and hashes replaced by `#` and its whitespace collapsed."""
     return " ".join(_NUMBER.sub("#", line).split())
 
 
 def fingerprint(finding: Finding) -> str:
-    """32 hexadecimal digits of the rule's id and the shape of its first line of evidence."""
+    """Return 32 hexadecimal digits of a hash of the rule's id and the shape of its first line of evidence."""
     return _hash(finding.id, finding.evidence[0].text if finding.evidence else "")
 
 
 def unexplained_fingerprint(report: Report) -> str:
-    """The same for a failure that no rule knows, by its signature. "" when there is none."""
+    """Return the fingerprint of a failure that no rule explains, from its signature; "" if there is none."""
     if report.unexplained is None:
         return ""
     return _hash(UNEXPLAINED, report.unexplained.signature)

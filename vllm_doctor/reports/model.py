@@ -60,7 +60,7 @@ class Fix(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A flag that the user set, and where it stands: the command or the arguments that vLLM prints."""
+    """A flag that the user set, and where it was found: the command or the arguments that vLLM prints."""
 
     flag: str
     value: str
@@ -70,7 +70,7 @@ class Setting(NamedTuple):
 class Failure(NamedTuple):
     """What failed, with or without a rule: the exception, where it was raised, what it belongs to, what to try next.
 
-    `text` is an excerpt for a person; `counts` says that it is the failure of the server or of a request that it should
+    `text` is an excerpt for a person; `counts` means that it is a failure of the server or of a request that it should
     have answered, and no bad request among good ones; `is_consequence`, of another one that the log does
     not show; `explained_by` is the id of the rule that explains it, or empty.
     """
@@ -112,7 +112,7 @@ class Finding(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a log says: the status of its last (or chosen) run, the facts, the findings, the cause first."""
+    """The report on a log: the status of its last (or chosen) run, the facts, the findings, the cause first."""
 
     source: Source
     status: str
@@ -134,22 +134,22 @@ class Report(NamedTuple):
     redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
 
     def with_caveats(self, *notes: str) -> Report:
-        """Return the report with more to know about its reading."""
+        """Return the report with further caveats."""
         return self._replace(notes=(*self.notes, *notes), caveats=(*self.caveats, *notes))
 
     @property
     def cause(self) -> Finding | None:
-        """The finding that names the cause, or None."""
+        """Return the finding that names the cause, or None."""
         return next((finding for finding in self.findings if finding.id == self.primary), None)
 
     @property
     def unexplained(self) -> Failure | None:
-        """The failure, where no rule explains it; None for a bad request among good ones."""
+        """Return the failure if no rule explains it; None for a bad request among good ones."""
         found = self.failure
         return found if found is not None and found.counts and not found.explained_by else None
 
     def worst(self) -> str | None:
-        """The severity of the gravest finding, or None when there is none. A failure is an error, explained or not."""
+        """Return the highest severity of the findings, or None without any. A failure is an error, explained or not."""
         if self.failure is not None and self.failure.counts:
             return "error"
         severities = sorted((finding.severity for finding in self.findings), key=RANK.__getitem__)

@@ -1,4 +1,4 @@
-"""The one way out of a report: what is written, in any format, is looked through for secrets once more."""
+"""The last step of writing a report in any format: secrets are redacted once more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INERT = {"text": inert_text, "json": inert_json, "jsonl": inert_json, "sarif": 
 
 
 def finish(text: str, format_: str, reports: Sequence[Report]) -> str:
-    """The text that a writer made of the reports, as it leaves the tool."""
+    """Return the rendered reports as they are written: redacted once more."""
     redactors = [report.redactor for report in reports if report.redactor is not None]
     if not redactors:  # --show-secrets
         return text

@@ -1,4 +1,4 @@
-"""What the reports for people say in the same words: the headline, the change a fix asks for, the memory's parts."""
+"""The text that all human-readable reports share: the headline, the change a fix asks for, the memory's parts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes
 
 
 def log_name(report: Report) -> str:
-    """The log as a person calls it, with the run where it holds several."""
+    """Return the log's name for display, with the run if the log holds several."""
     name = "standard input" if report.source.path == "-" else report.source.path
     return name + (f", run {report.source.run} of {report.source.runs}" if report.source.runs > 1 else "")
 
 
 def headline(report: Report) -> str:
-    """The report in one sentence."""
+    """Return the report in one sentence."""
     cause = report.cause
     if report.status == "stalled":
         return "The start is stalled"
@@ -64,7 +64,7 @@ def _serving(report: Report) -> str:
 
 
 def grade(report: Report) -> str:
-    """Return how the report stands: a severity, or `healthy`."""
+    """Return the report's overall grade: a severity, or `healthy`."""
     worst = report.worst()
     if worst in {"error", "warning"}:
         return worst
@@ -81,7 +81,7 @@ def file_name(report: Report) -> str:
 
 
 def release(report: Report) -> str:
-    """Return the vLLM release, and whether only the wording of the log shows it; empty where nothing does."""
+    """Return the vLLM release, and whether it is only inferred from the log's wording; empty if unknown."""
     if not report.release or report.status == "unknown":
         return ""
     return f"vLLM {report.release}" + ("" if report.release_is_known else " (from wording)")
@@ -95,7 +95,7 @@ def release_notes(report: Report) -> list[str]:
 
 
 def stall(report: Report) -> str:
-    """Return for how long a stalled start has printed nothing, and what most often holds it up; else ""."""
+    """Return how long a stalled start has printed nothing, and the most frequent reason; "" if it is not stalled."""
     return report.notes[0] if report.status == "stalled" and report.notes else ""
 
 
@@ -105,7 +105,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 def advice(report: Report) -> str:
-    """What to do when the log shows only the consequences of a failure; empty otherwise."""
+    """Return what to do when the log shows only the consequences of a failure; empty otherwise."""
     failure = report.unexplained
     if report.cause is not None or report.status != "failed" or (failure is not None and not failure.is_consequence):
         return ""
@@ -114,7 +114,7 @@ def advice(report: Report) -> str:
 
 
 def failure_title(failure: Failure) -> str:
-    """`ValueError: its message`, in one line that is not too long for a headline."""
+    """Return `ValueError: its message` on one line, shortened to fit a headline."""
     message = " ".join(failure.message.split())
     if len(message) > _TITLE:
         message = message[:_TITLE - 1].rstrip() + "…"
@@ -124,7 +124,7 @@ def failure_title(failure: Failure) -> str:
 
 
 def failure_status(report: Report) -> str:
-    """What the failure did to the server, and that no rule explains it."""
+    """Return what the failure did to the server, and that no rule explains it; empty without such a failure."""
     failure = report.unexplained
     if failure is None:
         return ""
@@ -141,7 +141,7 @@ def failure_status(report: Report) -> str:
 
 
 def failure_place(failure: Failure) -> str:
-    """Where it was raised and whose code that is; empty where the log does not tell."""
+    """Return where the failure was raised and whose code that is; empty if the log does not show it."""
     places = []
     if failure.origin is not None:
         places.append(f"Raised in {_place(failure.origin)}, {_whose(failure.origin)}.")
@@ -171,44 +171,44 @@ def _whose(place: Place) -> str:
 
 
 def said(finding: Finding) -> str:
-    """The title, with the ranks that say it."""
+    """Return the finding's title with the ranks that reported it."""
     return finding.title + (f" ({finding.ranks})" if finding.ranks else "")
 
 
 def evidence_text(finding: Finding) -> str:
-    """The lines of the log that say it, each with its number."""
+    """Return the finding's evidence, one numbered log line per line."""
     return "\n".join(f"line {item.line}: {item.text}" for item in finding.evidence)
 
 
 def evidence_rows(finding: Finding) -> list[tuple[int | None, str]]:
-    """(line, text) of each line of the log that says it."""
+    """Return (line number, text) of each log line of the evidence."""
     return [(item.line, item.text) for item in finding.evidence]
 
 
 def shown_causes(report: Report) -> list[Finding]:
-    """The findings told in full: what may be the cause."""
+    """Return the findings that may be the cause; reports show them in full."""
     return [finding for finding in report.findings if finding.role == "cause" and not finding.recovered]
 
 
 def reported(report: Report) -> list[Finding]:
-    """Return the findings that stand for themselves: consequences of a failure that is named are not among them."""
+    """Return the findings to report: without the consequences of a failure that is itself reported."""
     is_named = report.cause is not None or report.unexplained is not None
     return [finding for finding in report.findings if not (is_named and finding.role == "cascade")]
 
 
 def others(report: Report) -> list[Finding]:
-    """The findings told in short."""
+    """Return the findings that reports show in short."""
     causes = shown_causes(report)
     return [finding for finding in reported(report) if finding not in causes]
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """The gravest first; causes before what follows from them; otherwise in the report's order."""
+    """Return the findings, most severe first and causes before consequences; otherwise in the report's order."""
     return sorted(findings, key=lambda f: (RANK.get(f.severity, 2), f.role != "cause" or f.recovered))
 
 
 def change(fix: Fix) -> tuple[str, str]:
-    """(language, text) of what to run or set: the command, else the patch, else the settings; ("", "") for none."""
+    """Return (language, text) of what to run or set: the command, the patch or the settings; ("", "") if none."""
     if fix.command:
         return "bash", fix.command
     if fix.patch and fix.patch.get("text"):
@@ -220,14 +220,14 @@ def change(fix: Fix) -> tuple[str, str]:
 
 
 def numbered(failure: Failure) -> list[tuple[int | None, str]]:
-    """The excerpt of a failure; only the number of its last line is known."""
+    """Return the lines of a failure's excerpt, with the line number of the exception, the only one known."""
     lines = failure.text.split("\n")
     first = len(lines) - 1 - failure.message.count("\n")
     return [(failure.line if index == first else None, line) for index, line in enumerate(lines)]
 
 
 def memory_shown(report: Report) -> Memory | None:
-    """The memory, when the log itself tells more than one part of it."""
+    """Return the memory, or None unless the log itself reports at least two parts of it."""
     memory = report.memory
     if memory is None or sum(part.origin == "log" for part in memory.parts) < 2:
         return None
@@ -235,7 +235,7 @@ def memory_shown(report: Report) -> Memory | None:
 
 
 def memory_title(report: Report) -> str:
-    """"Memory of one GPU of 24.00 GiB, budget 21.60 GiB"."""
+    """Return the title of the memory table, such as "Memory of one GPU of 24.00 GiB, budget 21.60 GiB"."""
     memory = report.memory
     title = "Memory of one " + ("CPU node" if report.facts.get("device") == "cpu" else "GPU")
     if memory is not None and memory.device_gib:
@@ -246,13 +246,13 @@ def memory_title(report: Report) -> str:
 
 
 def part_label(name: str) -> str:
-    """A part's name in words."""
+    """Return the display name of a part of the memory."""
     return {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "outside PyTorch"}.get(
         name, name.replace("_", " "))
 
 
 def fact_rows(report: Report) -> list[tuple[str, str, str]]:
-    """(name, value, where) of each fact and each derived number."""
+    """Return (name, value, where) of each fact and each derived number."""
     rows = []
     for name, value in report.facts.items():
         lines = list(dict.fromkeys(str(place["line"]) for place in report.facts_at.get(name, ())))
@@ -262,7 +262,7 @@ def fact_rows(report: Report) -> list[tuple[str, str, str]]:
 
 
 def value_text(value: Any) -> str:
-    """A fact's value as a person writes it."""
+    """Return a fact's value formatted for display."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Several logs in one look: which causes, how often, in which logs. Equal causes are told by their fingerprint."""
+"""A summary of several logs: which causes, how often, in which logs. Equal causes have equal fingerprints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Group:
 
 
 def groups(reports: Sequence[Report]) -> list[Group]:
-    """The reports by cause: failures before what is healthy, the most frequent first."""
+    """Return the reports grouped by cause: failures before healthy logs, the most frequent first."""
     found: dict[tuple[str, str], list[Report]] = {}
     for report in reports:
         found.setdefault(_key(report), []).append(report)
@@ -37,7 +37,7 @@ def groups(reports: Sequence[Report]) -> list[Group]:
 
 
 def render(reports: Sequence[Report], width: int = 100) -> str:
-    """The summary as text: a headline, then each cause with its count and its logs."""
+    """Return the summary as text: a headline, then each cause with its count and its logs."""
     made = groups(reports)
     digits = len(str(max(len(group.reports) for group in made)))
     lines = [_headline(reports), ""]
@@ -74,7 +74,7 @@ def _group(rule_id: str, members: tuple[Report, ...]) -> Group:
 
 
 def _headline(reports: Sequence[Report]) -> str:
-    """"7 logs: 5 failed, 2 serving"."""
+    """Return the headline, such as "7 logs: 5 failed, 2 serving"."""
     logs = len({report.source.path for report in reports})
     what = f"{logs} logs" if logs == len(reports) else f"{len(reports)} starts in {logs} log{'s' if logs > 1 else ''}"
     counts: dict[str, int] = {}

@@ -27,7 +27,7 @@ class _Annotation(NamedTuple):
     line: int | None
 
     def command(self, times: int) -> str:
-        """The workflow command."""
+        """Return the workflow command."""
         place = "" if self.path is None else f"file={workflow_property(self.path)},"
         place += f"line={self.line}," if self.path is not None and self.line else ""
         title = self.title + (f" ({times} times)" if times > 1 else "")
@@ -35,12 +35,12 @@ class _Annotation(NamedTuple):
 
 
 def render(report: Report) -> str:
-    """The annotations of one log; "" when nothing was found."""
+    """Return the annotations of one log; "" when nothing was found."""
     return render_many([report])
 
 
 def render_many(reports: list[Report]) -> str:
-    """The annotations of several logs: what several say stands there once, with the first log's lines."""
+    """Return the annotations of several logs; a shared one is written once, with the first log's lines."""
     found: dict[tuple[str, str], list[_Annotation]] = {}
     for report in reports:
         for annotation in [*_annotations(report, name=len(reports) > 1), *_notes(report)]:
@@ -72,7 +72,7 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
 
 
 def _notes(report: Report) -> Iterator[_Annotation]:
-    """What a reader must know about the reading, of which no line of the log speaks."""
+    """Yield an annotation for each caveat about the report; none of them has a line of the log."""
     for note in report.caveats:
         yield _Annotation("notice", 3, note, "About this report", note, None, None)
 
@@ -88,7 +88,7 @@ def _message(finding: Finding) -> str:
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """The pieces as paragraphs, as many as fit; a piece is never cut, for a cut command is a wrong one."""
+    """Return as many pieces as fit, as paragraphs. No piece is ever cut, because a cut command is a wrong one."""
     made = ""
     for piece in pieces:
         longer = f"{made}\n\n{piece}" if made else piece

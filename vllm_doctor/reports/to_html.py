@@ -59,23 +59,23 @@ class Picture:
 
 
 def render(report: Report) -> str:
-    """The page of one log."""
+    """Return the page of one log."""
     return _page([report])
 
 
 def render_many(reports: list[Report]) -> str:
-    """A page with a table of the logs and then each."""
+    """Return a page with a table of the logs, followed by each report."""
     return _page(reports)
 
 
 def policy() -> str:
-    """The Content-Security-Policy of a page, for a server that sends it as a header."""
+    """Return the Content-Security-Policy of a page, for a server that sends it as a header."""
     return (f"default-src 'none'; style-src {_hash(_style())}; script-src {_hash(_script())}; base-uri 'none'; "
             "form-action 'none'")
 
 
 def timeline(report: Report) -> tuple[Step, ...]:
-    """The ten phases, with the one reached marked, and the one of the cause when the server failed."""
+    """Return the ten phases, with the one reached marked, and the one of the cause when the server failed."""
     reached = PHASES.index(report.phase) if report.phase in PHASES else -1
     cause = report.cause
     failed = report.status == "failed"
@@ -97,7 +97,7 @@ def timeline(report: Report) -> tuple[Step, ...]:
 
 
 def picture(report: Report) -> Picture | None:
-    """The memory as a bar, or None when the log tells too little. What is below zero (lacking) takes no room."""
+    """Return the memory as a bar, or None if the log shows too little. A negative part (a shortage) has no width."""
     memory = shared_text.memory_shown(report)
     if memory is None:
         return None
@@ -115,7 +115,7 @@ def picture(report: Report) -> Picture | None:
 
 
 def _kind(name: str) -> str:
-    """The part whose colour it has: its own, or the first's where the log tells only a sum."""
+    """Return the part whose colour to use: its own, or that of the first part where the log prints only a sum."""
     return next((known for known in _HOLDERS if name == known or name.startswith(known + "_and_")), "unaccounted")
 
 
@@ -136,7 +136,7 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """What each expression prints: text with its control characters and direction marks shown."""
+    """Return the value an expression prints, with the control characters and direction marks in text made visible."""
     return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -13,7 +13,7 @@ SCHEMA_VERSION = "2.0"
 
 
 def document(report: Report) -> dict[str, Any]:
-    """The report as plain values, in the contract's order of keys."""
+    """Return the report as plain values, with the keys in the order of the schema."""
     source = report.source
     memory = report.memory
     return {
@@ -41,17 +41,17 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def render(report: Report) -> str:
-    """The document as text, one report."""
+    """Return the JSON document of one report as text."""
     return json.dumps(document(report), indent=2, ensure_ascii=False) + "\n"
 
 
 def render_many(reports: list[Report]) -> str:
-    """`{"reports": […]}` for several logs."""
+    """Return `{"reports": […]}` for several logs."""
     return json.dumps({"reports": [document(report) for report in reports]}, indent=2, ensure_ascii=False) + "\n"
 
 
 def render_line(report: Report) -> str:
-    """The document on one line (JSON Lines)."""
+    """Return the document on one line (JSON Lines)."""
     return json.dumps(document(report), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 

@@ -15,12 +15,12 @@ from vllm_doctor.reports.model import Finding, Report
 
 
 def render(report: Report) -> str:
-    """The test suite of one log."""
+    """Return the test suite of one log."""
     return render_many([report])
 
 
 def render_many(reports: list[Report]) -> str:
-    """A test suite for each log."""
+    """Return a test suite for each log."""
     root = ET.Element("testsuites", name="vllm-doctor")
     suites = [_suite(report) for report in reports]
     root.extend(suites)
@@ -57,7 +57,7 @@ def _case(finding: Finding) -> ET.Element:
 
 
 def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
-    """A test case; its `outcome` is the element it holds: failure, skipped or system-out."""
+    """Return a test case; `outcome` is the name of its child element: failure, skipped or system-out."""
     case = ET.Element("testcase", name=xml_text(name), classname=xml_text(f"vllm-doctor.{phase}"), time="0")
     told = ET.SubElement(case, outcome)
     if outcome != "system-out":
@@ -70,7 +70,7 @@ def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.El
 
 
 def _text(finding: Finding) -> str:
-    """Evidence, explanation, fixes."""
+    """Return the evidence, the explanation and the fixes as text."""
     pieces = [shared_text.evidence_text(finding), finding.explanation]
     for number, fix in enumerate(finding.fixes, 1):
         _, change = shared_text.change(fix)

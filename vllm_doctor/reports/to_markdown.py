@@ -25,12 +25,12 @@ class Raw(str):
 
 
 def render(report: Report) -> str:
-    """The summary of one log, at most 1 MiB: what is too long for that is left out, and said."""
+    """Return the summary of one log, at most 1 MiB: what does not fit is left out, with a note."""
     return _fitting(report)
 
 
 def render_many(reports: list[Report]) -> str:
-    """A table of the logs and then each, as many as fit in 1 MiB."""
+    """Return a table of the logs, followed by as many of the reports as fit in 1 MiB."""
     made = _environment().get_template("report.md").render(report=None, reports=reports[:500],
                                                            left=max(0, len(reports) - 500))
     made = escape.inert_text(made)
@@ -69,7 +69,7 @@ def _environment() -> Environment:
 
 
 def _escaped(value: Any) -> str:
-    """What each expression of the template prints."""
+    """Return the escaped value that an expression of the template prints."""
     return value if isinstance(value, Raw) else escape.markdown(str(value))
 
 
@@ -78,13 +78,13 @@ def _block(text: str, language: str = "") -> Raw:
 
 
 def _link(address: str) -> Raw:
-    """A link of a rule as an autolink; what is no web address is shown as text."""
+    """Return a rule's link as an autolink, or as text if it is no web address."""
     plain = address.startswith(("https://", "http://")) and not set(address) & set("<> \"'`") and address.isprintable()
     return Raw(f"<{address}>" if plain else escape.markdown(address))
 
 
 def _shortened(report: Report, characters: int, most: int) -> Report:
-    """The report with no text longer than that and at most so many of each."""
+    """Return the report with at most `most` items of each kind and no text longer than `characters`."""
     failure = report.failure
     return report._replace(
         facts={}, facts_at={}, derived={},
@@ -103,7 +103,7 @@ def _short_finding(finding: Finding, characters: int, most: int) -> Finding:
 
 
 def _short_fix(fix: Fix, characters: int, most: int) -> Fix:
-    """A command is shown whole or not at all."""
+    """Return the fix with its texts shortened; a command that is too long is dropped, never cut."""
     steps = tuple(_cut(step, characters) for step in fix.steps[:most])
     short: dict[str, Any] = {"title": _cut(fix.title, characters), "why": _cut(fix.why, characters),
                              "cost": _cut(fix.cost, characters), "verify": _cut(fix.verify, characters)}

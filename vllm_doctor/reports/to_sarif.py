@@ -1,6 +1,6 @@
 """SARIF 2.1.0: findings for code scanning and editors.
 
-What the log says stands in snippets and properties; messages hold the rule's words, with the characters escaped that
+Text of the log is in snippets and properties; messages hold the rule's text, with the characters escaped that
 SARIF would read as links or placeholders. A place is given only where the log's path can be repository-relative.
 """
 
@@ -23,12 +23,12 @@ _PROBLEM = {"error": "error", "warning": "warning", "info": "recommendation"}  #
 
 
 def render(report: Report) -> str:
-    """The SARIF log of one report."""
+    """Return the SARIF log of one report."""
     return render_many([report])
 
 
 def render_many(reports: list[Report]) -> str:
-    """One run with the results of all logs: code scanning takes no two runs of one tool."""
+    """Return one run with the results of all logs: code scanning does not accept two runs of one tool."""
     rules: dict[str, dict[str, Any]] = {}
     results = []
     artifacts: dict[str, dict[str, Any]] = {}
@@ -67,7 +67,7 @@ def render_many(reports: list[Report]) -> str:
 
 
 def _message(text: str) -> str:
-    """A plain text message: brackets would be a link, braces a placeholder (SARIF 3.11.5, 3.11.6)."""
+    """Return a plain text message with brackets (links) and braces (placeholders) escaped (SARIF 3.11.5, 3.11.6)."""
     return _braces(safe_text(text).replace("[", "\\[").replace("]", "\\]"))
 
 
@@ -148,7 +148,7 @@ def _unexplained(report: Report, uri: str | None) -> dict[str, Any]:
 
 
 def _fingerprints(value: str) -> dict[str, Any]:
-    """Ours, and the one by which GitHub knows an alert again: without it, it hashes the line, numbers and all."""
+    """Return our fingerprint, and the one GitHub tracks alerts by: its own would include the numbers in the line."""
     return {"partialFingerprints": {"vllmDoctorFinding/v1": value, "primaryLocationLineHash": f"{value[:16]}:1"}}
 
 
@@ -174,12 +174,12 @@ def _uri(report: Report) -> str | None:
 
 
 def _address(link: str) -> str:
-    """A link of a rule as a URI: what no URI holds is percent-encoded."""
+    """Return a rule's link as a URI, with the characters that a URI cannot hold percent-encoded."""
     return quote(link, safe="%/:?#[]@!$&'()*+,;=-._~")
 
 
 def _stop(text: str) -> str:
-    """`text` as a sentence: viewers show the first one."""
+    """Return `text` as a sentence: viewers show the first one."""
     return text if text.endswith((".", "!", "?")) else text + "."
 
 

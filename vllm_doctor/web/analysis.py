@@ -1,4 +1,4 @@
-"""The report on one log that was sent, made in a process of its own, which can be ended.
+"""Report on one uploaded log, in a separate process that can be ended.
 
 The server writes a line with the options and then the log to its standard input, and reads the answer as JSON. A log
 that takes too long, or too much memory, costs that process and nothing else.
@@ -32,7 +32,7 @@ _ENDED = ("the analysis took more than {:.0f} s, or too much memory, and was end
 
 
 def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
-    """(page, policy) of the report on a log. Raises InputError when it cannot be read, or not in time."""
+    """Return (page, policy) of the report on a log. Raises InputError if it cannot be read, or not in time."""
     head = json.dumps({"name": name, "options": options._asdict(), "most": most_bytes}).encode() + b"\n"
     with subprocess.Popen([sys.executable, "-m", __name__], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as process:

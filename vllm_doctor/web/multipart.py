@@ -18,7 +18,7 @@ _PARAMETER = lazy(rb'; *(name|filename)="((?:[^"\\\r\n]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A field of a form; `filename` is "" where it is no file. Both names are what the sender says, untrusted."""
+    """A field of a form; `filename` is "" where it is no file. Both names come from the sender and are untrusted."""
 
     name: str
     filename: str
@@ -26,13 +26,13 @@ class Part:
 
 
 def boundary_of(content_type: str) -> bytes | None:
-    """The boundary in a Content-Type header, or None when it is no form with files."""
+    """Return the boundary in a Content-Type header, or None if it is not a form with files."""
     match = _BOUNDARY.match(content_type)
     return (match[1] or match[2]).encode("latin-1", "replace") if match else None
 
 
 def parts(body: bytes | bytearray, boundary: bytes) -> Iterator[Part]:
-    """The fields of a form, in order. Raises ValueError for what no browser sends."""
+    """Yield the fields of a form, in order. Raises ValueError for a body that no browser sends."""
     delimiter = b"\r\n--" + boundary
     whole = b"\r\n" + body if body.startswith(b"--" + boundary) else body  # the first one has no line before it
     start = whole.find(delimiter)
@@ -64,6 +64,6 @@ def _part(whole: bytes | bytearray, start: int, end: int) -> Part:
 
 
 def _text(name: bytes) -> str:
-    """Browsers write a quotation mark as %22 and a line end as %0D%0A; other characters stand as they are."""
+    """Return a decoded name: browsers write a quotation mark as %22, a line end as %0D%0A and nothing else escaped."""
     plain = name.replace(b"%22", b'"').replace(b"%0D", b"\r").replace(b"%0A", b"\n")
     return plain.decode("utf-8", "replace")

@@ -62,7 +62,7 @@ _HEADERS = {
 
 
 class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
-    """A request that is not served, and the words for it."""
+    """A request that is refused, and the message for the client."""
 
     def __init__(self, status: HTTPStatus, words: str) -> None:
         super().__init__(words)
@@ -71,7 +71,7 @@ class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
 
 
 class _Room:
-    """So many bytes that all connections share."""
+    """A budget of bytes that all connections share."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -79,7 +79,7 @@ class _Room:
 
     @contextmanager
     def taken(self, size: int) -> Iterator[None]:
-        """Hold some of it. Raises _Refusal when there is not enough left."""
+        """Reserve part of the room. Raises _Refusal when too little is left."""
         with self._lock:
             if size > self._left:
                 raise _Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Other logs are being taken. Try again in a moment.")
@@ -108,31 +108,31 @@ class Server(ThreadingHTTPServer):
         super().__init__((ADDRESS, port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind without asking the resolver for this machine's name, as HTTPServer does."""
+        """Bind without resolving this machine's name, which HTTPServer would do."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
 
     @property
     def url(self) -> str:
-        """The page's address, with the token."""
+        """Return the page's address, with the token."""
         return f"http://{ADDRESS}:{self.server_port}/{self.token}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the request, while there are few; one connection too many is closed."""
+        """Start a thread for the request; close the connection if there are too many."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The request, in its thread."""
+        """Handle the request in its thread, then free its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news; the address of a request is not printed, for it holds the token."""
+        """Print nothing: a client that disconnects is no error, and the address of a request holds the token."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def setup(self) -> None:
-        """Begin to count the time for the head: a sender of a byte now and then would never be idle."""
+        """Start the timer for the request head: a client that sends a byte now and then would never be idle."""
         super().setup()
         self._head_ends = threading.Timer(_HEAD_SECONDS, self._cut)
         self._head_ends.daemon = True
@@ -156,22 +156,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        """The page."""
+        """Send the page."""
         self._answer(self._page)
 
     def do_POST(self) -> None:
-        """The report on what was sent."""
+        """Send the report on the uploaded log."""
         self._answer(self._report)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """Nothing: a request line holds the token."""
+        """Log nothing: a request line holds the token."""
 
     def version_string(self) -> str:
-        """What the Server header says: no releases."""
+        """Return the value of the Server header, without any version."""
         return "vllm-doctor"
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """The base class's refusals (a broken request line, another method) in our headers, without its words."""
+        """Send the base class's errors (such as an unsupported method) with our headers, without its message."""
         del message, explain
         self.close_connection = True
         self._send(HTTPStatus(code), f"{HTTPStatus(code).phrase}\n", plain=True)
@@ -192,13 +192,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, text, policy)
 
     def _check_host(self) -> None:
-        """Only names of this machine. The port may be another one: an SSH tunnel's."""
+        """Refuse any host name but this machine's. The port may differ, as through an SSH tunnel."""
         names = self.headers.get_all("Host") or []
         if len(names) != 1 or names[0].lower().partition(":")[0] not in _HOSTS:
             raise _Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to 127.0.0.1 and localhost only.")
 
     def _path(self) -> str:
-        """The path behind the token. Without it there is nothing here."""
+        """Return the path after the token. Raises _Refusal if the token is missing or wrong."""
         path = self.path.partition("?")[0]
         token, slash, rest = path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
@@ -228,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return report_page(name, data, self.server.options, self.server.most_bytes)
 
     def _length(self) -> int:
-        """How many bytes the body has, within the limit."""
+        """Return the length of the body in bytes. Raises _Refusal if it is missing, invalid or above the limit."""
         if self.headers.get("Transfer-Encoding"):
             raise _Refusal(HTTPStatus.NOT_IMPLEMENTED, "Send the form in one piece, with a Content-Length.")
         lengths = self.headers.get_all("Content-Length") or []
@@ -244,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
         return left
 
     def _body(self, left: int) -> bytearray:
-        """The whole body, within the time, behind a line end: its first part has none before it."""
+        """Return the entire body, read within the time limit, with the line end that its first part needs before it."""
         deadline = time.monotonic() + _READ_SECONDS
         body = bytearray(b"\r\n")
         while left:
@@ -272,7 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _drain(self) -> None:
-        """Take a little of what a refused sender still sends: closing at once would reset its connection unread."""
+        """Read a little of what a refused client still sends: closing at once would discard the response."""
         self.close_connection = True
         deadline, left = time.monotonic() + 2.0, self.server.most_bytes
         self.connection.settimeout(0.5)
@@ -284,9 +284,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
-    """(name, bytes) of the log in a form: the file when there is one, else the pasted text.
+    """Return (name, bytes) of the log in a form: the file if there is one, else the pasted text.
 
-    Raises ValueError for what is no form of ours, InputError for an empty one.
+    Raises ValueError for a form that is not ours, InputError for an empty one.
     """
     fields = {part.name: part for part in parts(body, boundary)}
     file, text = fields.get("file"), fields.get("log")
@@ -300,7 +300,7 @@ def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
 
 
 def page(most_bytes: int, problem: str = "") -> tuple[str, str]:
-    """(page, policy) of the form, or of a problem."""
+    """Return (page, policy) of the form, or of a problem."""
     environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                               undefined=StrictUndefined)
     text = environment.get_template("paste.html").render(
