@@ -395,7 +395,7 @@ def test_no_word_that_is_looked_for_stands_in_what_most_lines_begin_with(line: s
 
 
 @pytest.mark.parametrize(("wrap", "seeds", "least"), [
-    (bytes, 14, 300), *((wrap, 6, 20) for wrap in (*WRAPS, two_services)),
+    (bytes, 14, 200), *((wrap, 6, 20) for wrap in (*WRAPS, two_services)),
 ])
 def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int, read_whole,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
