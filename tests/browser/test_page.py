@@ -85,7 +85,7 @@ def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen
 def test_nothing_of_the_log_runs(opened: Any) -> None:
     made = opened("hostile")
     made.page.evaluate("() => { window.EVIL = () => { document.title = 'EVIL ran'; }; }")
-    for element in made.page.query_selector_all("pre, p, summary, h1, h4, td"):
+    for element in made.page.query_selector_all("pre, p, summary, h1, h3, h4, td"):
         element.dispatch_event("mouseover")
         element.dispatch_event("click")
     assert made.page.title() != "EVIL ran"
