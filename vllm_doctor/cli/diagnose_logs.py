@@ -209,7 +209,7 @@ def _written(reports: list[Report], format_: str, values: dict[str, Any]) -> str
     if format_ in _WITH_FILE_PATHS:
         reports = [_with_relative_path(report) for report in reports]
     text: str = writer.render(reports[0]) if len(reports) == 1 else writer.render_many(reports)
-    return inert_json(text) if format_ == "json" else text
+    return inert_json(text) if format_ in {"json", "agent"} else text
 
 
 def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., str]) -> str:
