@@ -39,7 +39,7 @@ class Recorder:
             run.releases = run.releases.narrow(event.releases)
         if not times:
             run.remember_block(event)
-            run.failures.see(event, run.phase, served=bool(run.serving_line), advances=run.advances)
+            run.collect_failure(event)
         if event.is_code:
             return
         if not event.level and is_omission(event.text):

@@ -333,20 +333,22 @@ class EventReader:
         stream.begin_message(message)
         self._update_open(key, stream, number)
 
-    def traceback(self, lines: Sequence[Line]) -> tuple[str, Event] | None:
-        """Parse the lines of a traceback on their own: return the key of the process and the exception's event.
+    def traceback(self, lines: Sequence[Line]) -> tuple[str, list[Event]] | None:
+        """Parse the lines of a traceback on their own: return the key of the process and the events.
 
         None means that the lines are not exactly one complete traceback, or that one may begin or end a server start.
         """
         separate_reader = EventReader(self._is_request)
-        events = [separate_reader.read(line) for line in lines]
-        if any(event is None or not event.is_code or concerns_run(event.text) for event in events[:-1]):
+        events = [event for line in lines if (event := separate_reader.read(line))]
+        if len(events) < len(lines) or any(concerns_run(event.text) for event in events):
             return None
-        shown, last = events[-1], lines[-1]
-        if shown is None or not shown.frames or shown.context or concerns_run(shown.text):
+        *calls, shown = events
+        if not all(event.is_code for event in calls) or not shown.frames or shown.context:
             return None
+        last = lines[-1]
         process, event, _ = self._split(last)
-        return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
+        return f"{last.source}\0{process}", [
+            *calls, event._replace(text=shown.text, frames=shown.frames, releases="")]
 
     def end_traceback(self, number: int, key: str, event: Event, message: str) -> None:
         """Record a complete traceback and its exception, whose message may continue.

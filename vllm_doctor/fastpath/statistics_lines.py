@@ -50,7 +50,6 @@ class Layout(NamedTuple):
     stamp: slice
     rare: slice
     unpack: Callable[[bytes], tuple[bytes, ...]]
-    counts_rare: bool
 
 
 StatisticsLine = tuple[bytes, int, Layout]
@@ -76,7 +75,7 @@ class Layouts:
                 rare = slice(*next((spans[name] for name in _RARE if name in spans), (0, 0)))
                 source = slice(*spans.get("source", (0, 0)))
                 return Layout(wording, slice(*spans["line"]), source, slice(*spans["stamp"]), rare,
-                              _unpacker(spans, len(shape)), rare.stop > 0)
+                              _unpacker(spans, len(shape)))
         return None
 
 
