@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.options import Options
-from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.pipe.status_line import StatusText
 
 ROOT = Path(__file__).resolve().parents[2]
 FAILED = (ROOT / "fixtures/logs/fatkv-cpu-space-1.log").read_bytes().splitlines(keepends=True)
@@ -29,7 +29,7 @@ class Pieces:
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = iter(pieces)
-        self.status = StatusWords()
+        self.status = StatusText()
 
     def __iter__(self) -> Iterator[bytes]:
         return self._pieces
@@ -40,7 +40,7 @@ class Pieces:
 
 def listen(pieces: list[bytes], *, format_: str = "text", once: bool = False, output: str | None = None) -> int:
     values = {"fail_on": "error", "verbose": False, "width": None, "color": "never", "quiet": False, "stall_after": None}
-    return Voice(Options(), format_, output, once, values).listen(Pieces(pieces))  # type: ignore[arg-type]
+    return LiveReporter(Options(), format_, output, once, values).listen(Pieces(pieces))  # type: ignore[arg-type]
 
 
 def statistics(second: int, waiting: int, usage: float, running: int = 40) -> bytes:
@@ -93,7 +93,7 @@ def test_a_full_cache_is_told_once_then_that_it_is_over_then_all_at_the_end(caps
     assert told == ("KV cache is full and requests wait for it (kv-cache-saturated), "
                     "13 minutes from 11-20 14:10 to 14:23, while up to 69 requests waited")
     assert last.count(MARK) == 1
-    assert "28 minutes in 3 spells between 11-20 14:10 and 14:59, the longest of 13 minutes, while up to 69 requests waited" in " ".join(last.split())
+    assert "28 minutes in 3 periods between 11-20 14:10 and 14:59, the longest of 13 minutes, while up to 69 requests waited" in " ".join(last.split())
 
 
 @pytest.mark.usefixtures("eager")

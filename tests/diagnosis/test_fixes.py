@@ -6,7 +6,7 @@ import pytest
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import parse
-from vllm_doctor.diagnosis.fixes import Situation, fixes, typed
+from vllm_doctor.diagnosis.fixes import FixContext, fixes, typed
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 
 ACTIONS = {"free-gpu": Action("free-gpu", "Free the GPU", ("nvidia-smi", "GPU {{ oom_gpu_index }}"))}
@@ -15,9 +15,9 @@ ACTIONS = {"free-gpu": Action("free-gpu", "Free the GPU", ("nvidia-smi", "GPU {{
 def made(fix: dict[str, Any], *, version: str = "0.8.5", command: str = "", known: dict | None = None,
          releases: Releases | None = None, settings: dict | None = None) -> Any:
     rule = Rule("r", "r", "error", "config", "cause", (), fixes=(FixRule(**{"id": "f", "title": "Do it", **fix}),))
-    situation = Situation(known or {}, releases or Releases.of(version), ACTIONS,
+    context = FixContext(known or {}, releases or Releases.of(version), ACTIONS,
                           parse(command) if command else None, settings or {})
-    found = fixes(rule, situation, 5)
+    found = fixes(rule, context, 5)
     return found[0] if found else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from vllm_doctor import pipe
-from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.command import parse
@@ -26,8 +26,8 @@ def command(argv: tuple[str, ...], format_: str, output: str | None, **values: A
     check_ids(options)
     if not options.command:
         options = options._replace(command=_if_vllm(shlex.join(argv)))
-    voice = Voice(options, format_, output, False, values)
-    sys.exit(pipe.run_command(list(argv), voice.listen, status_line=voice.status_line))
+    voice = LiveReporter(options, format_, output, False, values)
+    sys.exit(pipe.run_command(list(argv), voice.follow, status_line=voice.status_line))
 
 
 def _if_vllm(text: str) -> str:

@@ -9,7 +9,7 @@ import click
 
 from vllm_doctor import pipe
 from vllm_doctor.cli.error_output import print_error_line
-from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.errors import InputError
@@ -29,8 +29,8 @@ def command(format_: str, output: str | None, once: bool, **values: Any) -> None
         raise InputError("nothing is piped in: vllm serve … 2>&1 | vllm-doctor watch")
     options = engine_options(values)
     check_ids(options)
-    voice = Voice(options, format_, output, once, values)
-    result = pipe.pump(voice.listen, once=once, status_line=voice.status_line)
+    voice = LiveReporter(options, format_, output, once, values)
+    result = pipe.pump(voice.follow, once=once, status_line=voice.status_line)
     if result.analyser_died:
         print_error_line("vllm-doctor: the analyser ended early; all bytes were passed on")
     sys.exit(result.status)

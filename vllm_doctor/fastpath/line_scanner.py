@@ -83,7 +83,7 @@ class Scanner:
         self._next = lazy(portable(rf"(?:{healthy_line})*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
         self._skips_healthy = bool(healthy)
         self._layout = layout
-        self._may_tell = may_matter
+        self._may_matter = may_matter
         self._patience = patience
         self._templates: dict[bytes, LineTemplate] = {}
         self._unhealthy_pieces = 0  # expected to follow
@@ -260,7 +260,7 @@ class Scanner:
                     self._templates.clear()
                     self._candidates.clear()
             if is_candidate and not self._patience:
-                is_candidate = self._may_tell(text[before.size:])
+                is_candidate = self._may_matter(text[before.size:])
             layout = self._layout(text) if is_candidate else None
             opens_traceback = text[:len(text) - before.rest].rstrip().endswith(HEAD)
             template = LineTemplate(text, is_candidate, certain, layout, opens_traceback, before)
@@ -374,7 +374,7 @@ def _encoded(words: Iterable[str]) -> list[bytes]:
 
 
 def _any_of(words: Iterable[bytes]) -> re.Pattern[bytes]:
-    return re.compile(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
+    return re.compile(Trie(word.decode("latin-1") for word in words).pattern().encode("latin-1"))
 
 
 def literal_forms(literals: Iterable[str]) -> set[str]:

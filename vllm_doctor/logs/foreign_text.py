@@ -266,7 +266,7 @@ def _marked(text: str, record: Record, begin: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _read_traceback_line(quote: str) -> re.Pattern[str]:
+def _quoted_text_pattern(quote: str) -> re.Pattern[str]:
     """Compile the expression for the inside of a quoted text, up to its closing quote."""
     mark = re.escape(quote)
     return re.compile(rf"[^{mark}\\]*(?:\\.[^{mark}\\]*)*{mark}", re.DOTALL)
@@ -274,7 +274,7 @@ def _read_traceback_line(quote: str) -> re.Pattern[str]:
 
 def _closing(text: str, quote: str, begin: int) -> int:
     """Return where a quote opened before `begin` closes; the end of the text if it does not."""
-    match = _read_traceback_line(quote).match(text, begin)
+    match = _quoted_text_pattern(quote).match(text, begin)
     return match.end() - 1 if match else len(text)
 
 

@@ -44,7 +44,7 @@ class RowJoiner:
 
     def push(self, number: int, text: str) -> list[tuple[int, str]]:
         """Add a line; return the lines that are complete."""
-        if text.startswith(_BAR) and (row := self._read_traceback_line(text)) is not None:
+        if text.startswith(_BAR) and (row := self._text_in_frame(text)) is not None:
             return self._push_inside(number, *row)
         size = len(text)
         if self._framed or (size > _MAX_WIDTH and text[0] in _FRAMES):
@@ -83,7 +83,7 @@ class RowJoiner:
             self._width = width
         return [(rows[0][0], "".join(text for _, text in rows))]
 
-    def _read_traceback_line(self, text: str) -> tuple[str, bool] | None:
+    def _text_in_frame(self, text: str) -> tuple[str, bool] | None:
         """Return the text of a row in a frame, and whether it fills the row; None before a log line in such a frame."""
         row = text.rstrip()
         closed = row.endswith(" │")
