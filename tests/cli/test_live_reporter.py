@@ -52,13 +52,13 @@ def statistics(second: int, waiting: int, usage: float, running: int = 40) -> by
 @pytest.fixture
 def eager(monkeypatch):
     """Weigh the rules after every piece of news, so that no clock has a part in what is said."""
-    monkeypatch.setattr("vllm_doctor.cli.live_reporter._SHARE", 0)
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter._CHECK_SHARE", 0)
 
 
-def test_after_a_failure_the_rules_are_not_weighed_for_lines_without_news(monkeypatch, capsys) -> None:
+def test_after_a_failure_the_rules_are_not_checked_for_lines_without_news(monkeypatch, capsys) -> None:
     weighed = []
-    real = Diagnosis.certain
-    monkeypatch.setattr(Diagnosis, "certain", lambda self: weighed.append(1) or real(self))
+    real = Diagnosis.failure_cause
+    monkeypatch.setattr(Diagnosis, "failure_cause", lambda self: weighed.append(1) or real(self))
     noise = [b"(APIServer pid=7) INFO 11-20 10:00:00 [launcher.py:%d] Route: /v1/x, Methods: GET\n" % number for number in range(3000)]
     assert listen([*FAILED, *noise]) == 1
     assert len(weighed) < len(FAILED)
@@ -67,7 +67,7 @@ def test_after_a_failure_the_rules_are_not_weighed_for_lines_without_news(monkey
     assert err.count("rule cpu-kv-cache-space-too-small ·") == 2
 
 
-def test_a_steady_stream_of_news_is_weighed_a_part_of_the_time(monkeypatch, capsys) -> None:
+def test_a_steady_stream_of_news_is_checked_a_part_of_the_time(monkeypatch, capsys) -> None:
     spent = []
 
     def slowly(self) -> str | None:
@@ -75,7 +75,7 @@ def test_a_steady_stream_of_news_is_weighed_a_part_of_the_time(monkeypatch, caps
         spent.append(0.01)
         return None
 
-    monkeypatch.setattr(Diagnosis, "certain", slowly)
+    monkeypatch.setattr(Diagnosis, "failure_cause", slowly)
     began = time.monotonic()
     listen([statistics(number, 0, 50.0) for number in range(8000)])
     assert sum(spent) < 0.1 * (time.monotonic() - began) + 0.02

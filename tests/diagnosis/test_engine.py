@@ -257,7 +257,7 @@ def test_a_log_whose_head_or_middle_is_missing_says_so() -> None:
     whole = diagnose((START + SMALL).encode())
     assert not any("missing" in note or "left out" in note for note in whole.notes)
     headless = diagnose(b"INFO 05-06 10:00:01 [gpu_model_runner.py:1347] Model loading took 7.6 GiB and 10.2 seconds\n" + SMALL.encode())
-    assert any("The beginning of the start is missing" in note for note in headless.notes)
+    assert any("The beginning of the server start is missing" in note for note in headless.notes)
     for mark in ("...", "[...]", "<snip>", "... 200 lines omitted ...", "[truncated]"):
         cut = diagnose((START + mark + "\n" + SMALL).encode())
         assert "Lines were left out of the log (at line 2)." in cut.notes, mark

@@ -266,7 +266,7 @@ def test_a_log_that_tells_nothing(tmp_path: Path) -> None:
     ((), "nothing to plan"),
     (("MODEL",), "which GPU"),
     (("MODEL", "--gpu", "banana"), "neither a size"),
-    (("MODEL", "--gpu", "24GiB", "--tensor-parallel-size", "3"), "cannot be divided"),
+    (("MODEL", "--gpu", "24GiB", "--tensor-parallel-size", "3"), "are not divisible by"),
     (("MODEL", "--gpu", "24GiB", "--max-model-len", "1000000"), "more than the model's own"),
     (("MODEL", "--gpu", "24GiB", "--max-model-len", "many"), "is not a number"),
     (("MODEL", "--gpu", "24GiB", "--gpu-memory-utilization", "90"), "at most 1"),

@@ -23,7 +23,7 @@ def told(facts: dict[str, Any]) -> str:
 def test_where_the_rest_of_nvidia_smi_is() -> None:
     text = told(HEALTHY)
     assert "The weights take 1.12 GiB of the GPU's 23.52; nvidia-smi shows about 3.5 GiB" in text
-    assert "its share (15%) at the start: 1.75 GiB are the KV cache and 0.66 GiB activations" in text
+    assert "allocates 15% at startup: 1.75 GiB are the KV cache and 0.66 GiB activations" in text
 
 
 def test_tokens_concurrency_and_one_more_gib() -> None:
