@@ -18,10 +18,10 @@ from vllm_doctor.command import parse
 @click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--output", metavar="FILE", help="Write the last report there as well.")
+@click.option("--output", metavar="FILE", help="Also write the last report to this file.")
 @shared
 def command(argv: tuple[str, ...], format_: str, output: str | None, **values: Any) -> None:
-    """Run COMMAND and read its output along. Signals are forwarded; the exit status is the command's own."""
+    """Run COMMAND and analyse its output. Signals are forwarded; the exit status is the command's own."""
     options = engine_options(values)
     check_ids(options)
     if not options.command:
