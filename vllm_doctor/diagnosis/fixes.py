@@ -16,13 +16,13 @@ from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.logs.foreign_text import HIDDEN
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
 
-_NEGATIVE = lazy(r"-\d[\d.]*")
+_NEGATIVE = lazy_pattern(r"-\d[\d.]*")
 _LOADS_CODE = frozenset({
     "--middleware", "--tool-parser-plugin", "--reasoning-parser-plugin", "--worker-cls", "--worker-extension-cls",
     "--logits-processors", "--scheduler-cls", "--io-processor-plugin", "--trust-remote-code",

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
-_OMISSION = lazy(
+_OMISSION = lazy_pattern(
     r"[\s\[(<.…*-]{0,12}"
     r"(?:\.{3,60}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
     r"[\s\])>.…*-]{0,12}", re.IGNORECASE)

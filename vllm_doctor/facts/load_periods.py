@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 LASTING = 3
 """Consecutive statistics lines of one engine that make a period, or end one."""
 _GAP = 600.0  # seconds without such a line that end a period: an idle server prints no statistics
-_STAMP = lazy(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_STAMP = lazy_pattern(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # of a leap year: 02-29 is a valid day
 _STAMP_REACH = 160  # characters of a line that contain vLLM's prefix
 

@@ -8,20 +8,20 @@ frame around a pod's log; a log copied from there has its bars and padding in ev
 from __future__ import annotations
 
 from vllm_doctor.logs.wrappers import Unwrapper
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400
 _BREAKS = 3  # lines broken once, at the same width, that prove the width
 _GIVE_UP = 2000  # lines without evidence of a terminal's width
-_NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
+_NO_CONTINUATION = lazy_pattern(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
 
 _BAR = "│ "
 _FRAMES = frozenset("│┌┐└┘├┤╭╮╰╯")
 
-_WORD = lazy(r"\w\w$")
-_TORN_CALL = lazy(r'[^"]*\bFile "[^"]+$')
-_REST_OF_CALL = lazy(r'[^"]+", line \d+, in ')
+_WORD = lazy_pattern(r"\w\w$")
+_TORN_CALL = lazy_pattern(r'[^"]*\bFile "[^"]+$')
+_REST_OF_CALL = lazy_pattern(r'[^"]+", line \d+, in ')
 
 
 class RowJoiner:
