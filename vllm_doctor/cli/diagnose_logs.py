@@ -23,11 +23,11 @@ from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import EarlierStarts
 from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.options import Options
-from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
+from vllm_doctor.text_files import write_text
 
 _CHUNK = 1 << 18
 # These refer to a file of the repository, so a path below the working directory is made relative.

@@ -15,7 +15,6 @@ from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
-from vllm_doctor.outputs import write_text
 from vllm_doctor.pipe import Gap, Reader
 from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusText
@@ -23,6 +22,7 @@ from vllm_doctor.reports import to_json, to_text
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
+from vllm_doctor.text_files import write_text
 
 _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
 _CHECK_SHARE = 20  # the rules are checked again for at most this fraction of the time (1/20)

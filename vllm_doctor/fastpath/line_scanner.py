@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import accumulate, compress, count, repeat
 from typing import Any, NamedTuple
 
-from vllm_doctor.fastpath.tracebacks import HEAD, traceback_at
+from vllm_doctor.fastpath.repeated_tracebacks import HEAD, traceback_at
 from vllm_doctor.literal_search import Trie, rare_pieces, without_extensions
 from vllm_doctor.logs.encoding import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import NO_FRONT, Front, front

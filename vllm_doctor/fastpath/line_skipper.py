@@ -20,8 +20,8 @@ from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events.reader import CHAIN, START_WORDS, may_concern_starts
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.fastpath.line_scanner import FastScanner, LineTemplate, Row, Scanner
+from vllm_doctor.fastpath.repeated_tracebacks import Traceback, traceback_at
 from vllm_doctor.fastpath.statistics_lines import Layouts
-from vllm_doctor.fastpath.tracebacks import Traceback, traceback_at
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from vllm_doctor.events.reader import Event
 from vllm_doctor.facts.store import FactName, FactStore
 from vllm_doctor.fastpath.line_scanner import LineTemplate
+from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.retained_lines import FIRST, RetainedLine, RetainedLines
-from vllm_doctor.fastpath.tracebacks import Traceback
 from vllm_doctor.logs.encoding import one_digit
 from vllm_doctor.logs.wrappers.byte_patterns import Front
 from vllm_doctor.matching.matcher import Matcher, compiled

@@ -22,8 +22,8 @@ from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanner
 from vllm_doctor.fastpath.repeated_messages import Plan, plan, printed
+from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.session import Session
-from vllm_doctor.fastpath.tracebacks import Traceback
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front

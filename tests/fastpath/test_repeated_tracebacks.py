@@ -10,8 +10,8 @@ from wraps import WRAPS
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.fastpath import line_skipper
+from vllm_doctor.fastpath.repeated_tracebacks import traceback_at
 from vllm_doctor.fastpath.shortcuts import Shortcuts
-from vllm_doctor.fastpath.tracebacks import traceback_at
 from vllm_doctor.reports.to_json import render
 
 HEAD = "Traceback (most recent call last):"
