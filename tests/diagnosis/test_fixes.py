@@ -91,3 +91,71 @@ def test_what_does_not_change_the_command_does_not_show_it(command: str) -> None
                                              (0.123456789, "0.123457")])
 def test_values_as_typed(value: Any, text: str) -> None:
     assert typed(value) == text
+
+
+@pytest.mark.parametrize(("since", "title"), [
+    (">=0.15", None),  # none of these releases has the variable
+    (">=0.14", "Do it (needs vLLM >=0.4.1, <=0.14.1)"),
+    (">=0.13,<0.14", "Do it"),
+])
+def test_a_variable_that_only_some_releases_have(since: str, title: str | None) -> None:
+    fix = made({"env": {"VLLM_ATTENTION_BACKEND": "'FLASH_ATTN'"}}, releases=Releases.every().narrow(since))
+    assert (fix and fix.title) == title
+
+
+@pytest.mark.parametrize(("since", "title"), [
+    (">=0.17,<0.18", "Do it"), (">=0.17", "Do it (needs vLLM >=0.2.0, <=0.17.1)"), (">=0.18", None),
+])
+def test_a_flag_that_only_some_releases_have(since: str, title: str | None) -> None:
+    fix = made({"set": {"--swap-space": 1}}, releases=Releases.every().narrow(since))
+    assert (fix and fix.title) == title
+
+
+def test_a_flag_that_no_release_has_is_not_offered() -> None:
+    assert made({"set": {"--no-such-flag": 1}}) is None
+    assert made({"set": {"--no-such-flag": 1}}, releases=Releases.every()) is None
+
+
+@pytest.mark.parametrize(("named", "offered"), [
+    ("--max-num-seqs", True), ("--max-num-seqs=3", True), ("VLLM_ATTENTION_BACKEND", True),
+    ("--worker-cls", False), ("--worker-cls=evil.Worker", False), ("LD_PRELOAD", False), ("HOME", False),
+    ("VLLM_PLUGINS", False),
+])
+def test_a_log_may_name_only_settings_that_load_no_code(named: str, offered: bool) -> None:
+    fix = made({"set" if named.startswith("-") else "env": {"flag_meant": 8}}, known={"flag_meant": named})
+    assert (fix is not None) is offered
+    if offered:
+        assert {**fix.flags, **fix.env} == {named.partition("=")[0]: "8"}
+
+
+@pytest.mark.parametrize(("value", "offered"), [("8", True), ("-1", True), ("-1.5", True), ("--worker-cls", False), ("a\nb", False)])
+def test_a_value_from_a_log_is_never_an_option_or_several_lines(value: str, offered: bool) -> None:
+    fix = made({"set": {"--served-model-name": "value"}}, known={"value": value})
+    assert (fix.flags if fix else None) == ({"--served-model-name": value} if offered else None)
+
+
+@pytest.mark.parametrize(("settings", "value", "needed"), [
+    ({"enforce_eager": False}, True, True), ({"enforce_eager": True}, True, False), ({}, True, True),
+])
+def test_a_switch_that_is_off_may_be_set(settings: dict, value: Any, needed: bool) -> None:
+    assert (made({"set": {"--enforce-eager": value}}, settings=settings) is not None) is needed
+
+
+@pytest.mark.parametrize(("current", "value", "needed"), [
+    (64, 64, False), (64, 32, True), (64, "'auto'", True), (True, 1, True), ("auto", "'auto'", False), (None, 64, True),
+])
+def test_a_value_in_use_is_not_offered_again(current: Any, value: Any, needed: bool) -> None:
+    fix = made({"set": {"--max-model-len": value}}, settings={"max_model_len": current}, version="0.20.0")
+    assert (fix is not None) is needed
+
+
+def test_a_flag_is_removed_if_the_command_is_unknown_or_has_it() -> None:
+    assert made({"unset": ["--swap-space"]}).unset == ("--swap-space",)
+    assert made({"unset": ["--swap-space"]}, command="vllm serve m --swap-space 4").unset == ("--swap-space",)
+    assert made({"unset": ["--swap-space"]}, command="vllm serve m") is None
+
+
+def test_a_key_of_a_json_flag_needs_a_release_that_reads_dotted_keys() -> None:
+    dotted = {"set": {"--compilation-config.level": 0}}
+    assert made(dotted, version="0.9.1") is None
+    assert made(dotted, version="0.9.2").flags == {"--compilation-config.level": "0"}

@@ -201,9 +201,9 @@ def _exists(name: str, value: str, releases: Releases) -> bool:
 
 def _is_in_no_release(name: str, releases: Releases) -> bool:
     """Return whether none of the candidate releases has the flag or variable."""
-    flag = flags.lookup(name)
-    if flag is not None:
-        return not any(flag.exists(release) for release in releases.candidates)
+    if name.startswith("-"):
+        flag = flags.lookup(name)
+        return flag is None or not any(flag.exists(release) for release in releases.candidates)
     return not any(flags.env_exists(name, release) for release in releases.candidates)
 
 
