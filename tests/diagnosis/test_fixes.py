@@ -159,3 +159,11 @@ def test_a_key_of_a_json_flag_needs_a_release_that_reads_dotted_keys() -> None:
     dotted = {"set": {"--compilation-config.level": 0}}
     assert made(dotted, version="0.9.1") is None
     assert made(dotted, version="0.9.2").flags == {"--compilation-config.level": "0"}
+
+
+@pytest.mark.parametrize(("releases", "title"), [
+    (Releases.every(), "Do it (needs vLLM >=0.10)"), (Releases.of("0.10.2"), "Do it"), (Releases.of("0.9.2"), None),
+])
+def test_a_fix_for_some_releases_says_so_where_the_release_is_open(releases: Releases, title: str | None) -> None:
+    fix = made({"set": {"--max-num-seqs": 64}, "vllm": ">=0.10"}, releases=releases)
+    assert (fix and fix.title) == title
