@@ -6,7 +6,7 @@ import pytest
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import parse
-from vllm_doctor.diagnosis.fixes import FixContext, fixes, typed
+from vllm_doctor.diagnosis.fixes import FixContext, fixes, let, typed
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 
 ACTIONS = {"free-gpu": Action("free-gpu", "Free the GPU", ("nvidia-smi", "GPU {{ oom_gpu_index }}"))}
@@ -167,3 +167,10 @@ def test_a_key_of_a_json_flag_needs_a_release_that_reads_dotted_keys() -> None:
 def test_a_fix_for_some_releases_says_so_where_the_release_is_open(releases: Releases, title: str | None) -> None:
     fix = made({"set": {"--max-num-seqs": 64}, "vllm": ">=0.10"}, releases=releases)
     assert (fix and fix.title) == title
+
+
+def test_quantities_are_the_first_of_their_expressions_that_can_be_computed() -> None:
+    rule = Rule("r", "r", "error", "config", "cause", (),
+                let={"need": ("unknown_fact + 1", "free * 2", "7"), "twice": ("need * 2",), "none": ("unknown_fact",)})
+    assert let(rule, {"free": 4}) == {"need": 8, "twice": 16}
+    assert let(rule, {}) == {"need": 7, "twice": 14}
