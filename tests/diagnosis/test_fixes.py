@@ -174,3 +174,28 @@ def test_quantities_are_the_first_of_their_expressions_that_can_be_computed() ->
                 let={"need": ("unknown_fact + 1", "free * 2", "7"), "twice": ("need * 2",), "none": ("unknown_fact",)})
     assert let(rule, {"free": 4}) == {"need": 8, "twice": 16}
     assert let(rule, {}) == {"need": 7, "twice": 14}
+
+
+def test_every_text_of_a_fix_is_rendered() -> None:
+    texts = {"title": "Set {{ fit }}", "why": "It is {{ fit }}.", "cost": "Costs {{ fit }}.", "verify": "Look for {{ fit }}.",
+             "safety": "safe"}
+    fix = made({"set": {"--max-num-seqs": "fit"}, **texts}, known={"fit": 8})
+    assert (fix.id, fix.title, fix.why, fix.cost, fix.verify, fix.safety) == (
+        "f", "Set 8", "It is 8.", "Costs 8.", "Look for 8.", "safe")
+    plain = made({"set": {"--max-num-seqs": 8}})
+    assert (plain.why, plain.cost, plain.verify) == ("", "", "")
+    assert made({"set": {"--max-num-seqs": 8}, "title": "Set {{ unknown_fact }}"}) is None
+
+
+def test_a_fix_of_a_python_call_is_a_patch() -> None:
+    fix = made({"set": {"--max-num-seqs": 8}}, command='llm = LLM("m", max_num_seqs=64)')
+    assert fix.command is None
+    assert fix.patch == {"kind": "python", "text": 'llm = LLM("m", max_num_seqs=8)'}
+
+
+def test_no_more_fixes_than_asked_for() -> None:
+    entries = tuple(FixRule(id=name, title=name, set={"--max-num-seqs": number}) for number, name in enumerate("abc", 8))
+    rule = Rule("r", "r", "error", "config", "cause", (), fixes=entries, verify="Look.")
+    context = FixContext({}, Releases.of("0.8.5"), ACTIONS)
+    assert [fix.id for fix in fixes(rule, context, 2)] == ["a", "b"]
+    assert [(fix.id, fix.verify) for fix in fixes(rule, context, 5)] == [("a", "Look."), ("b", "Look."), ("c", "Look.")]
