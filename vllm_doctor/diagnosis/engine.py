@@ -13,6 +13,7 @@ from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
 from vllm_doctor.diagnosis import second_reading
+from vllm_doctor.diagnosis.failed import failed
 from vllm_doctor.diagnosis.log_notes import Reading, notes, recognised
 from vllm_doctor.diagnosis.log_session import LogSession
 from vllm_doctor.diagnosis.report_builder import build
@@ -158,7 +159,15 @@ class Diagnosis:
         if last.state() not in {"starting", "unknown"} or self.case(last).fired:
             return last
         explained = [run for run in self.runs if run.state() == "failed" or self.case(run).fired]
+        if not explained:
+            explained = [run for run in self.runs if self._fails_by_itself(run)]
         return explained[-1] if explained else last
+
+    def _fails_by_itself(self, run: Run) -> bool:
+        """Return whether a start without markers and rules shows a failure, such as a bare exception."""
+        case = self.case(run)
+        found = failed(case, run.state())
+        return found is not None and found.failure.kind != "request"
 
 
 def given_command(options: Options) -> Command | None:

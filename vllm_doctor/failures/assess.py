@@ -120,10 +120,10 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     """Return whether a candidate can be the failure of a start in this state."""
     if start.status in {"failed", "unknown"}:
         return True
-    if candidate.shape == "http" or is_bad_request(candidate):
-        return start.status != "starting" and not (is_request(candidate) and start.status in {"serving", "stopped"})
     if start.stopped_line and candidate.line >= start.stopped_line:
         return False
+    if candidate.shape == "http" or is_bad_request(candidate):
+        return start.status != "starting"
     if start.status in {"serving", "stopped"}:
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False
