@@ -94,7 +94,7 @@ class Diagnosis:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
             found = again.finish()
-            if second_reading.is_better(found, report, bytes(pasted)):
+            if second_reading.is_better(found, report, bytes(pasted), note):
                 found = found._replace(source=report.source, notes=(*found.notes, note))
                 return found.with_caveats(*self._remarks)
         return report
