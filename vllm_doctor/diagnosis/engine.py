@@ -13,6 +13,7 @@ from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
 from vllm_doctor.diagnosis import second_reading
+from vllm_doctor.diagnosis.failed import failed
 from vllm_doctor.diagnosis.log_notes import InputSummary, input_notes, notes
 from vllm_doctor.diagnosis.log_session import LogSession
 from vllm_doctor.diagnosis.report_builder import build
@@ -93,7 +94,7 @@ class Diagnosis:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
             found = again.finish()
-            if second_reading.is_better(found, report, bytes(pasted)):
+            if second_reading.is_better(found, report, bytes(pasted), note):
                 found = found._replace(source=report.source, notes=(*found.notes, note))
                 return found.with_caveats(*self._remarks)
         return report
@@ -159,7 +160,15 @@ class Diagnosis:
         if last.state() not in {"starting", "unknown"} or self.analysis(last).fired:
             return last
         explained = [run for run in self.runs if run.state() == "failed" or self.analysis(run).fired]
+        if not explained:
+            explained = [run for run in self.runs if self._fails_by_itself(run)]
         return explained[-1] if explained else last
+
+    def _fails_by_itself(self, run: Run) -> bool:
+        """Return whether a start without markers and rules shows a failure, such as a bare exception."""
+        case = self.analysis(run)
+        found = failed(case, run.state())
+        return found is not None and found.failure.kind != "request"
 
 
 def given_command(options: Options) -> Command | None:

@@ -15,6 +15,7 @@ from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
+from vllm_doctor.failures import raised_by_engine
 from vllm_doctor.matching.matcher import Hit, Hits, fires
 from vllm_doctor.memory import derived
 from vllm_doctor.options import Options
@@ -105,7 +106,7 @@ class RunAnalysis:
         run = self.run
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
-                "settings_given": " ".join(self._user_settings())}
+                "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures)}
 
     @cached_property
     def _typed_arguments(self) -> Mapping[str, object]:
