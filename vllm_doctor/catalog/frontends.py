@@ -67,6 +67,7 @@ class Frontend:
     lines: tuple[Printed, ...]
     paths: tuple[str, ...]
     frames: tuple[str, ...]
+    has_own_caller: bool
     version: Printed | None
     form: Form
     in_command: Form
@@ -113,6 +114,7 @@ def _frontend(entry: Mapping[str, Any]) -> Frontend:
         lines=tuple(map(_printed, seen.get("lines", ()))),
         paths=tuple(seen.get("paths", ())),
         frames=tuple(seen.get("frames", ())),
+        has_own_caller=bool(seen.get("own_caller")),
         version=_printed(version) if version else None,
         form=entry["form"],
         in_command=entry.get("in_command", entry["form"]),

@@ -108,17 +108,19 @@ class FrontendFinder:
                 self.releases[frontend.id] = match["version"]
                 self.lines.setdefault(frontend.id, number)
 
-    def seen(self, calls: Iterable[tuple[str, str]], *, is_vllm_command: bool) -> Seen | None:
+    def seen(self, calls: Iterable[tuple[str, str]], *, is_vllm_command: bool,
+             is_own_code: bool) -> Seen | None:
         """Return the program, given the calls of the failure's traceback (file from its package on, function).
 
         `is_vllm_command`: the log shows a command of vLLM's own, which then was typed in place of a program's, unless
-        the program starts vLLM by such a command.
+        the program starts vLLM by such a command. `is_own_code`: the user's own code, of which the log shows no line,
+        called vLLM.
         """
         if self.typed is not None:
             return self._seen(self.typed.frontend, self.typed.command)
         calls = tuple(calls)
         for frontend in frontends():
-            if is_vllm_command and not frontend.is_over_vllm:
+            if (is_vllm_command and not frontend.is_over_vllm) or (frontend.has_own_caller and not is_own_code):
                 continue
             if frontend.id in self.lines or any(frontend.runs(file, function) for file, function in calls):
                 return self._seen(frontend, None)
@@ -460,8 +462,8 @@ class _Translator:
         if self._variables and "[" not in frontend.variables and (frontend.variables or not has_text):
             names = ", ".join(f"{name}={value}" for name, value in self._variables.items())
             yield f"Set {names} {frontend.variables or f'in the environment of {frontend.name}'}."
-        for releases, names in self._older.items():
-            yield f"Names in {frontend.name} {releases}: {', '.join(names)}."
+        for releases, earlier in self._older.items():
+            yield f"Names in {frontend.name} {releases}: {', '.join(earlier)}."
         yield from self._notes
 
     def _assigned(self, name: str, value: str) -> str:

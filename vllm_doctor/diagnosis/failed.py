@@ -53,7 +53,8 @@ def steps(case: Case, found: Failed, clean: Callable[[Any], Any]) -> tuple[Fix, 
     text = "\n".join([failure.message, *(frame.path for frame in found.candidate.frames)])
     entries = next_steps.next_steps(failure, given, case.facts, text)
     known: Mapping[str, Any] = {**case.facts, "releases": case.releases, **next_steps.names(failure)}
-    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
+    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean,
+                                case.frontend)
     return fixes.fixes(_NO_RULE._replace(fixes=tuple(entries)), situation, min(case.options.max_fixes, _MOST_STEPS))
 
 

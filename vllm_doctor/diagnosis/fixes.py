@@ -14,10 +14,11 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases, admitted
 from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
+from vllm_doctor.command.frontends import Seen, translate
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.logs.foreign_text import HIDDEN
 from vllm_doctor.patterns import lazy
-from vllm_doctor.reports.model import Fix
+from vllm_doctor.reports.model import Fix, ProgramChange
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
@@ -41,6 +42,7 @@ class Situation(NamedTuple):
     command: Command | None = None
     settings: Mapping[str, Any] = MappingProxyType({})  # keyword -> value the server was started with
     mask: Callable[[str], str] = str  # hides secrets in a text
+    frontend: Seen | None = None  # the program around vLLM
 
 
 def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
     if situation.command and (wanted or env or drop):
         command = change(situation.command, wanted, drop, env).masked(situation.mask)
     patch = render_patch(command) if command is not None else None
-    return Fix(
+    fix = Fix(
         id=entry.id,
         title=title + (f" (needs vLLM {needs})" if needs else ""),
         flags=wanted,
@@ -113,6 +115,20 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         verify=renderer.render_line(entry.verify or rule.verify, known) or "",
         proof=_proof(entry, rule, known),
     )
+    return _in_program(fix, situation)
+
+
+def _in_program(fix: Fix, situation: Situation) -> Fix:
+    """Return the fix in the words of the program around vLLM, if there is one."""
+    seen = situation.frontend
+    if seen is None or not (fix.flags or fix.env or fix.unset):
+        return fix
+    if seen.typed is not None:
+        seen = seen._replace(typed=seen.typed.masked(situation.mask))
+    translated = translate(seen, fix.flags, fix.unset, fix.env)
+    return fix._replace(
+        command=translated.command, patch=translated.patch, steps=(*translated.notes, *fix.steps),
+        program=ProgramChange(translated.program, dict(translated.settings), translated.missing))
 
 
 def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:

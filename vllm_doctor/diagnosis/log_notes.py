@@ -50,7 +50,7 @@ def notes(case: Case, reading: Reading) -> tuple[str, ...]:
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
         said.append(f"Lines were left out of the log (at line {lines}).")
-    if case.fired and case.command is not None:
+    if case.fired and case.frontend is None and case.command is not None:
         if case.left_out:
             said.append(f"Left out of your command: {', '.join(case.left_out)}.")
         if case.differing:

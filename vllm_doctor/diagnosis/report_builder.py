@@ -64,7 +64,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         recognised=recognised,
         release=case.releases_told.words() if run.last_line else "",
         release_is_known=case.releases_told.known,
-        command=clean(render(case.command)) if case.command is not None else None,
+        command=clean(render(typed)) if (typed := case.shown_command) is not None else None,
         redactor=case.redactor,
     )
 
@@ -124,7 +124,8 @@ def finding(item: Fired, case: Case) -> Finding:
     rule, hits = item.rule, item.hits
     known = case.known(rule, hits)
     known.update(fixes.let(rule, known))
-    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
+    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean,
+                                case.frontend)
     return Finding(
         id=rule.id,
         title=clean(renderer.render_line(rule.title, known) or renderer.with_ellipses(rule.title)),
@@ -178,6 +179,7 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
         why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
         proof={name: clean(value) for name, value in fix.proof.items()},
+        program=None if fix.program is None else fix.program._replace(settings=clean(dict(fix.program.settings))),
     )
 
 

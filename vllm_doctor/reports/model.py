@@ -40,6 +40,14 @@ class Place(NamedTuple):
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class ProgramChange(NamedTuple):
+    """A fix in the words of the program around vLLM: its settings, and vLLM's flags that it does not pass on."""
+
+    program: str
+    settings: Mapping[str, str] = _NOTHING
+    missing: tuple[str, ...] = ()
+
+
 class Fix(NamedTuple):
     """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected."""
 
@@ -57,6 +65,7 @@ class Fix(NamedTuple):
     safety: str = "review"
     verify: str = ""
     proof: Mapping[str, Any] = _NOTHING
+    program: ProgramChange | None = None
 
 
 class Setting(NamedTuple):

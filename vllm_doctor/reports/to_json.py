@@ -110,6 +110,8 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "safety": fix.safety,
         "verify": fix.verify,
         "proof": {name: _rounded(value) for name, value in fix.proof.items()},
+        "program": None if fix.program is None else {
+            "name": fix.program.program, "settings": dict(fix.program.settings), "missing": list(fix.program.missing)},
     }
 
 
