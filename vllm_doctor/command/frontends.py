@@ -64,6 +64,7 @@ class Translation(NamedTuple):
     command: str | None = None
     patch: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # the settings as they are written there, if a command or a patch has them
 
 
 class FrontendFinder:
@@ -278,6 +279,7 @@ class _Translator:
             command=command,
             patch=patch,
             notes=tuple(self._sentences(has_text=bool(command or patch))),
+            shown=self._shown() if command or patch else (),
         )
 
     def _set(self, flag: str, value: str) -> None:
@@ -465,6 +467,12 @@ class _Translator:
         for releases, earlier in self._older.items():
             yield f"Names in {frontend.name} {releases}: {', '.join(earlier)}."
         yield from self._notes
+
+    def _shown(self) -> tuple[str, ...]:
+        removed = (f"remove {name}" for name in self._removed)
+        assigned = (self._assigned(name, value) for name, value in self._settings.items())
+        flags = self._flags if self._form == "yaml" else ()
+        return (*(f"{name}={value}" for name, value in self._variables.items()), *assigned, *flags, *removed)
 
     def _assigned(self, name: str, value: str) -> str:
         if self._form == "yaml":

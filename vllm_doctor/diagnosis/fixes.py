@@ -128,7 +128,8 @@ def _in_program(fix: Fix, situation: Situation) -> Fix:
     translated = translate(seen, fix.flags, fix.unset, fix.env)
     return fix._replace(
         command=translated.command, patch=translated.patch, steps=(*translated.notes, *fix.steps),
-        program=ProgramChange(translated.program, dict(translated.settings), translated.missing))
+        program=ProgramChange(translated.program, dict(translated.settings), translated.missing,
+                              translated.shown))
 
 
 def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
 _LONGEST = 16_384  # of a message that is looked at for secrets; more than is shown
 _PLACES = 16
+_SHORTAGES = frozenset({"kv-cache-too-small-for-max-len", "low-kv-capacity"})
 _CALLS = 2  # of a traceback that are shown
 _MESSAGE_LINES = 12
 
@@ -59,6 +60,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         primary=causes[0].id if causes and is_named else None,  # a warning does not explain a failure
         failure=failure,
         findings=findings,
+        lengths=memory.context_lengths(case.facts) if causes and is_named and causes[0].id in _SHORTAGES else (),
         notes=(*notes, *_about_masks(findings)),
         capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),
         recognised=recognised,
@@ -179,7 +181,8 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
         why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
         proof={name: clean(value) for name, value in fix.proof.items()},
-        program=None if fix.program is None else fix.program._replace(settings=clean(dict(fix.program.settings))),
+        program=None if fix.program is None else fix.program._replace(
+            settings=clean(dict(fix.program.settings)), shown=tuple(map(clean, fix.program.shown))),
     )
 
 

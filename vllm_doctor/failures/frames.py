@@ -25,6 +25,7 @@ _CHECKOUTS = (
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
+    "huggingfaceserver",
 )  # fmt: skip
 _LONGEST = 1_000  # characters of a path; its end is kept
 _CHECKOUT = re.compile(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vllm_doctor.memory import Memory
+from vllm_doctor.memory import LengthRow, Memory
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
 
@@ -46,6 +46,7 @@ class ProgramChange(NamedTuple):
     program: str
     settings: Mapping[str, str] = _NOTHING
     missing: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # the settings as they are written there
 
 
 class Fix(NamedTuple):
@@ -133,6 +134,7 @@ class Report(NamedTuple):
     primary: str | None
     failure: Failure | None
     findings: tuple[Finding, ...]
+    lengths: tuple[LengthRow, ...] = ()  # of a KV cache that is too small: what shorter contexts need
     notes: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()  # those of the notes that every format says: settings found, an archive that is cut
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
