@@ -11,6 +11,7 @@ from vllm_doctor.command.frontends import FrontendFinder
 from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.facts.request_lengths import MARKER as REQUEST_MARKER
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.fastpath.line_skipper import READ_WHOLE
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
@@ -96,6 +97,8 @@ class LogSession:
     def _read_line(self, line: Line) -> None:
         if self._missed_lines:
             line = Line(line.number + self._missed_lines, line.text, line.source)
+        if line.number <= READ_WHOLE and REQUEST_MARKER in line.text:
+            self.current.requests.see(line.text)
         if self.is_healthy(line.text):
             process = self.events.key(line) if self.events.is_open(line.number) else ""
             self.end_open_message(line.number, process)

@@ -83,7 +83,7 @@ def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
 
 
 def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
-    return capacity.sentences({**case.facts, **case.run.load.summary()}, derived, ledger)
+    return capacity.sentences({**case.facts, **case.run.load.summary(), **case.run.requests.summary()}, derived, ledger)
 
 
 def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:
