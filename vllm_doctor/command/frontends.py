@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.catalog.frontends import Frontend, SettingName, anchors, frontends
@@ -136,8 +137,11 @@ def parse_frontend(text: str) -> Typed | None:
     return _parse(text)
 
 
+@lru_cache(maxsize=1)
 def _program_words() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words[-1] for frontend in frontends() for words in frontend.programs))
+    """Return literals of which every command of a program holds one: its name, or the module that Python runs."""
+    programs = (words for frontend in frontends() for words in frontend.programs)
+    return tuple(dict.fromkeys(words[-1] if words[0] == "python" else words[0] for words in programs))
 
 
 def _parse(text: str, *, partial: bool = False) -> Typed | None:
