@@ -156,7 +156,7 @@ def test_run_keeps_the_commands_own_status() -> None:
 @pytest.mark.parametrize(("rule_id", "words"), [
     ("cpu-kv-cache-space-too-small", "fires: line"),
     ("kv-cache-too-small-for-max-len", "`cpu-kv-cache-space-too-small` says it more exactly"),
-    ("model-weights-exceed-gpu-memory", "none of its wordings stands in the log"),
+    ("model-weights-exceed-gpu-memory", "none of its patterns matches the log"),
 ])
 def test_why(rule_id: str, words: str) -> None:
     status, out, _ = run("diagnose", str(LOG), "--why", rule_id)

@@ -93,7 +93,7 @@ def test_a_full_cache_is_told_once_then_that_it_is_over_then_all_at_the_end(caps
     assert told == ("KV cache is full and requests wait for it (kv-cache-saturated), "
                     "13 minutes from 11-20 14:10 to 14:23, while up to 69 requests waited")
     assert last.count(MARK) == 1
-    assert "28 minutes in 3 spells between 11-20 14:10 and 14:59, the longest of 13 minutes, while up to 69 requests waited" in " ".join(last.split())
+    assert "28 minutes in 3 periods between 11-20 14:10 and 14:59, the longest of 13 minutes, while up to 69 requests waited" in " ".join(last.split())
 
 
 @pytest.mark.usefixtures("eager")

@@ -32,7 +32,7 @@ def test_a_good_rule(tmp_path: Path) -> None:
     ("pattern: something is wrong", r"pattern: (?P<kv_token>\d) something is wrong", "the group `kv_token` is no fact"),
     ("pattern: something is wrong", r"pattern: (?P<model>.+) something is wrong", "begins with an unbounded group"),
     ("anchor: something is wrong", "anchor: wrong", "the anchor is shorter than 6 characters"),
-    ("anchor: something is wrong", "anchor: ' 200 OK'", "stands in too many healthy lines"),
+    ("anchor: something is wrong", "anchor: ' 200 OK'", "is in too many healthy lines"),
     ("pattern: something is wrong", "pattern: something is wrong\n      vllm: '>=99.0'", "no release is >=99.0"),
     ("pattern: something is wrong", "pattern: something is wrong\n      frames: '(?s)(?=.*a)(?=.*b)'", "begin with `^`"),
     ("action: upgrade-vllm", "action: upgrad-vllm", "no action is called `upgrad-vllm`; did you mean `upgrade-vllm`?"),

@@ -121,7 +121,7 @@ def why_not_fired(diagnosis: Diagnosis, rule: Rule) -> str:
     case = diagnosis.case()
     hits = case.run.hits.get(rule.id)
     if hits is None or not hits.first:
-        return "none of its wordings stands in the log: " + ", ".join(f"`{p.id}`" for p in rule.any)
+        return "none of its patterns matches the log: " + ", ".join(f"`{p.id}`" for p in rule.any)
     if hits.absent:
         return "a line that must be absent is there"
     missing = [p.id for p in rule.also if p.id not in hits.also]

@@ -35,9 +35,10 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     held = sum(part.gib for part in inside if part.gib > 0)
     rest = held - weights - cache
     share = memory.budget_gib / memory.device_gib
-    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}; nvidia-smi shows about "
-            f"{held:.1f} GiB, for vLLM takes its share ({share:.0%}) at the start: {cache:.2f} GiB are the KV cache")
-    return text + (f" and {rest:.2f} GiB activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
+    seen = "nvidia-smi shows" if facts.get("device") in {None, "cuda"} else "in use are"
+    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}. "
+            f"vLLM reserves its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: {cache:.2f} GiB of KV cache")
+    return text + (f" and {rest:.2f} GiB of activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
 
 
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -50,13 +51,22 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     linear = linear_token_bytes(derived) is not None
     lengths = [at for at in _LENGTHS if not length or at < length] + ([length] if length else [])
     sequences = number(facts, "max_num_seqs")
-    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}{_count(tokens / at)} of {at:,}" for at in lengths)
-    text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"
+    text = f"The KV cache holds {tokens:,.0f} tokens"
+    if sequences and lengths and tokens / lengths[-1] >= sequences:
+        return (f"{text}, enough for the {_counted(sequences, 'sequence')} of --max-num-seqs "
+                f"at {lengths[-1]:,} tokens each.")
+    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}"
+                      f"{_count(min(tokens / at, sequences or tokens))} of {at:,}" for at in lengths)
+    text += f": {rooms} tokens at once"
     if not linear:
-        text += " (fewer short ones in a model whose layers have a window or a state)"
+        text += " (fewer short ones if layers have a window or a state)"
     if sequences and lengths and tokens / lengths[0] > sequences:
-        text += f", and never more than --max-num-seqs, {sequences:,.0f}"
+        text += f"; --max-num-seqs allows {sequences:,.0f}"
     return text + "."
+
+
+def _counted(value: float, noun: str) -> str:
+    return f"{value:,.0f} {noun}" + ("" if value == 1 else "s")
 
 
 def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -89,9 +99,9 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     known = {**derived, **facts}
     usage, waiting = number(known, "kv_cache_usage_percent"), number(known, "waiting_requests")
     if (number(known, "stalled_at_end") or 0) >= _LASTING:
-        return "Requests wait and none runs: the engine stands still, which is no matter of memory."
+        return "Requests wait and none runs: the engine makes no progress, which is not a memory problem."
     if usage is not None and usage == number(known, "stalled_usage_percent") and _idle_while_running(known):
-        return ""  # a step that does not end is no matter of memory
+        return ""  # a step that does not end is not a memory problem
     saturated, pinned = number(known, "saturated_lines") or 0, number(known, "pinned_lines") or 0
     if known.get("saturation_spells") and saturated >= pinned:
         return "Requests waited while the KV cache was full: it is the limit."
@@ -99,11 +109,11 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     queued, sequences = number(known, "queued_lines") or pinned, number(known, "max_num_seqs") or running
     if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
         if usage is not None and running and _fills_cache(known):
-            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
+            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} running, "
                     "and one more of that length would not fit.")
         if _crawls(known):
-            return (f"Requests wait, and {running:,.0f} in service get less than a token in 5 seconds each: "
-                    "the steps are slow, which is no matter of memory.")
+            return (f"Requests wait, and {running:,.0f} running requests get less than a token in 5 seconds each: "
+                    "the steps are slow, which is not a memory problem.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:

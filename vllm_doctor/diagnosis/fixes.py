@@ -96,6 +96,10 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
     command = None
     if situation.command and (wanted or env or drop):
         command = change(situation.command, wanted, drop, env).masked(situation.mask)
+        if command == situation.command.masked(situation.mask):  # the shown command has these settings already
+            if not entry.action:
+                return None
+            wanted, env, drop, command = {}, {}, (), None
     patch = render_patch(command) if command is not None else None
     return Fix(
         id=entry.id,

@@ -77,12 +77,12 @@ def recognised(case: Case, reading: Reading) -> tuple[str, ...]:
         f"Encoding {reading.encoding}; wrappers: {', '.join(reading.wrappers) or 'none'}.",
         f"{release}.",
         f"{reading.runs} starts, this is {run.number}; phase: {run.phase or 'none'}.",
-        f"Rules whose wording stands in the log: {', '.join(sorted(run.hits)) or 'none'}.",
-        *_told_differently(run, case.facts),
+        f"Rules with a pattern that matches the log: {', '.join(sorted(run.hits)) or 'none'}.",
+        *_differing_values(run, case.facts),
     )
 
 
-def _told_differently(run: Run, names: Iterable[str]) -> list[str]:
+def _differing_values(run: Run, names: Iterable[str]) -> list[str]:
     """Return the measured facts that differ between ranks or lines, each with its place."""
     said = []
     for name in names:
@@ -90,5 +90,5 @@ def _told_differently(run: Run, names: Iterable[str]) -> list[str]:
         if run.facts.merge_of(name) in {"max", "min"} and len({fact.value for fact in places}) > 1:
             shown = ", ".join(f"{fact.value:g} (line {fact.line})" if isinstance(fact.value, float)
                               else f"{fact.value} (line {fact.line})" for fact in places[:4])
-            said.append(f"{name} is told differently: {shown}; {run.facts.get(name)} counts.")
+            said.append(f"{name} differs between lines: {shown}; {run.facts.get(name)} is used.")
     return said

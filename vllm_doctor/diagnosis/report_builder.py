@@ -134,6 +134,7 @@ def finding(item: Fired, case: Case) -> Finding:
         phase=rule.phase,
         evidence=_evidence(hits, clean),
         explanation=clean(renderer.render_paragraphs(rule.explain, known)),
+        background=clean(renderer.render_paragraphs(rule.background, known)),
         fixes=tuple(_clean_fix(fix, clean)
                     for fix in fixes.fixes(rule, situation, case.options.max_fixes)),
         links=rule.references,

@@ -84,7 +84,7 @@ class LoadPeriods(NamedTuple):
                       self.first or period, period, longest)
 
     def describe(self) -> str:
-        """Return `41 minutes in 3 spells between 11-20 14:02 and 16:40, while up to 212 requests waited`, or ""."""
+        """Return `41 minutes in 3 periods between 11-20 14:02 and 16:40, while up to 212 requests waited`, or ""."""
         if self.first is None or self.last is None or self.longest is None or not self.seconds:
             return ""
         begin, end = self.first.first.stamp[:-3], self.last.last.stamp[:-3]
@@ -92,7 +92,7 @@ class LoadPeriods(NamedTuple):
         if self.number == 1:
             when = f"{_duration(self.seconds)} " + (f"at {begin}" if begin.endswith(end) else f"from {begin} to {end}")
         else:
-            when = (f"{_duration(self.seconds)} in {self.number:,} spells between {begin} and {end}, "
+            when = (f"{_duration(self.seconds)} in {self.number:,} periods between {begin} and {end}, "
                     f"the longest of {_duration(self.longest.seconds)}")
         return f"{when}, while up to {self.waiting:,} request{'' if self.waiting == 1 else 's'} waited"
 

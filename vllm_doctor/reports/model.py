@@ -95,7 +95,7 @@ class Failure(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One rule that fired."""
+    """One rule that fired: `explanation` is for every reader, `background` for one who asks for more."""
 
     id: str
     title: str
@@ -109,6 +109,12 @@ class Finding(NamedTuple):
     links: tuple[str, ...]
     ranks: str = ""
     recovered: bool = False
+    background: str = ""
+
+    @property
+    def entire_explanation(self) -> str:
+        """Return the explanation followed by the background."""
+        return "\n\n".join(text for text in (self.explanation, self.background) if text)
 
 
 class Report(NamedTuple):

@@ -18,7 +18,7 @@ _KINDS = {
     "resource": "something ran out",
     "request": "the request was refused",
     "other-software": "the code that calls vLLM, or that vLLM calls, raised it",
-    "unknown": "its exception and place are what the log tells",
+    "unknown": "the log shows its exception and where it was raised",
 }
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
@@ -130,13 +130,13 @@ def failure_status(report: Report) -> str:
         return ""
     phase = f" in phase {report.phase}" if report.phase else ""
     if failure.kind == "request" or report.status in {"serving", "stopped"}:
-        done = "A request failed; the server itself goes on." if report.status == "serving" else "A request failed."
+        done = "A request failed; the server still runs." if report.status == "serving" else "A request failed."
     elif report.phase in {"runtime", "api"} and report.status == "failed":
-        done = "The server failed in service." if report.phase == "runtime" else "The server failed while it started."
+        done = "The server failed while it served." if report.phase == "runtime" else "The server failed while it started."
     elif report.phase:
         done = f"The start failed{phase}."
     else:
-        done = "The log shows this failure and nothing of a server that runs."
+        done = "The log shows this failure, but no output of a running server."
     return f"{done} No rule explains this failure yet; {_KINDS[failure.kind]}."
 
 

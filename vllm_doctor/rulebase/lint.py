@@ -67,15 +67,13 @@ def check_usable(rule: Rule, base: RuleBase) -> list[Problem]:
 
 
 def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
-    text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
-    problems = []
-    for check in checks:
-        for problem, word in check(rule, base):
-            problems.append(Problem(rule.path, _line_of(text, word), problem))
-    return problems
+    found = [entry for check in checks for entry in check(rule, base)]
+    return [Problem(rule.path, line_of(rule.path, word), problem) for problem, word in found]
 
 
-def _line_of(text: str, word: str) -> int:
+def line_of(path: str, word: str) -> int:
+    """Return the line of a file where a word first occurs; 1 if it does not."""
+    text = Path(path).read_text(encoding="utf-8") if path and word else ""
     at = text.find(word) if word else -1
     return text.count("\n", 0, at) + 1 if at >= 0 else 1
 
@@ -130,7 +128,7 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
     if len(pattern.anchor) < 6:
         yield f"`{pattern.id}`: the anchor is shorter than 6 characters", where
     if any(pattern.anchor.strip() in line for line in _healthy_lines()):
-        yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
+        yield f"`{pattern.id}`: the anchor is in too many healthy lines", where
     if _UNBOUNDED_HEAD.search(pattern.regex):
         yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
     if any(_UNBOUNDED_LOOKAHEAD.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
@@ -201,7 +199,7 @@ def _computed(fix: FixRule) -> tuple[Any, ...]:
 
 
 def _texts(rule: Rule) -> Iterator[str]:
-    yield from (rule.title, rule.explain, rule.verify)
+    yield from (rule.title, rule.explain, rule.background, rule.verify)
     for fix in rule.fixes:
         yield from (fix.title, fix.why, fix.cost, fix.verify)
 

@@ -93,6 +93,7 @@ class Rule(NamedTuple):
     refines: tuple[str, ...] = ()
     let: Mapping[str, tuple[Any, ...]] = _NOTHING
     explain: str = ""
+    background: str = ""
     fixes: tuple[FixRule, ...] = ()
     verify: str = ""
     references: tuple[str, ...] = ()
@@ -260,6 +261,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         let={name: tuple(value) if isinstance(value, list) else (value,)
              for name, value in (entry.get("let") or {}).items()},
         explain=entry["explain"],
+        background=entry.get("background", ""),
         fixes=tuple(_fix(item) for item in entry.get("fixes", ())),
         verify=entry.get("verify", ""),
         references=_texts(entry.get("references")),

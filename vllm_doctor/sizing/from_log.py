@@ -50,7 +50,7 @@ def logged_launch(report: Report) -> LoggedLaunch:
         raise InputError(f"{report.source.path}: a log of the CPU backend; name the model's folder with --device cpu "
                          "--kv-cache-space GIB")
     if weights is None and available is None:
-        raise InputError(f"{report.source.path}: the log tells neither the weights nor the KV cache")
+        raise InputError(f"{report.source.path}: the log shows neither the weights nor the KV cache")
     version = facts.get("vllm_version")
     release = parse_release(str(version)) if version else None
     estimate = number(facts, "cuda_graph_estimate_gib")

@@ -61,7 +61,7 @@ class Fields:
         """Return the field as `number` does. Raises InputError naming the first field if there is none."""
         value = self.number(*names)
         if value is None:
-            raise InputError(f"config.json says nothing of `{names[0]}`")
+            raise InputError(f"config.json does not have `{names[0]}`")
         return value
 
     def strings(self, *names: str) -> tuple[str, ...] | None:

@@ -196,7 +196,7 @@ def _layout(target: LaunchTarget, launch: Launch, tokens: int) -> KvLayout:
         return layout_of(target.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
     measured = target.measured
     if measured is None or measured.token_bytes is None:
-        raise InputError("the log does not tell the KV cache's bytes per token; give the model's folder as well")
+        raise InputError("the log does not show the KV cache's bytes per token; give the model's folder as well")
     return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
 
 
@@ -233,7 +233,7 @@ def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[Pla
         parts.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
         notes.append(f"The weights are by {source}.")
     else:
-        raise InputError("the log does not tell the weights; give the model's folder as well")
+        raise InputError("the log does not show the weights; give the model's folder as well")
     if _unsure_of_states(target, launch):
         notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
                      "the model's dtype.")
@@ -269,7 +269,7 @@ def _beside(target: LaunchTarget, launch: Launch, tokens: int) -> list[PlannedPa
         parts.append(PlannedPart("activations", peak_range, "estimated"))
         parts.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
     else:
-        raise InputError("the log does not tell what the profile run took; give the model's folder as well")
+        raise InputError("the log does not show the activation peak; give the model's folder as well")
     if graphs.high:
         known = measured.graphs if measured is not None else None
         parts.append(PlannedPart("cuda_graphs", graphs if known is None else Range.exactly(known),

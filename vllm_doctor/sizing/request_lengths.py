@@ -76,7 +76,7 @@ def read_requests(path: str | Path, tokenizer: str | Path | None = None) -> Requ
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     if not prompts:
-        raise InputError(f"{path}: no line tells the length or the text of a prompt (JSON lines are expected)")
+        raise InputError(f"{path}: no line has the length or the text of a prompt (JSON lines are expected)")
     known = [one for one in outputs if one is not None]
     totals = [prompt + (output or 0) for prompt, output in zip(prompts, outputs, strict=True)]
     how_counted = ""

@@ -75,7 +75,7 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
     lines += [_row(part.name.replace("_", " "), part.gib, part.origin + ", outside the budget" * part.outside)
               for part in plan.parts]
     by_hand = plan.launch.kv_cache_memory_bytes is not None
-    lines += [_row("KV cache", plan.kv_gib, "as told" if by_hand else "what is left of the budget")]
+    lines += [_row("KV cache", plan.kv_gib, "as given" if by_hand else "what is left of the budget")]
     lines += ["", *_cache(plan, width)]
     if requests is not None:
         lines += ["", *_wrap(_requests(requests, plan), width)]
@@ -149,12 +149,12 @@ def _requests(requests: Requests, plan: Plan) -> str:
 
     counting = f" ({requests.counted})" if requests.counted else ""
     text = f"{requests.count:,} requests{counting}: " + percentile_text("prompts", requests.prompts)
-    text += "; " + percentile_text("outputs", requests.outputs) if requests.outputs else "; their outputs are not told"
+    text += "; " + percentile_text("outputs", requests.outputs) if requests.outputs else "; their outputs are not known"
     text += f". A max_model_len of {requests.needed:,} covers a P99 prompt and a P99 output."
     if requests.mean_total and plan.kv_gib.expected > 0:
         at_once = min(plan.concurrency(requests.mean_total), plan.sequences)
         text += f" At their mean of {requests.mean_total:,} tokens, {at_once:.0f} run at once."
-    return text + (f" {requests.skipped:,} lines told no prompt." if requests.skipped else "")
+    return text + (f" {requests.skipped:,} lines have no prompt." if requests.skipped else "")
 
 
 def _lengths(plan: Plan) -> list[int]:

@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         token, slash, rest = path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
-            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here. Use the whole address that vllm-doctor web printed.")
+            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here. Use the address that vllm-doctor web printed.")
         return rest
 
     def _page(self) -> tuple[str, str]:
