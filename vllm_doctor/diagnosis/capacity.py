@@ -37,7 +37,8 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     share = memory.budget_gib / memory.device_gib
     seen = "nvidia-smi shows" if facts.get("device") in {None, "cuda"} else "in use are"
     text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}. "
-            f"vLLM reserves its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: {cache:.2f} GiB of KV cache")
+            f"vLLM reserves its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: "
+            f"{cache:.2f} GiB of KV cache")
     return text + (f" and {rest:.2f} GiB of activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
 
 

@@ -132,7 +132,7 @@ def failure_status(report: Report) -> str:
     if failure.kind == "request" or report.status in {"serving", "stopped"}:
         done = "A request failed; the server still runs." if report.status == "serving" else "A request failed."
     elif report.phase in {"runtime", "api"} and report.status == "failed":
-        done = "The server failed while it served." if report.phase == "runtime" else "The server failed while it started."
+        done = f"The server failed while it {'served' if report.phase == 'runtime' else 'started'}."
     elif report.phase:
         done = f"The start failed{phase}."
     else:
