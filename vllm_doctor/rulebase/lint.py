@@ -36,6 +36,7 @@ DERIVED_FACTS = frozenset({
 CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
+_SHORTENING = frozenset({"--max-model-len", "--max-num-seqs", "--limit-mm-per-prompt", "--kv-cache-dtype"})
 _REQUEST_LINE = "received"  # the entry of `rules/healthy.yaml` for lines with a client's text
 _SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
 
@@ -195,7 +196,7 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
 
 def _computed(fix: FixRule) -> tuple[Any, ...]:
     """Return the conditions and values of a fix."""
-    return (*fix.when, *fix.set.values(), *fix.env.values())
+    return (*fix.when, *fix.suffices, *fix.set.values(), *fix.env.values())
 
 
 def _texts(rule: Rule) -> Iterator[str]:
@@ -247,6 +248,10 @@ def _fixes(rule: Rule, base: RuleBase) -> Complaints:
         seen.add(fix.id)
         if not (fix.set or fix.unset or fix.env or fix.action):
             yield f"the fix `{fix.id}` changes nothing", fix.id
+        if fix.suffices and rule.order != "loss":
+            yield f"`suffices` of `{fix.id}` has no effect without `order: loss`", fix.id
+        if rule.order == "loss" and fix.safety == "safe" and _SHORTENING & fix.set.keys():
+            yield f"the fix `{fix.id}` is not safe: it lowers what the server can do", fix.id
         if fix.action and fix.action not in base.actions:
             yield f"no action is called `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
         for name in (*fix.set, *fix.unset):

@@ -75,6 +75,7 @@ class FixRule(NamedTuple):
     cost: str = ""
     safety: str = "review"
     verify: str = ""
+    suffices: tuple[str, ...] = ()
 
 
 class Rule(NamedTuple):
@@ -94,6 +95,7 @@ class Rule(NamedTuple):
     let: Mapping[str, tuple[Any, ...]] = _NOTHING
     explain: str = ""
     background: str = ""
+    order: str = "written"
     fixes: tuple[FixRule, ...] = ()
     verify: str = ""
     references: tuple[str, ...] = ()
@@ -231,6 +233,7 @@ def _fix(entry: Mapping[str, Any]) -> FixRule:
         cost=entry.get("cost", ""),
         safety=entry.get("safety", "manual" if entry.get("action") else "review"),
         verify=entry.get("verify", ""),
+        suffices=_texts(entry.get("suffices")),
     )
 
 
@@ -262,6 +265,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
              for name, value in (entry.get("let") or {}).items()},
         explain=entry["explain"],
         background=entry.get("background", ""),
+        order=entry.get("order", "written"),
         fixes=tuple(_fix(item) for item in entry.get("fixes", ())),
         verify=entry.get("verify", ""),
         references=_texts(entry.get("references")),
