@@ -72,7 +72,7 @@ def loss(fix: Fix, known: Mapping[str, Any]) -> Loss:
 
 
 def ordered(candidates: Iterable[Candidate], known: Mapping[str, Any]) -> list[Fix]:
-    """Return the fixes by loss; those that are not proven to suffice come later and say so. Equal ones keep their order."""
+    """Return the fixes by loss. Those that are not proven to suffice come later and say so."""
     ranked = sorted(candidates, key=lambda candidate: _rank(candidate, known))
     return [candidate.fix if candidate.is_proven else _as_a_step(candidate.fix) for candidate in ranked]
 

@@ -253,7 +253,8 @@ def _may_drop(name: str, situation: Situation) -> bool:
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers a fix was computed from, so that anyone can check it."""
-    todo = [source for source in (*entry.set.values(), *entry.env.values(), *entry.when, *entry.suffices) if isinstance(source, str)]
+    sources = (*entry.set.values(), *entry.env.values(), *entry.when, *entry.suffices)
+    todo = [source for source in sources if isinstance(source, str)]
     names: dict[str, None] = {}
     while todo:
         for name in sorted(evaluator.parse(todo.pop(0)).names):

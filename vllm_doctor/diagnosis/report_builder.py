@@ -65,6 +65,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         release=case.releases_told.words() if run.last_line else "",
         release_is_known=case.releases_told.known,
         command=clean(render(case.command)) if case.command is not None else None,
+        load=run.load.curve.points,
         redactor=case.redactor,
     )
 

@@ -54,7 +54,7 @@ _FIX: dict[str, Any] = {
         "cost": _TEXT,
         "safety": {"enum": ["safe", "review", "manual"]},
         "verify": _TEXT,
-        "suffices": {**_EXPRESSIONS, "description": "All hold where the log proves that the fix suffices (`order: loss`)."},
+        "suffices": {**_EXPRESSIONS, "description": "All hold where the log proves that it suffices (`order: loss`)."},
     },
 }
 
@@ -107,7 +107,7 @@ RULE_SCHEMA: dict[str, Any] = {
             "type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}}},
         "explain": {**_TEXT, "description": "What happened, in two to four sentences with the numbers of the log."},
         "background": {**_TEXT, "description": "Further facts; shown with -v, in HTML and on the rule's page."},
-        "order": {"enum": ["written", "loss"], "description": "Fixes as written, or alternatives by what the user loses."},
+        "order": {"enum": ["written", "loss"], "description": "Fixes as written, or by what the user loses."},
         "fixes": {"type": "array", "items": _FIX},
         "verify": _TEXT,
         "tests": {"type": "array", "minItems": 1, "items": _TEST},

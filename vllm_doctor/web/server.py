@@ -296,7 +296,7 @@ def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
         return "pasted log", text.data
     if file is None and text is None:
         raise ValueError("There is no log in the form")
-    raise InputError("nothing was pasted or chosen")
+    raise InputError("nothing was pasted, and no file was chosen")
 
 
 def page(most_bytes: int, problem: str = "") -> tuple[str, str]:
