@@ -441,7 +441,7 @@ def test_timeline() -> None:
     assert {step.name: step.state for step in to_html.timeline(FAILED)} == (
         dict.fromkeys(PHASES[:6], "done") | {"kv-cache": "failed"} | dict.fromkeys(PHASES[7:], "ahead"))
     assert [step.state for step in to_html.timeline(HEALTHY)] == ["done"] * 8 + ["reached", "ahead"]
-    assert [step.words for step in to_html.timeline(UNEXPLAINED) if step.state == "failed"] == ["reached, failed here"]
+    assert [step.words for step in to_html.timeline(UNEXPLAINED) if step.state == "failed"] == ["failed here"]
 
 
 def test_picture() -> None:
