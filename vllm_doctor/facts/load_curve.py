@@ -18,7 +18,8 @@ class LoadPoint(NamedTuple):
 
     def joined(self, other: LoadPoint) -> LoadPoint:
         """Return the highest values of both."""
-        return LoadPoint(*map(max, self, other))
+        usage, running, waiting = other
+        return LoadPoint(max(self.usage, usage), max(self.running, running), max(self.waiting, waiting))
 
 
 class LoadCurve:
