@@ -296,3 +296,9 @@ def test_a_warning_of_many_requests_tells_the_largest() -> None:
     assert cause.id == "prompt-exceeds-context-length"
     assert [fix.flags for fix in cause.fixes if fix.flags] == [{"--max-model-len": "8192"}]
     assert "7,266 tokens" in cause.explanation
+
+
+def test_the_dots_of_a_usage_text_are_no_omission() -> None:
+    usage = b"usage: vllm [-h] [-v]\n            {chat,serve}\n            ...\nvllm: error: unrecognized arguments: --max-modle-len 8192\n"
+    assert not any("left out" in note for note in diagnose(usage).notes)
+    assert any("left out" in note for note in diagnose(usage.replace(b"{chat,serve}", b"INFO 11-20 09:17:11 [a.py:1] x")).notes)

@@ -75,7 +75,7 @@ PLAIN = "title: Something is wrong"
     ("id: my-rule", "id: 2001-01-01", "1:5: `id` must be a text, not a date (in quotes it is a text)"),
     (PLAIN, "title: !!binary aGk=", "2:8: `title` cannot be a tagged value"),
     (PLAIN, "title: !!python/object/apply:os.system ['touch planted']", "2:8: `title` cannot be a tagged value"),
-    ("id: my-rule", 'id: "my\\nrule"', "1:5: `id` `my rule` has not the form"),
+    ("id: my-rule", 'id: "my\\nrule"', "1:5: `id` `my rule` does not have the form"),
     ("fixes:", "let: {a: !!int abc}\nfixes:", "1:1: not YAML: invalid literal for int() with base 10: 'abc'"),
     (PLAIN, f"{PLAIN}\ntitle: twice", "3:1: not YAML: `title` stands twice"),
     ("explain: It is.", "let: {a: x, b: y, a: z}\nexplain: It is.", "11:19: not YAML: `a` stands twice"),

@@ -264,7 +264,7 @@ def test_a_log_that_tells_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ((), "nothing to plan"),
-    (("MODEL",), "which GPU"),
+    (("MODEL",), "the GPU is unknown"),
     (("MODEL", "--gpu", "banana"), "neither a size"),
     (("MODEL", "--gpu", "24GiB", "--tensor-parallel-size", "3"), "are not divisible by"),
     (("MODEL", "--gpu", "24GiB", "--max-model-len", "1000000"), "more than the model's own"),

@@ -22,8 +22,8 @@ def told(facts: dict[str, Any]) -> str:
 
 def test_where_the_rest_of_nvidia_smi_is() -> None:
     text = told(HEALTHY)
-    assert "The weights take 1.12 GiB of the GPU's 23.52; nvidia-smi shows about 3.5 GiB" in text
-    assert "allocates 15% at startup: 1.75 GiB are the KV cache and 0.66 GiB activations" in text
+    assert "The weights take 1.12 GiB of the GPU's 23.52. vLLM reserves its share (15%) at startup, so nvidia-smi shows about 3.5 GiB" in text
+    assert "1.75 GiB of KV cache and 0.66 GiB of activations" in text
 
 
 def test_tokens_concurrency_and_one_more_gib() -> None:
@@ -31,7 +31,7 @@ def test_tokens_concurrency_and_one_more_gib() -> None:
     text = told(HEALTHY)
     assert "The KV cache holds 16,384 tokens: 8.0 of 2,048, 2.0 of 8,192, 0.5 of 32,768, 0.4 of 40,960 tokens at once." in text
     assert "One more GiB on the GPU (--gpu-memory-utilization +0.043) holds 9,362 tokens more: 1.1 requests of 8,192." in text
-    assert "at most --max-num-seqs 4." in told({**HEALTHY, "max_num_seqs": 4})
+    assert "; --max-num-seqs allows 4." in told({**HEALTHY, "max_num_seqs": 4})
     assert "One more GiB on each GPU" in told({**HEALTHY, "tensor_parallel_size": 2})
 
 

@@ -20,7 +20,7 @@ def record_expectations(log: Path) -> Path:
     """Write the expectation of one log and return its path. Raises InputError if it exists, since it was reviewed."""
     target = log.with_suffix(".yaml")
     if target.exists():
-        raise InputError(f"{target}: exists already; remove it to have it written anew")
+        raise InputError(f"{target}: exists already; remove it first to record it again")
     text = _yaml({"id": log.stem, "source": "", "expect": expectation(diagnose(log)), "note": _NOTE})
     write_text(target, text)
     return target

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from vllm_doctor.authoring import prose
 from vllm_doctor.authoring.record_expectations import record_expectations
 from vllm_doctor.authoring.rule_scaffold import scaffold
 from vllm_doctor.authoring.rule_tests import run_tests
@@ -65,7 +66,9 @@ def lint(paths: tuple[str, ...]) -> None:
     rules = [rule for rule in read if not isinstance(rule, RuleError)]
     base = base.with_rules({rule.id: rule for rule in rules}) if paths else base
     problems = [str(error) for error in read if isinstance(error, RuleError)]
-    problems += [str(problem) for rule in rules for problem in check(rule, base)]
+    problems += [str(problem) for rule in rules for problem in (*check(rule, base), *prose.lint_rule(rule))]
+    if not paths:
+        problems += [str(problem) for problem in prose.lint_actions(base.actions.values())]
     for problem in problems:
         click.echo(problem)
     click.echo(f"{len(files)} rules, {len(problems)} problems", err=True)

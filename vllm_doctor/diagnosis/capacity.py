@@ -37,9 +37,11 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     held = sum(part.gib for part in inside if part.gib > 0)
     rest = held - weights - cache
     share = memory.budget_gib / memory.device_gib
-    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}; nvidia-smi shows about "
-            f"{held:.1f} GiB, because vLLM allocates {share:.0%} at startup: {cache:.2f} GiB are the KV cache")
-    return text + (f" and {rest:.2f} GiB activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
+    seen = "nvidia-smi shows" if facts.get("device") in {None, "cuda"} else "in use are"
+    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}. "
+            f"vLLM reserves its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: "
+            f"{cache:.2f} GiB of KV cache")
+    return text + (f" and {rest:.2f} GiB of activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
 
 
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -52,13 +54,22 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     linear = linear_token_bytes(derived) is not None
     lengths = [at for at in _LENGTHS if not length or at < length] + ([length] if length else [])
     sequences = number(facts, "max_num_seqs")
-    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}{_count(tokens / at)} of {at:,}" for at in lengths)
-    text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"
+    text = f"The KV cache holds {tokens:,.0f} tokens"
+    if sequences and lengths and tokens / lengths[-1] >= sequences:
+        return (f"{text}, enough for the {_counted(sequences, 'sequence')} of --max-num-seqs "
+                f"at {lengths[-1]:,} tokens each.")
+    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}"
+                      f"{_count(min(tokens / at, sequences or tokens))} of {at:,}" for at in lengths)
+    text += f": {rooms} tokens at once"
     if not linear:
-        text += " (fewer short ones in a model whose layers have a window or a state)"
+        text += " (fewer short ones if layers have a window or a state)"
     if sequences and lengths and tokens / lengths[0] > sequences:
-        text += f", at most --max-num-seqs {sequences:,.0f}"
+        text += f"; --max-num-seqs allows {sequences:,.0f}"
     return text + "."
+
+
+def _counted(value: float, noun: str) -> str:
+    return f"{value:,.0f} {noun}" + ("" if value == 1 else "s")
 
 
 def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ value, and when it would change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
 from vllm_doctor.command.frontends import Seen, translate
 from vllm_doctor.command.render import render, render_patch
+from vllm_doctor.diagnosis.fix_order import Candidate, ordered
 from vllm_doctor.logs.foreign_text import HIDDEN
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Fix, ProgramChange
@@ -58,15 +60,17 @@ def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fixes(rule: Rule, context: FixContext, limit: int) -> tuple[Fix, ...]:
-    """Return the rule's fixes that apply here, best first."""
-    made: list[Fix] = []
-    for entry in rule.fixes:
-        fix = _fix(entry, rule, context)
-        if fix is not None:
-            made.append(fix)
-            if len(made) == limit:
-                break
-    return tuple(made)
+    """Return the rule's fixes that apply here, best first: as the rule has them, or by what the user loses."""
+    made = ((entry, _fix(entry, rule, context)) for entry in rule.fixes)
+    if rule.order == "loss":
+        candidates = [Candidate(fix, _suffices(entry, context.known)) for entry, fix in made if fix is not None]
+        return tuple(ordered(candidates, context.known)[:limit])
+    return tuple(islice((fix for _, fix in made if fix is not None), limit))
+
+
+def _suffices(entry: FixRule, known: Mapping[str, Any]) -> bool:
+    """Return whether the numbers of the log prove that a fix suffices."""
+    return bool(entry.suffices) and all(evaluator.parse(source).holds(known) for source in entry.suffices)
 
 
 def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
@@ -98,6 +102,10 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
     command = None
     if context.command and (wanted or env or drop):
         command = change(context.command, wanted, drop, env).masked(context.mask)
+        if command == context.command.masked(context.mask):  # the shown command has these settings already
+            if not entry.action:
+                return None
+            wanted, env, drop, command = {}, {}, (), None
     patch = render_patch(command) if command is not None else None
     fix = Fix(
         id=entry.id,
@@ -262,7 +270,8 @@ def _can_remove(name: str, context: FixContext) -> bool:
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers a fix was computed from, so that anyone can check it."""
-    todo = [source for source in (*entry.set.values(), *entry.env.values(), *entry.when) if isinstance(source, str)]
+    sources = (*entry.set.values(), *entry.env.values(), *entry.when, *entry.suffices)
+    todo = [source for source in sources if isinstance(source, str)]
     names: dict[str, None] = {}
     while todo:
         for name in sorted(evaluator.parse(todo.pop(0)).names):

@@ -20,6 +20,8 @@ _OF_ONE_ENGINE = lazy_pattern(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 # As programs around vLLM print it, behind a prefix of their own without a quote.
 _ENGINE_ARGS = lazy_pattern(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
+# The subcommands in argparse's usage text, which prints `...` below them.
+_USAGE = lazy_pattern(r"\s*\{[\w,-]{1,2000}\}\s*")
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -30,6 +32,7 @@ class Recorder:
         self.matcher = Matcher(base)
         self._base = base
         self._options = options
+        self._previous = ""  # the text of the event before
 
     def record(self, run: Run, event: Event, text: str, times: int = 0) -> None:
         """Record an event, given its line's text. It represents `times` lines, which the load has already counted."""
@@ -42,8 +45,9 @@ class Recorder:
             run.collect_failure(event)
         if event.is_code:
             return
-        if not event.level and is_omission(event.text):
+        if not event.level and is_omission(event.text) and not _USAGE.fullmatch(self._previous):
             run.omit(event.line)
+        self._previous = event.text
         is_settings = event.text.startswith(_SETTINGS) or _ENGINE_ARGS.match(event.text) is not None
         if is_settings and not (event.refusal or event.frames):
             self._record_settings(run, event)

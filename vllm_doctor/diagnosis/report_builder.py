@@ -68,6 +68,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         release=analysis.releases_by_wording.words() if run.last_line else "",
         release_is_known=analysis.releases_by_wording.known,
         command=clean(render(typed)) if (typed := analysis.shown_command) is not None else None,
+        load=run.load.curve.points,
         redactor=analysis.redactor,
     )
 
@@ -139,6 +140,7 @@ def finding(item: Fired, analysis: RunAnalysis) -> Finding:
         phase=rule.phase,
         evidence=_evidence(hits, clean),
         explanation=clean(renderer.render_paragraphs(rule.explain, known)),
+        background=clean(renderer.render_paragraphs(rule.background, known)),
         fixes=tuple(_clean_fix(fix, clean)
                     for fix in fixes.fixes(rule, context, analysis.options.max_fixes)),
         links=rule.references,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from vllm_doctor.facts.load_curve import LoadPoint
 from vllm_doctor.memory import LengthRow, Memory
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
@@ -105,7 +106,7 @@ class Failure(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One rule that fired."""
+    """One rule that fired: `explanation` is for every reader, `background` for one who asks for more."""
 
     id: str
     title: str
@@ -119,6 +120,12 @@ class Finding(NamedTuple):
     links: tuple[str, ...]
     ranks: str = ""
     recovered: bool = False
+    background: str = ""
+
+    @property
+    def entire_explanation(self) -> str:
+        """Return the explanation followed by the background."""
+        return "\n\n".join(text for text in (self.explanation, self.background) if text)
 
 
 class Report(NamedTuple):
@@ -142,6 +149,7 @@ class Report(NamedTuple):
     release: str = ""  # `0.8.5`, or `0.7.0 to 0.9.2` where only the wording of the log shows it
     release_is_known: bool = False
     command: str | None = None  # the user's own command, as it was
+    load: tuple[LoadPoint, ...] = ()  # the statistics lines of a server that ran, for a plot
     redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
 
     def with_caveats(self, *notes: str) -> Report:

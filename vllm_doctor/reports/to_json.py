@@ -99,7 +99,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "recovered": finding.recovered,
         "ranks": finding.ranks or None,
         "evidence": [{"line": item.line, "text": item.text} for item in finding.evidence],
-        "explanation": finding.explanation,
+        "explanation": finding.entire_explanation,
         "fixes": [_fix(fix) for fix in finding.fixes],
         "links": list(finding.links),
     }

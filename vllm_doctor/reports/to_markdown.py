@@ -98,6 +98,7 @@ def _shortened(report: Report, characters: int, most: int) -> Report:
 
 def _short_finding(finding: Finding, characters: int, most: int) -> Finding:
     return finding._replace(title=_cut(finding.title, characters), explanation=_cut(finding.explanation, characters),
+        background=_cut(finding.background, characters),
         evidence=tuple(item._replace(text=_cut(item.text, characters)) for item in finding.evidence[:most]),
         fixes=tuple(_short_fix(fix, characters, most) for fix in finding.fixes[:most]), links=finding.links[:most])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,8 @@ class _Page:
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
             "length_rows": self.length_rows,
-            "also_row": self.also_row, "footer": self.footer, "proof": _proof, "settings": _settings,
+            "also_row": self.also_row, "footer": self.footer, "settings": _settings,
+            "proof": partial(_proof, self._report),
             "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }
@@ -232,8 +233,8 @@ def _bar(parts: list[Any], total: float, room: int) -> str:
     return cells.ljust(room)
 
 
-def _proof(fix: Fix) -> str:
-    return ", ".join(f"{name} = {shared_text.value_text(value)}" for name, value in fix.proof.items())
+def _proof(report: Report, fix: Fix) -> str:
+    return ", ".join(f"{label} {value}" for label, value in shared_text.proof_rows(report, fix))
 
 
 def _settings(failure: Failure) -> str:

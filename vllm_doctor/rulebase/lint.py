@@ -37,6 +37,7 @@ CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving",
                            "engine_raised"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
+_SHORTENING = frozenset({"--max-model-len", "--max-num-seqs", "--limit-mm-per-prompt", "--kv-cache-dtype"})
 _REQUEST_LINE = "received"  # the entry of `rules/healthy.yaml` for lines with a client's text
 _SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
 
@@ -68,15 +69,13 @@ def check_usable(rule: Rule, base: RuleBase) -> list[Problem]:
 
 
 def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
-    text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
-    problems = []
-    for check in checks:
-        for problem, word in check(rule, base):
-            problems.append(Problem(rule.path, _line_of(text, word), problem))
-    return problems
+    found = [entry for check in checks for entry in check(rule, base)]
+    return [Problem(rule.path, line_of(rule.path, word), problem) for problem, word in found]
 
 
-def _line_of(text: str, word: str) -> int:
+def line_of(path: str, word: str) -> int:
+    """Return the line of a file where a word first occurs; 1 if it does not."""
+    text = Path(path).read_text(encoding="utf-8") if path and word else ""
     at = text.find(word) if word else -1
     return text.count("\n", 0, at) + 1 if at >= 0 else 1
 
@@ -198,11 +197,11 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
 
 def _computed(fix: FixRule) -> tuple[Any, ...]:
     """Return the conditions and values of a fix."""
-    return (*fix.when, *fix.set.values(), *fix.env.values())
+    return (*fix.when, *fix.suffices, *fix.set.values(), *fix.env.values())
 
 
 def _texts(rule: Rule) -> Iterator[str]:
-    yield from (rule.title, rule.explain, rule.verify)
+    yield from (rule.title, rule.explain, rule.background, rule.verify)
     for fix in rule.fixes:
         yield from (fix.title, fix.why, fix.cost, fix.verify)
 
@@ -250,6 +249,10 @@ def _fixes(rule: Rule, base: RuleBase) -> Complaints:
         seen.add(fix.id)
         if not (fix.set or fix.unset or fix.env or fix.action):
             yield f"the fix `{fix.id}` changes nothing", fix.id
+        if fix.suffices and rule.order != "loss":
+            yield f"`suffices` of `{fix.id}` has no effect without `order: loss`", fix.id
+        if rule.order == "loss" and fix.safety == "safe" and _SHORTENING & fix.set.keys():
+            yield f"the fix `{fix.id}` is not safe: it lowers what the server can do", fix.id
         if fix.action and fix.action not in base.actions:
             yield f"unknown action `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
         for name in (*fix.set, *fix.unset):

@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         token, slash, rest = path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
-            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here. Use the whole address that vllm-doctor web printed.")
+            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here. Use the address that vllm-doctor web printed.")
         return rest
 
     def _page(self) -> tuple[str, str]:
@@ -296,7 +296,7 @@ def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
         return "pasted log", text.data
     if file is None and text is None:
         raise ValueError("There is no log in the form")
-    raise InputError("nothing was pasted or chosen")
+    raise InputError("nothing was pasted, and no file was chosen")
 
 
 def page(most_bytes: int, problem: str = "") -> tuple[str, str]:
