@@ -37,6 +37,8 @@ class Recorder:
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
+        if event.time and not times and " ip=" not in event.process:  # another machine has another clock
+            run.clock.see(event.time, event.level)
         if not times:
             run.remember_block(event)
             run.failures.see(event, run.phase, served=bool(run.serving_line), advances=run.advances)

@@ -19,6 +19,7 @@ from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 from vllm_doctor.templating import renderer
+from vllm_doctor.timeline import timeline
 
 _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
@@ -66,6 +67,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         release_is_known=case.releases_told.known,
         command=clean(render(case.command)) if case.command is not None else None,
         redactor=case.redactor,
+        timeline=timeline(run.clock, case.facts, case.releases_told),
     )
 
 

@@ -16,6 +16,7 @@ from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
+from vllm_doctor.timeline import StartClock
 
 _OMISSIONS = 5
 _HIDDEN_LINES = 256
@@ -74,6 +75,7 @@ class Run:
         self._chained = False  # the next traceback belongs to the one before
         self.last_line = 0
         self.failures = FailureCollector()
+        self.clock = StartClock()
         self.advances = 0  # how often it made progress
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far
@@ -89,12 +91,14 @@ class Run:
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.advances += phase != self.phase
             self.phase, self.crashed = phase, False
+            self.clock.reach(phase)
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "stopped":
                 self.stopped_line = line
             if status == "serving" and not self.serving_line:
                 self.serving_line = line
+                self.clock.serve()
 
     def omit(self, line: int) -> None:
         """Note a line that represents omitted lines."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.memory import Memory
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
+from vllm_doctor.timeline import Timeline
 
 
 class Source(NamedTuple):
@@ -132,6 +133,7 @@ class Report(NamedTuple):
     release_is_known: bool = False
     command: str | None = None  # the user's own command, as it was
     redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
+    timeline: Timeline | None = None  # of the start; None where the log has no times
 
     def with_caveats(self, *notes: str) -> Report:
         """Return the report with further caveats."""

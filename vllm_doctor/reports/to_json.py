@@ -7,6 +7,7 @@ from typing import Any
 
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
+from vllm_doctor.timeline import Timeline
 from vllm_doctor.version import __version__
 
 SCHEMA_VERSION = "2.0"
@@ -35,6 +36,7 @@ def document(report: Report) -> dict[str, Any]:
         },
         "primary": report.primary,
         "failure": None if report.failure is None else _failure(report.failure),
+        "timeline": None if report.timeline is None else _timeline(report.timeline),
         "findings": [_finding(finding) for finding in report.findings],
         "notes": [*report.notes, *shared_text.release_notes(report)],
     }
@@ -53,6 +55,16 @@ def render_many(reports: list[Report]) -> str:
 def render_line(report: Report) -> str:
     """Return the document on one line (JSON Lines)."""
     return json.dumps(document(report), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _timeline(timeline: Timeline) -> dict[str, Any]:
+    return {
+        "total_seconds": timeline.total_seconds,
+        "phases": [{"phase": one.phase, "seconds": one.seconds, "printed": _rounded(one.printed)}
+                   for one in timeline.phases],
+        "unexplained_seconds": timeline.unexplained_seconds,
+        "dominant": timeline.dominant,
+    }
 
 
 def _failure(failure: Failure) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from vllm_doctor.reports import command_diff, shared_text
+from vllm_doctor.reports import command_diff, shared_text, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
 
@@ -32,13 +32,16 @@ _MOST_OTHERS = 3
 _NO_BREAK = "\u00a0"
 
 
-def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False) -> str:
+def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False,
+           timeline: bool = False) -> str:
     """Return the report as text of at most `width` columns; `brief`: the cause and its first fix only.
+
+    `timeline` adds the start-up timeline, as `verbose` does where the log has times.
 
     Commands are broken between words, never within one.
     """
     page = _Page(report, max(40, width), color=color, verbose=verbose)
-    text = _environment().get_template("report.txt").render(**page.names(), brief=brief)
+    text = _environment().get_template("report.txt").render(**page.names(), brief=brief, timeline=timeline)
     lines = [line.rstrip() for line in text.split("\n")]
     blocks = "\n".join(lines)
     while "\n\n\n" in blocks:
@@ -78,7 +81,7 @@ class _Page:
             "headline": self.headline, "head": self.head, "paint": self.paint, "wrap": self.wrap,
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
-            "also_row": self.also_row, "footer": self.footer, "proof": _proof, "settings": _settings,
+            "timeline_rows": self.timeline_rows, "also_row": self.also_row, "footer": self.footer, "proof": _proof, "settings": _settings,
             "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }
@@ -189,6 +192,16 @@ class _Page:
             yield f"  {_BARS.get(part.name, '?')} {shared_text.part_label(part.name):22} {part.gib:8.2f} GiB{origin}"
         if memory.note:
             yield self.wrap(memory.note, 2)
+
+    def timeline_rows(self) -> Iterator[str]:
+        """Yield the phases of the start with their seconds; a line that says so if the log has no times."""
+        timeline = self._report.timeline
+        if timeline is None:
+            yield "  Start-up timeline: the log shows no phase of the start with its time"
+            return
+        yield f"  {timeline_text.heading(timeline)}"
+        yield from timeline_text.text_rows(timeline)
+        yield from (self.wrap(text, 2) for text in timeline_text.remarks(timeline))
 
     def footer(self, brief: bool) -> str:
         """Return the release, the rule and what the safety words of the shown fixes mean."""
