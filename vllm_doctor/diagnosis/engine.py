@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
@@ -34,14 +34,18 @@ class Diagnosis:
     """Reads a log piece by piece. Memory does not grow with the log.
 
     `live`: the bytes come from a running server; then no line waits to be joined to the next one, as the rows of a log
-    that a terminal wrapped are.
+    that a terminal wrapped are. `on_start_end` gets each start of the server that another one follows, with its
+    report: of a log with many starts only the last ones are kept.
     """
 
-    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False) -> None:
+    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False,
+                 on_start_end: Callable[[Run, Report], None] | None = None) -> None:
         self.options = options or Options()
         self.path = path
         self.base: RuleBase = load(self.options.rules)
         self._session = LogSession(self.base, self.options, live=live)
+        if on_start_end is not None:
+            self._session.on_start_end = lambda run: on_start_end(run, self._report(self._case(run)))
         self._given = given_command(self.options)
         if self._session.redactor is not None:
             self._session.redactor.learn(self.options.command or self.options.config or "")
@@ -100,12 +104,17 @@ class Diagnosis:
 
     def snapshot(self) -> Report:
         """Return the report on what was fed so far; more can be fed."""
-        run = self.chosen_run()
-        lines = self._session.lines
+        return self.report(self.chosen_run())
+
+    def report(self, run: Run) -> Report:
+        """Return the report on one of the starts that are kept, as it is now."""
+        return self._report(self.case(run))
+
+    def _report(self, case: Case) -> Report:
+        lines, run = self._session.lines, case.run
         source = Source(self.path, lines.line_count, lines.byte_count, self.run_count, run.number)
         reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
                           self.options.run is not None, tuple(self._session.matcher.slow))
-        case = self.case(run)
         report = build(case, source, notes(case, reading), recognised(case, reading))
         return report.with_caveats(*self._remarks)
 
@@ -131,7 +140,9 @@ class Diagnosis:
     def case(self, run: Run | None = None) -> Case:
         """Return the analysis of a start (by default the one the report is about) as it is now."""
         self._session.settle()
-        run = run or self.chosen_run()
+        return self._case(run or self.chosen_run())
+
+    def _case(self, run: Run) -> Case:
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
         return Case(run, self.base, self.options, typed, self._session.redactor, is_given=self._given is not None)
 

@@ -1,0 +1,186 @@
+"""The tables on disk: JSON Lines, sorted by file, and Parquet written from them.
+
+They are read and written row by row, so that no table is ever in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import importlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple
+
+from vllm_doctor.errors import InputError, reason
+from vllm_doctor.fleet.model import FindingRow, LogFile, LogRows, StartRow
+from vllm_doctor.fleet.rows import shown_url
+from vllm_doctor.fleet.sources import is_remote
+
+STARTS, FINDINGS = "starts", "findings"
+_PARQUET_ROWS = 2000  # of a group
+_FLOATS, _INTEGERS = frozenset({"start_seconds", "confidence"}), frozenset({"run", "line", "size"})
+_MAPS = frozenset({"phase_seconds", "memory"})
+
+
+class Key(NamedTuple):
+    """What tells whether a file must be read again."""
+
+    source: str
+    size: int | None
+    version: str | None
+    rules_hash: str
+
+    @classmethod
+    def of_file(cls, file: LogFile, state: str) -> Key:
+        """Return the key of a file as it was listed."""
+        return cls(shown_url(file.url), file.size, file.version, state)
+
+    @classmethod
+    def of_row(cls, row: StartRow) -> Key:
+        """Return the key of the file that a row was read from."""
+        is_retried = row["problem"] is not None and is_remote(row["url"])  # a network may work again
+        return cls(row["source"], row["size"], None if is_retried else row["version"], row["rules_hash"])
+
+
+class StoredLog(NamedTuple):
+    """The rows of one file in a table that was written before."""
+
+    key: Key
+    rows: LogRows
+
+
+def encode(row: StartRow | FindingRow) -> str:
+    """Return a row as one line of JSON."""
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def start_rows(folder: Path) -> Iterator[StartRow]:
+    """Yield the rows of the table of starts; nothing if there is none. Raises InputError."""
+    yield from _lines(folder / f"{STARTS}.jsonl")
+
+
+def stored(folder: Path, *, with_findings: bool = True) -> Iterator[StoredLog]:
+    """Yield the files of the tables in a folder, in their order. Raises InputError."""
+    lines: Iterator[FindingRow] = _lines(folder / f"{FINDINGS}.jsonl") if with_findings else iter(())
+    findings = _grouped(lines)
+    waiting = next(findings, None)
+    for source, starts in _grouped(start_rows(folder)):
+        while waiting is not None and waiting[0] < source:
+            waiting = next(findings, None)
+        own: list[FindingRow] = []
+        if waiting is not None and waiting[0] == source:
+            own = waiting[1]
+        yield StoredLog(Key.of_row(starts[0]), LogRows(starts, own))
+
+
+def merged(folders: Sequence[Path]) -> Iterator[StoredLog]:
+    """Yield the files of several folders in the order of their names; of one in two folders, those of the later."""
+    streams = [_numbered(stored(folder), -number) for number, folder in enumerate(folders)]
+    last = ""
+    for source, _, log in heapq.merge(*streams, key=lambda item: item[:2]):
+        if source != last:
+            yield log
+        last = source
+
+
+def _numbered(logs: Iterable[StoredLog], number: int) -> Iterator[tuple[str, int, StoredLog]]:
+    return ((log.key.source, number, log) for log in logs)
+
+
+def _grouped(rows: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
+    for source, group in groupby(rows, key=lambda row: str(row["source"])):
+        yield source, list(group)
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                row = json.loads(line)
+                if not isinstance(row, dict) or "source" not in row:
+                    raise InputError(f"{path}:{number}: not a row of this table")
+                yield row
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {reason(error)}") from error
+
+
+class TableWriter:
+    """Writes the tables beside the old ones, which `commit` replaces; without it they stay as they were."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, IO[str]] = {}
+
+    def __enter__(self) -> TableWriter:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for name in (STARTS, FINDINGS):
+                self._files[name] = self._part(name).open("w", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{self._folder}: {reason(error)}") from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        for name, file in self._files.items():
+            file.close()
+            with contextlib.suppress(OSError):
+                self._part(name).unlink()
+
+    def write(self, rows: LogRows) -> None:
+        """Write the rows of one file. Raises InputError."""
+        try:
+            self._files[STARTS].writelines(map(encode, rows.starts))
+            self._files[FINDINGS].writelines(map(encode, rows.findings))
+        except OSError as error:
+            raise InputError(f"{self._folder}: {reason(error)}") from error
+
+    def commit(self) -> None:
+        """Replace the old tables, and write those in Parquet. Raises InputError."""
+        try:
+            for name, file in self._files.items():
+                file.close()
+                os.replace(self._part(name), self._folder / f"{name}.jsonl")
+            if has_parquet():
+                _write_parquet(self._folder, STARTS, StartRow)
+                _write_parquet(self._folder, FINDINGS, FindingRow)
+        except OSError as error:
+            raise InputError(f"{self._folder}: {reason(error)}") from error
+
+    def _part(self, name: str) -> Path:
+        return self._folder / f".{name}.jsonl.part"
+
+
+def has_parquet() -> bool:
+    """Return whether tables can be written in Parquet."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def _write_parquet(folder: Path, name: str, row_type: type) -> None:
+    arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    schema = arrow.schema([(column, _arrow_type(arrow, column)) for column in row_type.__annotations__])
+    part = folder / f".{name}.parquet.part"
+    rows = _lines(folder / f"{name}.jsonl")
+    with parquet.ParquetWriter(part, schema, compression="zstd") as writer:
+        while batch := list(islice(rows, _PARQUET_ROWS)):
+            for row in batch:
+                for column in _MAPS & row.keys():
+                    row[column] = None if row[column] is None else list(row[column].items())
+            writer.write_table(arrow.Table.from_pylist(batch, schema))
+    os.replace(part, folder / f"{name}.parquet")
+
+
+def _arrow_type(arrow: Any, column: str) -> Any:
+    if column in _MAPS:
+        return arrow.map_(arrow.string(), arrow.float64())
+    if column in _FLOATS:
+        return arrow.float64()
+    return arrow.int64() if column in _INTEGERS else arrow.string()
