@@ -45,7 +45,7 @@ class _Fleet(click.Group):
     """A group whose first word is a subcommand or a log."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or args[0] not in {*self.commands, "--help", "-h"}:
+        if not args or args[0] not in self.commands:
             args = ["read", *args]
         return super().parse_args(ctx, args)
 
@@ -72,11 +72,7 @@ def _with_summary(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("fleet", cls=_Fleet, subcommand_metavar="PATH|URL|GLOB… | merge DIR…")
 def command() -> None:
-    """Diagnose many logs: which causes, where, since when, what is new.
-
-    `vllm-doctor fleet PATH|URL|GLOB…` reads files, directories, globs and URLs (s3://, gs://, https://);
-    `vllm-doctor fleet merge DIR…` joins the tables of shards. `vllm-doctor fleet read --help` lists the options.
-    """
+    """Diagnose many logs: which causes, where, since when, what is new."""
 
 
 @command.command("read", hidden=True)
@@ -96,9 +92,11 @@ def command() -> None:
 def read_logs(targets: tuple[str, ...], engine: str, ray_address: str | None, jobs: int | None,
               rules: tuple[str, ...], only: tuple[str, ...], ignore: tuple[str, ...], vllm_version: str,
               shard: Shard | None, label: str, **values: Any) -> None:
-    """Read logs and print a summary of their causes; the last line has the totals.
+    """Diagnose many logs: which causes, where, since when, what is new.
 
-    A log that cannot be read is a row of the tables, and does not end the run.
+    The logs are files, directories, globs and URLs (s3://, gs://, https://). One that cannot be read is a row of the
+    tables, and does not end the run. The last line of the summary has the totals. `vllm-doctor fleet merge DIR…` joins
+    the tables of shards.
     """
     options = Options(rules=rules, only=only, ignore=ignore, vllm_version=vllm_version.lstrip("vV"))
     chosen = engines.ray(ray_address, jobs) if engine == "ray" else engines.local(jobs)

@@ -74,7 +74,7 @@ def _alone(file: LogFile, reading: Reading) -> LogRows:
     """Return the rows of a file read in a process of its own; the row of its problem if that dies too."""
     with _processes(1, are_local=not is_remote(file.url)) as pool:
         try:
-            return pool.submit(read, file, reading).result()
+            return pool.submit(_read_batch, [file], reading).result()[0]
         except BrokenProcessPool:
             return read(file._replace(problem=_DIED), reading)
 

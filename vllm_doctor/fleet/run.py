@@ -42,7 +42,6 @@ def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path |
     the number of files read and to read; `each` gets every row, in the order of the tables. Raises DoctorError.
     """
     options = options or Options()
-    load(options.rules)  # an invalid rule is an error of the user, not of each log
     if label:
         compile_label(label)
     known = None if baseline is None else baseline_causes(_tables_in(baseline))
@@ -55,6 +54,8 @@ def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path |
     old = {} if out is None else {log.key.source: log.key for log in stored(out, with_findings=False)}
     unchanged = {name for name, file in files.items() if old.get(name) == Key.of_file(file, reading.state)}
     changed = [files[name] for name in sorted(files) if name not in unchanged]
+    if changed or options.rules:
+        load(options.rules)  # an invalid rule is an error of the user, not of each log
     is_current = not changed and old.keys() == files.keys()
     kept = () if out is None else stored(out, with_findings=not is_current)
     read = (engine or local())(changed, reading) if changed else iter(())

@@ -112,6 +112,7 @@ def _status(path: str) -> LogFile:
 def _remote(target: str) -> Iterator[LogFile]:
     try:
         files, path = _fsspec(target).core.url_to_fs(target)
+        files.invalidate_cache()
         yield from _listed(target, files, path)
     except Exception as error:  # noqa: BLE001 - each file system raises errors of its own
         yield LogFile(target, problem=problem_of(error))
@@ -136,5 +137,7 @@ def _entry(url: str, entry: Mapping[str, Any]) -> LogFile:
 
 def problem_of(error: Exception) -> str:
     """Return why a file cannot be read, in one line."""
+    if isinstance(error, FileNotFoundError):  # of fsspec: its text is the path
+        return "no such file or directory"
     text = " ".join(reason(error).split())
     return text if isinstance(error, (InputError, OSError)) and text else f"{type(error).__name__}: {text}".strip(" :")
