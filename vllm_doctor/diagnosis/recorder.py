@@ -20,6 +20,7 @@ _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 # As programs around vLLM print it, behind a prefix of their own without a quote.
 _ENGINE_ARGS = lazy(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
+_JOINED = lazy(r"\brank (?P<rank>\d{1,6}) in world size \d|\bworld_size=\d{1,6} rank=(?P<of>\d{1,6})\b")
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -39,6 +40,10 @@ class Recorder:
             run.releases = run.releases.narrow(event.releases)
         if event.time and not times and " ip=" not in event.process:  # another machine has another clock
             run.clock.see(event.time, event.level)
+        if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
+            run.ranks.add(event.rank)
+        elif "world" in text and (joined := _JOINED.search(text)):
+            run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
             run.remember_block(event)
             run.failures.see(event, run.phase, served=bool(run.serving_line), advances=run.advances)

@@ -76,6 +76,7 @@ class Run:
         self.last_line = 0
         self.failures = FailureCollector()
         self.clock = StartClock()
+        self.ranks: set[int] = set()  # that printed a line with their rank
         self.advances = 0  # how often it made progress
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far

@@ -39,7 +39,22 @@ def document(report: Report) -> dict[str, Any]:
         "timeline": None if report.timeline is None else _timeline(report.timeline),
         "findings": [_finding(finding) for finding in report.findings],
         "notes": [*report.notes, *shared_text.release_notes(report)],
+        **_together(report),
     }
+
+
+def _together(report: Report) -> dict[str, Any]:
+    """Return what other logs add: `changes` with `--against`, `incident` with `--together`."""
+    made: dict[str, Any] = {}
+    if report.changes is not None:
+        made["changes"] = [change._asdict() for change in report.changes]
+    if report.incident is not None:
+        incident = report.incident
+        made["incident"] = {
+            "logs": list(incident.logs), "cause": incident.cause and incident.cause._asdict(),
+            "consequences": [one._asdict() for one in incident.consequences],
+            "silent_ranks": list(incident.silent_ranks), "notes": list(incident.notes)}
+    return made
 
 
 def render(report: Report) -> str:
