@@ -89,9 +89,9 @@ def command() -> None:
 @click.option("--only", multiple=True, metavar="ID", help="Look for this rule only; repeatable.")
 @click.option("--ignore", multiple=True, metavar="ID", help="Skip this rule; repeatable.")
 @click.option("--vllm-version", default="", metavar="V", help="The vLLM release, if the logs do not show it.")
-def read_logs(targets: tuple[str, ...], engine: str, ray_address: str | None, jobs: int | None,
-              rules: tuple[str, ...], only: tuple[str, ...], ignore: tuple[str, ...], vllm_version: str,
-              shard: Shard | None, label: str, **values: Any) -> None:
+def read_logs(*, targets: tuple[str, ...], engine: str, ray_address: str | None, jobs: int | None,
+              shard: Shard | None, label: str, rules: tuple[str, ...], only: tuple[str, ...], ignore: tuple[str, ...],
+              vllm_version: str, **values: Any) -> None:
     """Diagnose many logs: which causes, where, since when, what is new.
 
     The logs are files, directories, globs and URLs (s3://, gs://, https://). One that cannot be read is a row of the

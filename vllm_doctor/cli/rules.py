@@ -111,7 +111,7 @@ def bless(logs: tuple[str, ...]) -> None:
               help="The directory of `fleet --out` that has the group.")
 @click.option("--phase", default="", help="The phase it happens in (default: what the log says).")
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
-def new(rule_id: str, log: str | None, line: int | None, group: str | None, tables: Path, phase: str,
+def new(*, rule_id: str, log: str | None, line: int | None, group: str | None, tables: Path, phase: str,
         into: str) -> None:
     """Create a draft rule from a line of a log, or from the failures of a fleet that no rule explains.
 

@@ -1,12 +1,12 @@
 """Two starts -> their differences, the one that explains the failure first.
 
-Compared are the command's arguments and variables, the model, the release, the hardware and software that the logs name,
-and what was measured. What one of the logs does not show is no difference, unless the failure is about it.
+Compared are the command's arguments and variables, the model, the release, the hardware and software that the logs
+name, and what was measured. What one of the logs does not show is no difference, unless the failure is about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.comparison.evidence import DIRECT, Named, named_by_failure
 from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.facts.python_literals import Repr
-from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
+from vllm_doctor.redact import Redactor, redact_value, safe_text
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.model import Change, Report
 
@@ -69,8 +69,8 @@ def changes(bad: Case, report: Report, good: Case, good_report: Report) -> tuple
     enough = min(max((strength[one.what] for one in causes), default=0), DIRECT)
     ranked = sorted(differences, key=lambda one: (one.kind == _Kind.MEASURED, -strength[one.what], one.kind))
     clean = _cleaner(bad.redactor, good.redactor)
-    return tuple(Change(one.what, *clean(one.good, one.bad),
-                        explains=one in causes and 0 < enough <= strength[one.what]) for one in ranked)
+    return tuple(Change(one.what, clean(one.good), clean(one.bad), one in causes and 0 < enough <= strength[one.what])
+                 for one in ranked)
 
 
 def _settings(bad: Case, good: Case, named: Named) -> Iterator[_Difference]:
@@ -125,7 +125,8 @@ def _arguments(case: Case) -> dict[str, Any]:
     typed = dict(case.typed.arguments()) if case.typed is not None else {}
     printed = dict(case.run.settings)
     if case.run.settings_kind == "arguments":  # all of them, defaults included
-        printed = {name: value for name, value in printed.items() if name in typed or not _is_default(name, value, case)}
+        printed = {name: value for name, value in printed.items()
+                   if name in typed or not _is_default(name, value, case)}
     made = {**typed, **printed}
     return {name: value for name, value in made.items() if name not in _SAME_MODEL and value is not None}
 
@@ -195,9 +196,9 @@ def _is_equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
     return str(left).strip("/").lower() == str(right).strip("/").lower()
 
 
-def _cleaner(*redactors: Redactor | None) -> Any:
+def _cleaner(*redactors: Redactor | None) -> Callable[[str], str]:
     known = [redactor for redactor in redactors if redactor is not None]
     if not known:  # --show-secrets
-        return lambda *texts: tuple(map(safe_text, texts))
+        return safe_text
     redactor = Redactor(*known)
-    return lambda *texts: tuple(safe_text(redactor.redact(text, MASK)) for text in texts)
+    return lambda text: safe_text(redactor.redact(text))

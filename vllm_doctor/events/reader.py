@@ -27,7 +27,8 @@ _PROCESS = lazy(
     r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
 _RECORD = lazy(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
 _PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time are missing
@@ -530,7 +531,8 @@ def _record(text: str) -> tuple[str, str, str, str]:
     if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
-        return level, rest[inner.end():] if inner else rest, ">=0.8.0" if match["file"] else "<0.8.0", match["time"]
+        releases = ">=0.8.0" if match["file"] else "<0.8.0"
+        return level, rest[inner.end():] if inner else rest, releases, match["time"]
     match = _UVICORN.match(text)
     if match:
         return match["level"], text[match.end():], "", ""

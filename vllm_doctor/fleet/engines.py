@@ -131,11 +131,11 @@ def _ray_tasks(module: Any, files: Sequence[LogFile], reading: Reading, workers:
             waiting.append((batch, task.remote(batch, reading)))
         if not waiting:
             return
-        batch, result = waiting.popleft()
+        files_of_task, result = waiting.popleft()
         try:
             yield from module.get(result)
         except module.exceptions.RayError:  # its process died: each file by itself
-            yield from (_ray_alone(module, task, file, reading) for file in batch)
+            yield from (_ray_alone(module, task, file, reading) for file in files_of_task)
 
 
 def _ray_alone(module: Any, task: Any, file: LogFile, reading: Reading) -> LogRows:

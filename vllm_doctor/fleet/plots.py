@@ -20,7 +20,6 @@ class Block(NamedTuple):
 
     kind: str
     label: str
-    count: int
     x: float
     y: float
     width: float
@@ -64,7 +63,7 @@ def causes_over_time(summary: Summary) -> Columns | None:
             if count:
                 height = count / highest * _HEIGHT
                 top -= height
-                blocks.append(Block(f"kind{number}", f"{time}: {count} x {cause}", count, round(place * step, 2),
+                blocks.append(Block(f"kind{number}", f"{time}: {count} x {cause}", round(place * step, 2),
                                     round(top, 2), round(max(step - 2, 1), 2), round(height, 2)))
     names = [(f"kind{number}", cause) for number, cause in enumerate(leading)]
     used = {block.kind for block in blocks}

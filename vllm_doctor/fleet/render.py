@@ -56,7 +56,7 @@ def html(summary: Summary) -> str:
 
 
 def _names(summary: Summary) -> dict[str, Any]:
-    return {"summary": summary, "span": _span, "most": _most, "sign": _SIGNS.get, "hosts_with_more": summary.conspicuous_hosts()}
+    return {"summary": summary, "span": _span, "most": _most, "hosts_with_more": summary.conspicuous_hosts()}
 
 
 def _redacted(page: str, format_: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.run import Run
@@ -94,14 +94,15 @@ def _starts(file: LogFile, log: Log, options: Options, state: str, pattern: re.P
     redactor = report.redactor or Redactor()
     for run, one in [*ended, (last, report)]:
         end = times[-1].decode() if run is last and times else ""
-        row = _start(file, one, run, end, state, pattern)
+        row = _start(file, one, run, end, state=state, pattern=pattern)
         row["note"] = " ".join(log.notes) or None
         made.starts.append(_clean(row, redactor.redact))
         made.findings.extend(_clean(found, redactor.redact) for found in _findings(file, one, run.number))
     return made
 
 
-def _start(file: LogFile, report: Report, run: Run, end: str, state: str, pattern: re.Pattern[str] | None) -> StartRow:
+def _start(file: LogFile, report: Report, run: Run, end: str, *, state: str,
+           pattern: re.Pattern[str] | None) -> StartRow:
     cause, failure, timeline = report.cause, report.failure, report.timeline
     memory = shared_text.memory_shown(report)
     fixes = cause.fixes if cause is not None else failure.fixes if failure is not None else ()
@@ -153,7 +154,8 @@ def _findings(file: LogFile, report: Report, run: int) -> list[FindingRow]:
 
 
 def _problem(file: LogFile, url: str, problem: str, state: str, pattern: re.Pattern[str] | None) -> StartRow:
-    return _clean(_row(file, url, state, pattern, problem=problem.removeprefix(f"{url}: ")), redact)
+    row: StartRow = _clean(_row(file, url, state, pattern, problem=problem.removeprefix(f"{url}: ")), redact)
+    return row
 
 
 def _row(file: LogFile, url: str, state: str, pattern: re.Pattern[str] | None, **values: Any) -> StartRow:
@@ -161,7 +163,7 @@ def _row(file: LogFile, url: str, state: str, pattern: re.Pattern[str] | None, *
     row: dict[str, Any] = dict.fromkeys(StartRow.__annotations__)
     row.update(url=url, **labels, source=file.url, size=file.size, version=file.version, rules_hash=state)
     row.update(values)
-    return StartRow(**row)  # type: ignore[typeddict-item]
+    return cast("StartRow", row)
 
 
 def _clean(row: Any, mask: Callable[[str], str]) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vllm_doctor.errors import InputError
 from vllm_doctor.fleet.engines import Engine, local
 from vllm_doctor.fleet.labels import compile_label
-from vllm_doctor.fleet.model import LogFile, LogRows, StartRow
+from vllm_doctor.fleet.model import LogRows, StartRow
 from vllm_doctor.fleet.rows import Reading, shown_url
 from vllm_doctor.fleet.sources import find
 from vllm_doctor.fleet.state import rules_hash
@@ -22,14 +22,14 @@ from vllm_doctor.rulebase.loader import load
 
 
 class Shard(NamedTuple):
-    """One part of `count`; the parts 1 to `count`, or 0 to `count` - 1, are the whole."""
+    """One of several parts of the logs, numbered from 1 or from 0: all numbers up to `parts` make the whole."""
 
-    index: int
-    count: int
+    number: int
+    parts: int
 
     def contains(self, url: str) -> bool:
         """Return whether a file belongs to this part; it stays there when other files come."""
-        return zlib.crc32(url.encode()) % self.count == self.index % self.count
+        return zlib.crc32(url.encode()) % self.parts == self.number % self.parts
 
 
 def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path | None = None,

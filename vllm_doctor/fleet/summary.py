@@ -1,4 +1,7 @@
-"""Rows -> the causes of a fleet: each with its logs, hosts, services, releases and times. Memory grows with the causes."""
+"""Rows -> the causes of a fleet: each with its logs, hosts, services, releases and times.
+
+Memory grows with the causes and hosts, not with the logs.
+"""
 
 from __future__ import annotations
 

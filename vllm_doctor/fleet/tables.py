@@ -15,12 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.errors import InputError, reason
 from vllm_doctor.fleet.model import FindingRow, LogFile, LogRows, StartRow
 from vllm_doctor.fleet.rows import shown_url
 from vllm_doctor.fleet.sources import is_remote
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # in typing from Python 3.11 on
 
 STARTS, FINDINGS = "starts", "findings"
 _PARQUET_ROWS = 2000  # of a group
@@ -119,7 +122,7 @@ class TableWriter:
         self._folder = folder
         self._files: dict[str, IO[str]] = {}
 
-    def __enter__(self) -> TableWriter:
+    def __enter__(self) -> Self:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             for name in (STARTS, FINDINGS):

@@ -1,7 +1,8 @@
 """Logs of one incident -> one report: the earliest cause over all of them, what followed in the others.
 
-A log that shows a fault of its own goes before one that shows only that another process or node was gone. Among those the
-earliest counts, by clocks that are compared where all nodes are in step: when the ranks have joined and load the weights.
+A log that shows a fault of its own goes before one that shows only that another process or node was gone. Among those
+the earliest counts, by clocks that are compared where all nodes are in step: when the ranks have joined and load the
+weights.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from vllm_doctor.timeline.clock import StartClock, seconds_between
 _IN_STEP = ("weights", "distributed-init")  # phases that all nodes reach together
 _SAME_CLOCK = 5.0  # seconds by which clocks in step may differ
 _SYMPTOM = re.compile(
-    r"\bNCCL\b|\bgloo\b|\bTCPStore\b|ProcessGroup|[Cc]onnection (?:reset|closed|refused|aborted)|[Bb]roken pipe|\bBrokenPipe"
-    r"|[Tt]imed? ?out|TimeoutError|[Hh]eartbeat|[Rr]emote process|\bpeer\b|[Aa]ctor (?:is )?d(?:ied|ead)|ActorDied"
-    r"|died unexpectedly|Engine ?(?:core|process|Dead)|unexpectedly (?:died|exited)|[Nn]ode (?:died|is dead)|\bkilled by another")
+    r"\bNCCL\b|\bgloo\b|\bTCPStore\b|ProcessGroup|[Cc]onnection (?:reset|closed|refused|aborted)|[Bb]roken pipe"
+    r"|BrokenPipe|[Tt]imed? ?out|TimeoutError|[Hh]eartbeat|[Rr]emote process|\bpeer\b|[Aa]ctor (?:is )?d(?:ied|ead)"
+    r"|ActorDied|died unexpectedly|Engine ?(?:core|process|Dead)|unexpectedly (?:died|exited)|[Nn]ode (?:died|is dead)")
 _SYMPTOM_PHASE = "distributed-init"
 
 
@@ -112,7 +113,7 @@ def _notes(first: _Log, failed: Sequence[_Log], logs: Sequence[_Log]) -> list[st
         if who:
             notes.append(f"The cause was printed by {', '.join(who)}.")
     if first.kind is _Kind.SYMPTOM:
-        notes.append("These logs show only that processes lost each other: the log of another node or rank has the cause.")
+        notes.append("These logs show only that processes lost each other: look for the log of another node or rank.")
     for log in logs:
         offset = _offset(log.run.clock, logs[0].run.clock)
         if offset:

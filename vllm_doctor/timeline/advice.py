@@ -33,7 +33,7 @@ def _loads_eagerly(facts: Mapping[str, Any]) -> bool:
 _MOST = 2
 _WAYS: Mapping[str, tuple[_Way, ...]] = {
     "args": (
-        _Way("Importing Python modules dominates: keep the environment on a local disk, not on a network file system."),),
+        _Way("Python imports its modules in this phase: keep the environment on a local disk."),),
     "config": (
         _Way("The engine process starts in this phase and imports its modules: keep the Python environment and the "
              "model's config.json on a local disk.", applies=lambda facts: facts.get("engine") == "V1"),),
@@ -46,7 +46,7 @@ _WAYS: Mapping[str, tuple[_Way, ...]] = {
              "vllm[runai]).", "--load-format", "runai_streamer", _loads_eagerly),
         _Way("Read whole files from a network file system: --safetensors-load-strategy eager.",
              "--safetensors-load-strategy", "eager", _loads_eagerly),
-        _Way("Keep the checkpoint on a local NVMe disk; a second start reads it from the page cache if RAM holds it."),
+        _Way("Keep the checkpoint on a local NVMe disk."),
     ),
     "profiling": (
         _Way("Keep the torch.compile cache between starts: mount the directory of VLLM_CACHE_ROOT "

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from vllm_doctor.patterns import lazy
 from vllm_doctor.phases import ORDER
 
-_TIME = lazy(r"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,6}))?")
+_TIME = lazy(
+    r"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,6}))?")
 _LEAP_YEAR = 2000  # stands for an unknown year: it has all days
 _YEAR = timedelta(days=366)
 _HALF = timedelta(days=183)
@@ -63,7 +64,7 @@ def seconds_between(earlier: str, later: str) -> float | None:
     begin, end = parse_time(earlier), parse_time(later)
     if begin is None or end is None:
         return None
-    if begin.year == _LEAP_YEAR or end.year == _LEAP_YEAR:
+    if _LEAP_YEAR in {begin.year, end.year}:
         begin, end = begin.replace(year=_LEAP_YEAR), end.replace(year=_LEAP_YEAR)
         if end - begin < -_HALF:
             end += _YEAR

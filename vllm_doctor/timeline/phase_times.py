@@ -33,15 +33,27 @@ def timeline(clock: StartClock, facts: Mapping[str, Any], releases: Releases) ->
     if total is None:
         return None
     total = max(total, 0.0)
-    begins = _begins(clock.first, [(phase, time) for phase, time in phases if phase != "runtime"], total)
+    begins = _begins(clock.first, _with_weights([item for item in phases if item[0] != "runtime"]), total)
     begins = _with_late_marker(begins, facts, total)
     ends = [*(begin for _, begin in begins[1:]), total]
-    made = tuple(PhaseTime(phase, round(until - begin, 3), number(facts, _PRINTED[phase]) if phase in _PRINTED else None)
+    made = tuple(PhaseTime(phase, round(until - begin, 3), number(facts, _PRINTED.get(phase, "")))
                  for (phase, begin), until in zip(begins, ends, strict=True))
     longest = max(made, key=lambda one: one.seconds)
     dominant = longest.phase if longest.seconds > 0 else None
     return Timeline(total, made, round(total - _explained(made, facts), 3), dominant, clock.first, end, bool(served),
                     advice(dominant, facts, releases) if dominant else ())
+
+
+def _with_weights(phases: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the phases with the loading of the weights, of which old releases print only the end.
+
+    It begins with the phase before it, whose own part the log does not show.
+    """
+    names = [phase for phase, _ in phases]
+    if "profiling" not in names[1:] or "weights" in names:
+        return phases
+    place = names.index("profiling")
+    return [*phases[:place], ("weights", phases[place - 1][1]), *phases[place:]]
 
 
 def _begins(first: str, phases: list[tuple[str, str]], total: float) -> list[tuple[str, float]]:
@@ -56,7 +68,8 @@ def _begins(first: str, phases: list[tuple[str, str]], total: float) -> list[tup
     return begins
 
 
-def _with_late_marker(begins: list[tuple[str, float]], facts: Mapping[str, Any], total: float) -> list[tuple[str, float]]:
+def _with_late_marker(begins: list[tuple[str, float]], facts: Mapping[str, Any],
+                      total: float) -> list[tuple[str, float]]:
     """Return the phases with the graph capture begun as long before its end as it took.
 
     Without a progress bar, the first line of that phase is the one that says that it is over.
