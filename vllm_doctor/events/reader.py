@@ -36,7 +36,8 @@ _PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level 
 # `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
 # `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
 _OWN_RECORD = lazy(
-    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d{1,9})? (?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
+    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d{1,9})? "
+    r"(?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
     r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
     cues=(".py:", "vllm"),
@@ -522,7 +523,7 @@ def _releases_of(process: str) -> str:
 
 
 def _as_code(event: Event) -> Event:
-    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, "", "", True, time=event.time)
+    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True, time=event.time)
 
 
 def _record(text: str) -> tuple[str, str, str, str]:

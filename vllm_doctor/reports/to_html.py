@@ -122,7 +122,8 @@ def _kind(name: str) -> str:
 def _page(reports: list[Report]) -> str:
     text = _environment().get_template("report.html").render(
         reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
-        version=__version__, shared_text=shared_text, timeline=timeline, timeline_text=timeline_text, incident_text=incident_text, picture=picture, pieces=_pieces,
+        version=__version__, shared_text=shared_text, timeline=timeline, timeline_text=timeline_text,
+        incident_text=incident_text, picture=picture, pieces=_pieces,
         bar=_BAR, full=_WIDTH)
     return inert_markup(text)
 

@@ -83,7 +83,8 @@ class _Page:
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
             "timeline_rows": self.timeline_rows, "change_list": self.change_list,
-            "incident_rows": self.incident_rows, "also_row": self.also_row, "footer": self.footer, "proof": _proof, "settings": _settings,
+            "incident_rows": self.incident_rows, "also_row": self.also_row, "footer": self.footer, "proof": _proof,
+            "settings": _settings,
             "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }

@@ -60,8 +60,8 @@ _WAYS: Mapping[str, tuple[_Way, ...]] = {
     "graph-capture": (
         _Way("Capture fewer CUDA graphs: lower --max-cudagraph-capture-size. Larger batches then run without graphs.",
              "--max-cudagraph-capture-size"),
-        _Way("Capture fewer CUDA graphs: pass a shorter list to --cuda-graph-sizes. Other batch sizes are padded or run "
-             "without graphs.", "--cuda-graph-sizes"),
+        _Way("Capture fewer CUDA graphs: pass a shorter list to --cuda-graph-sizes. Other batch sizes are padded or "
+             "run without graphs.", "--cuda-graph-sizes"),
         _Way("Capture fewer CUDA graphs: set cudagraph_capture_sizes in --compilation-config.", "--compilation-config"),
         _Way("Lower --max-num-seqs: the largest batch size with a CUDA graph follows it.", "--max-num-seqs"),
     ),
