@@ -76,7 +76,7 @@ def diagnose(logs: tuple[Place, ...], values: dict[str, Any], notes: tuple[str, 
     return ExitStatus.USAGE if unreadable or not all(written) else exit_status(reports, values["fail_on"])
 
 
-def _joined_report(logs: tuple[str, ...], options: Options, values: dict[str, Any]) -> Report:
+def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, Any]) -> Report:
     """Return the one report of `--together` or `--against`. Raises InputError."""
     if values["run_number"] == "all":
         raise InputError("--run all has a report for each start; --together and --against have one")
@@ -88,13 +88,13 @@ def _joined_report(logs: tuple[str, ...], options: Options, values: dict[str, An
     good = _diagnosed(values["against"], options._replace(run=None, command="", config=""))
     for path, read in ((logs[0], bad), (values["against"], good)):
         if len(read) > 1:
-            raise InputError(f"{path}: is an archive of files: unpack it, and name the log")
+            raise InputError(f"{_name(path)}: holds several logs: name one of them")
     report = bad[0][1]
     found = changes(bad[0][0].case(), report, good[0][0].case(), good[0][1])
     return report._replace(changes=found, against=good[0][1].source.path)
 
 
-def _diagnosed(path: str, options: Options) -> list[tuple[Diagnosis, Report]]:
+def _diagnosed(path: Place, options: Options) -> list[tuple[Diagnosis, Report]]:
     """Return each log of a file, read, with its report."""
     with _opened(path) as logs:
         made = []

@@ -523,7 +523,8 @@ def _releases_of(process: str) -> str:
 
 
 def _as_code(event: Event) -> Event:
-    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True, time=event.time)
+    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True,
+                 time=event.time)
 
 
 def _record(text: str) -> tuple[str, str, str, str]:
