@@ -39,7 +39,7 @@ class Recorder:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
         if event.time and not times and " ip=" not in event.process:  # another machine has another clock
-            run.clock.see(event.time, event.level)
+            run.clock.see(event.time, event.level, event.text)
         if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
             run.ranks.add(event.rank)
         elif "world" in text and (joined := _JOINED.search(text)):

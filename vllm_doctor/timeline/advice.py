@@ -30,7 +30,13 @@ def _loads_eagerly(facts: Mapping[str, Any]) -> bool:
     return facts.get("load_format") in {None, "auto", "safetensors"}
 
 
+def _has_graphs(facts: Mapping[str, Any]) -> bool:
+    return facts.get("device") in {None, "cuda"}
+
+
 _MOST = 2
+_KEEP_COMPILED = _Way("Keep the torch.compile cache between starts: mount the directory of VLLM_CACHE_ROOT (default "
+                      "~/.cache/vllm).", applies=_is_compiled)
 _WAYS: Mapping[str, tuple[_Way, ...]] = {
     "args": (
         _Way("Python imports its modules in this phase: keep the environment on a local disk."),),
@@ -49,8 +55,7 @@ _WAYS: Mapping[str, tuple[_Way, ...]] = {
         _Way("Keep the checkpoint on a local NVMe disk."),
     ),
     "profiling": (
-        _Way("Keep the torch.compile cache between starts: mount the directory of VLLM_CACHE_ROOT "
-             "(default ~/.cache/vllm).", applies=_is_compiled),
+        _KEEP_COMPILED,
         _Way("Skip the multimodal part of the memory profiling run: --skip-mm-profiling. Its memory is then not "
              "reserved.", "--skip-mm-profiling", applies=lambda facts: "mm_item_tokens" in facts
              or "encoder_cache_budget_tokens" in facts),
@@ -58,12 +63,15 @@ _WAYS: Mapping[str, tuple[_Way, ...]] = {
              "--max-num-batched-tokens"),
     ),
     "graph-capture": (
+        _KEEP_COMPILED._replace(applies=lambda facts: facts.get("device") == "cpu" and _is_compiled(facts)),
         _Way("Capture fewer CUDA graphs: lower --max-cudagraph-capture-size. Larger batches then run without graphs.",
-             "--max-cudagraph-capture-size"),
+             "--max-cudagraph-capture-size", applies=_has_graphs),
         _Way("Capture fewer CUDA graphs: pass a shorter list to --cuda-graph-sizes. Other batch sizes are padded or "
-             "run without graphs.", "--cuda-graph-sizes"),
-        _Way("Capture fewer CUDA graphs: set cudagraph_capture_sizes in --compilation-config.", "--compilation-config"),
-        _Way("Lower --max-num-seqs: the largest batch size with a CUDA graph follows it.", "--max-num-seqs"),
+             "run without graphs.", "--cuda-graph-sizes", applies=_has_graphs),
+        _Way("Capture fewer CUDA graphs: set cudagraph_capture_sizes in --compilation-config.", "--compilation-config",
+             applies=_has_graphs),
+        _Way("Lower --max-num-seqs: the largest batch size with a CUDA graph follows it.", "--max-num-seqs",
+             applies=_has_graphs),
     ),
     "api": (
         _Way("The engine is ready in this phase: look for slow requests to the model hub and for plug-ins."),),

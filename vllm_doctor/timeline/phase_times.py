@@ -34,7 +34,7 @@ def timeline(clock: StartClock, facts: Mapping[str, Any], releases: Releases) ->
         return None
     total = max(total, 0.0)
     begins = _begins(clock.first, _with_weights([item for item in phases if item[0] != "runtime"]), total)
-    begins = _with_late_marker(begins, facts, total)
+    begins = _with_late_marker(_with_profiling(begins, facts), facts, total)
     ends = [*(begin for _, begin in begins[1:]), total]
     made = tuple(PhaseTime(phase, round(until - begin, 3), number(facts, _PRINTED.get(phase, "")))
                  for (phase, begin), until in zip(begins, ends, strict=True))
@@ -66,6 +66,19 @@ def _begins(first: str, phases: list[tuple[str, str]], total: float) -> list[tup
         at = (seconds_between(first, time) or 0.0) if begins else 0.0
         begins.append((phase, min(max(at, begins[-1][1] if begins else 0.0), total)))
     return begins
+
+
+def _with_profiling(begins: list[tuple[str, float]], facts: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the phases with the profiling, where only the duration of all that follows it is printed.
+
+    It begins as long before the engine is ready as that took.
+    """
+    names, took = [phase for phase, _ in begins], number(facts, "init_engine_seconds")
+    if took is None or "profiling" in names or "api" not in names or "kv-cache" not in names[1:]:
+        return begins
+    place = names.index("kv-cache")
+    begin = max(begins[names.index("api")][1] - took, begins[place - 1][1])
+    return [*begins[:place], ("profiling", begin), *begins[place:]] if begin < begins[place][1] else begins
 
 
 def _with_late_marker(begins: list[tuple[str, float]], facts: Mapping[str, Any],
