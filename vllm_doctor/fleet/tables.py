@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import importlib
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # in typing from Python 3.11 on
 
 STARTS, FINDINGS = "starts", "findings"
-_PARQUET_ROWS = 2000  # of a group
-_FLOATS, _INTEGERS = frozenset({"start_seconds", "confidence"}), frozenset({"run", "line", "size"})
-_MAPS = frozenset({"phase_seconds", "memory"})
 
 
 class Key(NamedTuple):
@@ -65,12 +63,12 @@ def encode(row: StartRow | FindingRow) -> str:
 
 def start_rows(folder: Path) -> Iterator[StartRow]:
     """Yield the rows of the table of starts; nothing if there is none. Raises InputError."""
-    yield from _lines(folder / f"{STARTS}.jsonl")
+    yield from table_rows(folder / f"{STARTS}.jsonl")
 
 
 def stored(folder: Path, *, with_findings: bool = True) -> Iterator[StoredLog]:
     """Yield the files of the tables in a folder, in their order. Raises InputError."""
-    lines: Iterator[FindingRow] = _lines(folder / f"{FINDINGS}.jsonl") if with_findings else iter(())
+    lines: Iterator[FindingRow] = table_rows(folder / f"{FINDINGS}.jsonl") if with_findings else iter(())
     findings = _grouped(lines)
     waiting = next(findings, None)
     for source, starts in _grouped(start_rows(folder)):
@@ -101,7 +99,8 @@ def _grouped(rows: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
         yield source, list(group)
 
 
-def _lines(path: Path) -> Iterator[Any]:
+def table_rows(path: Path) -> Iterator[Any]:
+    """Yield the rows of a table; nothing if there is none. Raises InputError."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -153,8 +152,7 @@ class TableWriter:
                 file.close()
                 os.replace(self._part(name), self._folder / f"{name}.jsonl")
             if has_parquet():
-                _write_parquet(self._folder, STARTS, StartRow)
-                _write_parquet(self._folder, FINDINGS, FindingRow)
+                _write_parquet(self._folder)
         except OSError as error:
             raise InputError(f"{self._folder}: {reason(error)}") from error
 
@@ -167,23 +165,10 @@ def has_parquet() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def _write_parquet(folder: Path, name: str, row_type: type) -> None:
-    arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    schema = arrow.schema([(column, _arrow_type(arrow, column)) for column in row_type.__annotations__])
-    part = folder / f".{name}.parquet.part"
-    rows = _lines(folder / f"{name}.jsonl")
-    with parquet.ParquetWriter(part, schema, compression="zstd") as writer:
-        while batch := list(islice(rows, _PARQUET_ROWS)):
-            for row in batch:
-                for column in _MAPS & row.keys():
-                    row[column] = None if row[column] is None else list(row[column].items())
-            writer.write_table(arrow.Table.from_pylist(batch, schema))
-    os.replace(part, folder / f"{name}.parquet")
-
-
-def _arrow_type(arrow: Any, column: str) -> Any:
-    if column in _MAPS:
-        return arrow.map_(arrow.string(), arrow.float64())
-    if column in _FLOATS:
-        return arrow.float64()
-    return arrow.int64() if column in _INTEGERS else arrow.string()
+def _write_parquet(folder: Path) -> None:
+    """Write the tables of a folder in Parquet, in a process of its own: pyarrow's memory is not to stay with this one."""
+    done = subprocess.run([sys.executable, "-m", "vllm_doctor.fleet.parquet", str(folder)], check=False,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        problem = (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[-1]
+        raise InputError(f"{folder}: the Parquet tables cannot be written: {problem[:300]}")
