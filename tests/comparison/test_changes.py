@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click.testing
 import pytest
+
 from vllm_doctor.cli.root import cli
 
 LOGS = Path(__file__).parent.parent.parent / "fixtures" / "logs"

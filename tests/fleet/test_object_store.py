@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from fleet.test_fleet import HEALTHY, NO_CACHE
+
 from vllm_doctor import fleet
 from vllm_doctor.fleet.tables import start_rows
-
-from fleet.test_fleet import HEALTHY, NO_CACHE
 
 pytest.importorskip("s3fs", reason="s3fs is not installed")
 pytest.importorskip("moto", reason="moto is not installed")

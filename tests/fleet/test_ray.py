@@ -6,11 +6,11 @@ import gzip
 import importlib.util
 
 import pytest
+from fleet.test_fleet import HEALTHY, NO_CACHE, UNKNOWN
+
 from vllm_doctor import fleet
 from vllm_doctor.errors import InputError
 from vllm_doctor.fleet import engines
-
-from fleet.test_fleet import HEALTHY, NO_CACHE, UNKNOWN
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra [ray] is not installed")
 

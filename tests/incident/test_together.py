@@ -6,6 +6,7 @@ import json
 
 import click.testing
 import pytest
+
 from vllm_doctor.cli.root import cli
 
 RANK = ("(Worker_TP{rank} pid=1{rank}) INFO 11-24 {hour}:10:30 [parallel_state.py:1165] rank {rank} in world size 4 is assigned as "

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click.testing
 import pytest
+
 from vllm_doctor import diagnose
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.cli.root import cli

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from vllm_doctor.fleet.model import FindingRow, StartRow
 from vllm_doctor.fleet.tables import FINDINGS, STARTS, table_rows
@@ -26,24 +26,24 @@ def write(folder: Path) -> None:
 
 
 def _write(folder: Path, name: str, row_type: type) -> None:
-    schema = pyarrow.schema([(column, _type(column)) for column in row_type.__annotations__])
+    schema = pa.schema([(column, _type(column)) for column in row_type.__annotations__])
     part = folder / f".{name}.parquet.part"
     rows = table_rows(folder / f"{name}.jsonl")
-    with pyarrow.parquet.ParquetWriter(part, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(part, schema, compression="zstd") as writer:
         while batch := list(islice(rows, _ROWS)):
             for row in batch:
                 for column in _MAPS & row.keys():
                     row[column] = None if row[column] is None else list(row[column].items())
-            writer.write_table(pyarrow.Table.from_pylist(batch, schema))
+            writer.write_table(pa.Table.from_pylist(batch, schema))
     os.replace(part, folder / f"{name}.parquet")
 
 
 def _type(column: str) -> Any:
     if column in _MAPS:
-        return pyarrow.map_(pyarrow.string(), pyarrow.float64())
+        return pa.map_(pa.string(), pa.float64())
     if column in _FLOATS:
-        return pyarrow.float64()
-    return pyarrow.int64() if column in _INTEGERS else pyarrow.string()
+        return pa.float64()
+    return pa.int64() if column in _INTEGERS else pa.string()
 
 
 if __name__ == "__main__":

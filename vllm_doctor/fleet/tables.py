@@ -166,7 +166,7 @@ def has_parquet() -> bool:
 
 
 def _write_parquet(folder: Path) -> None:
-    """Write the tables of a folder in Parquet, in a process of its own: pyarrow's memory is not to stay with this one."""
+    """Write the tables of a folder in Parquet, in a process of its own, which takes its memory with it."""
     done = subprocess.run([sys.executable, "-m", "vllm_doctor.fleet.parquet", str(folder)], check=False,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode:
