@@ -64,6 +64,7 @@ def test_of_two_faults_the_earlier_is_the_cause_whatever_the_clocks_say(together
 def test_ranks_that_printed_nothing_are_named(together):
     text = "".join(RANK.format(rank=rank, hour="00") for rank in (0, 1, 2)) + OOM.format(rank=1, hour="00", time="11:02")
     assert together(a=text, b=text)["incident"]["silent_ranks"] == [3]
+    assert together(a=RANK.format(rank=0, hour="00"), b=HEALTHY)["incident"]["silent_ranks"] == []  # too few to tell
     assert "Rank 3 printed nothing.\n" in together("--width", "100", a=text, b=text)
 
 

@@ -69,7 +69,7 @@ def _row(group: Group, width: int) -> str:
     head = f"{_SIGNS.get(group.severity, '·')} {group.logs:>6} x  "
     change = f"  [{group.change}]" if group.change else ""
     room = max(20, width - len(head) - len(change))
-    title = escape.one_line(group.title)
+    title = escape.one_line(group.words)
     return head + (title if len(title) <= room else title[:room - 1] + "…") + change
 
 

@@ -24,9 +24,10 @@ class Group:
     """The starts with one cause: a rule's id, or the signature of failures that no rule explains."""
 
     id: str
-    title: str
+    title: str  # of the first start
     severity: str
     is_explained: bool
+    has_other_titles: bool = False  # of starts with other values
     first_fix: str | None = None
     starts: int = 0
     logs: int = 0
@@ -38,11 +39,17 @@ class Group:
     samples: list[str] = field(default_factory=list)
     change: str = ""  # new or still, against a baseline
 
+    @property
+    def words(self) -> str:
+        """Return the cause in words; those of the first start, where others have other values."""
+        return f"{self.title} (for example)" if self.has_other_titles else self.title
+
     def add(self, row: StartRow, *, is_new_log: bool) -> None:
         """Count a start."""
         self.starts += 1
         self.logs += is_new_log
         self.first_fix = self.first_fix or row["first_fix"]
+        self.has_other_titles = self.has_other_titles or (row["title"] or row["message"] or self.id) != self.title
         for counter, value in ((self.hosts, row["host"]), (self.services, row["service"]),
                                (self.releases, row["vllm_version"])):
             if value:
@@ -90,6 +97,11 @@ class Summary:
         self.hours: dict[str, Counter[str]] = {}  # failures by cause, by the hour of their log
         self._last_url = ""
         self._logs_of_group: dict[str, str] = {}
+
+    @property
+    def words(self) -> str:
+        """Return the cause in words; those of the first start, where others have other values."""
+        return f"{self.title} (for example)" if self.has_other_titles else self.title
 
     def add(self, rows: Iterable[StartRow], *, is_new: bool) -> None:
         """Count the rows of one file."""

@@ -28,6 +28,7 @@ def silent_ranks(logs: Iterable[tuple[Report, Run]]) -> tuple[int, ...]:
         if in_name is not None:
             (seen if report.source.lines else empty).add(int(in_name[1]))
     expected = max(sizes, default=1)
-    if not seen or not 1 < expected <= _MOST:
-        return tuple(sorted(empty - seen))
-    return tuple(sorted((set(range(expected)) | empty) - seen))
+    silent = set(range(expected)) - seen if seen and expected <= _MOST else set()
+    if len(silent) > len(seen):  # logs that are cut, or in which not every rank prints its number
+        silent = set()
+    return tuple(sorted(silent | (empty - seen)))
