@@ -297,3 +297,18 @@ def test_a_rule_is_drafted_from_a_group(tmp_path):
     assert (tested.exit_code, tested.output) == (0, "5 passed, 0 failed\n")
     wrong = runner.invoke(cli, ["rules", "new", "other", "--from-group", "FrobError-0", "--tables", str(out)])
     assert (wrong.exit_code, "no group `FrobError-0`; did you mean" in wrong.output) == (2, True)
+
+
+def test_the_page_draws_causes_hosts_releases_and_start_up_times(logs, tmp_path):
+    run(logs, "--out", tmp_path)
+    page = (tmp_path / "summary.html").read_text()
+    for text in ("<h2>Causes</h2>", "<h2>Failures over time</h2>", "<h2>Failures by host</h2>", "<h2>Failures by release</h2>",
+                 "<h2>Start-up time by release</h2>", "4 of 6 starts failed", "median 70 s, 70 to 70 s, 2 starts",
+                 "<title>11-24 00: 2 x budget-too-small-for-weights-and-activations</title>"):
+        assert text in page
+    assert "http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; style-src &#39;sha256-" in page
+    assert "src=" not in page.replace("style-src", "").replace("default-src", "")
+
+
+def test_there_is_no_progress_bar_without_a_terminal(logs):
+    assert run(logs).stderr == ""
