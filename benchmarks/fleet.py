@@ -102,7 +102,7 @@ def run(command: list[str]) -> Run:
         peak = [0]
         watcher = threading.Thread(target=_watch, args=(process.pid, peak), daemon=True)
         watcher.start()
-        if process.wait() not in {0, 1}:
+        if process.wait():
             raise SystemExit(f"{command[1]} ended with {process.returncode}")
         watcher.join()
         output.seek(0)

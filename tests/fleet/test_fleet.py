@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -306,9 +308,22 @@ def test_the_page_draws_causes_hosts_releases_and_start_up_times(logs, tmp_path)
                  "<h2>Start-up time by release</h2>", "4 of 6 starts failed", "median 70 s, 70 to 70 s, 2 starts",
                  "<title>11-24 00: 2 x budget-too-small-for-weights-and-activations</title>"):
         assert text in page
-    assert "http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; style-src &#39;sha256-" in page
+    assert 'http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; style-src &#39;sha256-' in page
     assert "src=" not in page.replace("style-src", "").replace("default-src", "")
 
 
 def test_there_is_no_progress_bar_without_a_terminal(logs):
     assert run(logs).stderr == ""
+
+
+def test_a_terminal_shows_a_progress_bar(logs):
+    terminal, end = os.openpty()
+    with subprocess.Popen([sys.executable, "-m", "vllm_doctor", "fleet", str(logs)], stdout=subprocess.PIPE, stderr=end) as process:
+        os.close(end)
+        output = process.stdout.read()
+    shown = b""
+    while b"5/5" not in shown:
+        shown += os.read(terminal, 4096)
+    os.close(terminal)
+    assert b"Reading logs" in shown
+    assert output.endswith(b"5 logs (5 new), 6 starts, 4 failed, 2 causes, 0 unreadable\n")

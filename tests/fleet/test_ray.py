@@ -38,3 +38,17 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(engines.importlib, "import_module", import_module)
     with pytest.raises(InputError, match=r"pip install 'vllm-log-doctor\[ray\]'"):
         engines.ray()
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_reads_on_the_cluster_at_an_address(tmp_path):
+    from ray.cluster_utils import Cluster
+
+    (tmp_path / "a.log").write_text(NO_CACHE)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        summary = fleet.fleet([str(tmp_path)], engine=engines.ray(cluster.address))
+    finally:
+        cluster.shutdown()
+    assert summary.last_line() == "1 logs (1 new), 1 starts, 1 failed, 1 causes, 0 unreadable"

@@ -52,7 +52,7 @@ def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path |
     if not files:
         raise InputError("no logs found" + (" in this shard" if shard else ""))
     old = {} if out is None else {log.key.source: log.key for log in stored(out, with_findings=False)}
-    unchanged = {name for name, file in files.items() if old.get(name) == Key.of_file(file, reading.state)}
+    unchanged = {name for name, file in files.items() if old.get(name) == Key.of_file(name, file, reading.state)}
     changed = [files[name] for name in sorted(files) if name not in unchanged]
     if changed or options.rules:
         load(options.rules)  # an invalid rule is an error of the user, not of each log

@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.errors import InputError, reason
 from vllm_doctor.fleet.model import FindingRow, LogFile, LogRows, StartRow
-from vllm_doctor.fleet.rows import shown_url
 from vllm_doctor.fleet.sources import is_remote
 
 if TYPE_CHECKING:
@@ -38,9 +37,9 @@ class Key(NamedTuple):
     rules_hash: str
 
     @classmethod
-    def of_file(cls, file: LogFile, state: str) -> Key:
-        """Return the key of a file as it was listed."""
-        return cls(shown_url(file.url), file.size, file.version, state)
+    def of_file(cls, source: str, file: LogFile, state: str) -> Key:
+        """Return the key of a file as it was listed; `source` is its URL as the tables show it."""
+        return cls(source, file.size, file.version, state)
 
     @classmethod
     def of_row(cls, row: StartRow) -> Key:
