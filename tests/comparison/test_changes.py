@@ -103,3 +103,12 @@ def test_secrets_of_both_logs_stay_hidden(tmp_path):
 ])
 def test_wrong_use_ends_with_status_2(arguments):
     assert click.testing.CliRunner().invoke(cli, ["diagnose", *arguments]).exit_code == 2
+
+
+def test_a_release_that_prints_all_arguments_shows_the_default(tmp_path):
+    line = "INFO 10-20 09:00:00 api_server.py:529] args: Namespace(model='m', max_num_seqs={}, swap_space=4)\n"
+    good, bad = tmp_path / "good.log", tmp_path / "bad.log"
+    good.write_text("INFO 10-20 09:00:00 api_server.py:528] vLLM API server version 0.6.3\n" + line.format(256))
+    bad.write_text("INFO 10-20 09:00:00 api_server.py:528] vLLM API server version 0.6.3\n" + line.format(4096)
+                   + "ERROR 10-20 09:00:10 engine.py:366] FrobError: quite unknown\n")
+    assert changes_of(bad, good) == [("--max-num-seqs", "256", "4096", True)]

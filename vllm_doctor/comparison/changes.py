@@ -57,8 +57,11 @@ class _Difference(NamedTuple):
 def changes(bad: Case, report: Report, good: Case, good_report: Report) -> tuple[Change, ...]:
     """Return what differs between a failed start and a good one, the change that explains the failure first."""
     named = named_by_failure(bad, report)
-    found = [*_programs(bad, good), *_settings(bad, good, named), *_facts(bad, good, _SYSTEM, _Kind.SYSTEM),
-             *_facts(bad, good, _MEASURED, _Kind.MEASURED), *_memory(report, good_report)]
+    settings = list(_settings(bad, good, named))
+    told = {one.keyword for one in settings}
+    found = [*_programs(bad, good), *settings, *_facts(bad, good, _SYSTEM, _Kind.SYSTEM),
+             *(one for one in _facts(bad, good, _MEASURED, _Kind.MEASURED) if one.keyword not in told),
+             *_memory(report, good_report)]
     unique = {one.what: one for one in reversed(found)}
     differences = [one for one in found if unique[one.what] is one]
     is_failed = report.worst() in {"error", "warning"} or report.status == "failed"
@@ -81,7 +84,8 @@ def _settings(bad: Case, good: Case, named: Named) -> Iterator[_Difference]:
         left, right = of_good.get(keyword), of_bad.get(keyword)
         if not _is_equal(left, right):
             yield _Difference(_kind_of(keyword), _name_of(keyword), keyword,
-                              _shown(keyword, left, NOT_SET), _shown(keyword, right, NOT_SET), right)
+                              _shown(keyword, _or_default(left, good, keyword), NOT_SET),
+                              _shown(keyword, _or_default(right, bad, keyword), NOT_SET), right)
     if not (of_bad and of_good):
         for keyword, value in named.values.items():
             left, right = of_good.get(keyword), of_bad.get(keyword, value)
@@ -129,6 +133,11 @@ def _arguments(case: Case) -> dict[str, Any]:
                    if name in typed or not _is_default(name, value, case)}
     made = {**typed, **printed}
     return {name: value for name, value in made.items() if name not in _SAME_MODEL and value is not None}
+
+
+def _or_default(value: Any, case: Case, keyword: str) -> Any:
+    """Return a value; of an argument that was not set, the default that old releases print with all others."""
+    return case.run.settings.get(keyword) if value is None else value
 
 
 def _is_default(keyword: str, value: Any, case: Case) -> bool:

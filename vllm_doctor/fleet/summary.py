@@ -98,11 +98,6 @@ class Summary:
         self._last_url = ""
         self._logs_of_group: dict[str, str] = {}
 
-    @property
-    def words(self) -> str:
-        """Return the cause in words; those of the first start, where others have other values."""
-        return f"{self.title} (for example)" if self.has_other_titles else self.title
-
     def add(self, rows: Iterable[StartRow], *, is_new: bool) -> None:
         """Count the rows of one file."""
         for row in rows:
