@@ -147,4 +147,5 @@ def _print(summary: Summary, values: dict[str, Any]) -> None:
         write(render.html(summary) if format_ == "html" else render.markdown(summary))
     worst = min((RANK.get(group.severity, 3) for group in summary.groups), default=3)
     is_found = values["fail_on"] != "never" and worst <= RANK[values["fail_on"]]
-    sys.exit(ExitStatus.FOUND if is_found else ExitStatus.USAGE if not summary.starts else ExitStatus.OK)
+    is_unreadable = summary.logs > 0 and summary.starts == 0
+    sys.exit(ExitStatus.FOUND if is_found else ExitStatus.USAGE if is_unreadable else ExitStatus.OK)

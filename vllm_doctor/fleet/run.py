@@ -38,8 +38,9 @@ def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path |
           each: Callable[[StartRow], None] = lambda _: None) -> Summary:
     """Read all logs that paths, globs and URLs name; write their tables to `out`, and return their summary.
 
-    Files that the tables in `out` have already are not read again, unless a rule or an option changed. `progress` gets
-    the number of files read and to read; `each` gets every row, in the order of the tables. Raises DoctorError.
+    Files that the tables in `out` have already are not read again, unless a rule or an option changed; a run that is
+    interrupted keeps what it has read. `progress` gets the number of files read and to read; `each` gets every row, in
+    the order of the tables. Raises DoctorError.
     """
     options = options or Options()
     if label:
@@ -49,24 +50,32 @@ def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path |
     files = {shown_url(file.url): file for file in find(targets)}
     if shard is not None:
         files = {name: file for name, file in files.items() if shard.contains(name)}
-    if not files:
-        raise InputError("no logs found" + (" in this shard" if shard else ""))
+    if not files and shard is None:
+        raise InputError("no logs found")
     old = {} if out is None else {log.key.source: log.key for log in stored(out, with_findings=False)}
     unchanged = {name for name, file in files.items() if old.get(name) == Key.of_file(name, file, reading.state)}
     changed = [files[name] for name in sorted(files) if name not in unchanged]
     if changed or options.rules:
         load(options.rules)  # an invalid rule is an error of the user, not of each log
-    is_current = not changed and old.keys() == files.keys()
+    is_current = bool(files) and not changed and old.keys() == files.keys()
     kept = () if out is None else stored(out, with_findings=not is_current)
     read = (engine or local())(changed, reading) if changed else iter(())
-    rows = _in_order(sorted(files), unchanged, (log.rows for log in kept if log.key.source in unchanged), read)
+    kept_rows = (log.rows for log in kept if log.key.source in unchanged)
+    rows = _in_order(sorted(files), unchanged, kept_rows, read)
     summary, done = Summary(), 0
     with contextlib.nullcontext() if out is None or is_current else TableWriter(out) as writer:
-        for is_new, log in rows:
-            _take(log, summary, writer, each, is_new=is_new)
-            done += is_new
-            if is_new:
-                progress(done, len(changed))
+        try:
+            for is_new, log in rows:
+                _take(log, summary, writer, each, is_new=is_new)
+                done += is_new
+                if is_new:
+                    progress(done, len(changed))
+        except KeyboardInterrupt:  # the next run goes on from here
+            for log in kept_rows if writer is not None else ():
+                _take(log, summary, writer, each, is_new=False)
+            if writer is not None:
+                writer.commit()
+            raise
         if writer is not None:
             writer.commit()
     if known is not None:
