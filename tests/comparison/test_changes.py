@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import click.testing
+import jsonschema
 import pytest
 
 from vllm_doctor.cli.root import cli
@@ -112,3 +113,11 @@ def test_a_release_that_prints_all_arguments_shows_the_default(tmp_path):
     bad.write_text("INFO 10-20 09:00:00 api_server.py:528] vLLM API server version 0.6.3\n" + line.format(4096)
                    + "ERROR 10-20 09:00:10 engine.py:366] FrobError: quite unknown\n")
     assert changes_of(bad, good) == [("--max-num-seqs", "256", "4096", True)]
+
+
+@pytest.mark.parametrize("arguments", [["--against", str(GOOD)], ["--together", str(GOOD)]])
+def test_the_json_report_follows_the_schema(arguments):
+    schema = json.loads((LOGS.parent.parent / "schema" / "report.schema.json").read_text())
+    result = click.testing.CliRunner().invoke(
+        cli, ["diagnose", str(LOGS / "mem-utilization-0.01.log"), "--format", "json", *arguments])
+    jsonschema.Draft202012Validator(schema).validate(json.loads(result.output))
