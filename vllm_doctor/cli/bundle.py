@@ -41,6 +41,6 @@ def command(log: str, output: str, **values: Any) -> None:
             if len(held) > _MOST:
                 raise InputError(f"{one_line(log)}: more than {_MOST >> 30} GiB: cut it to the start that failed")
             held += chunk
-        diagnosis.remark(*source.notes)
+        diagnosis.add_notes(*source.notes)
     names = write_bundle(output, Bundle(diagnosis.finish(), bytes(held)))
     click.echo(f"{output}: {', '.join(names)}. Secrets of known kinds are masked; read it before you attach it.")

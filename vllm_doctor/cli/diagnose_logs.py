@@ -25,11 +25,11 @@ from vllm_doctor.fastpath.earlier_starts import EarlierStarts
 from vllm_doctor.incident import together
 from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.options import Options
-from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
+from vllm_doctor.text_files import write_text
 
 _CHUNK = 1 << 18
 # These refer to a file of the repository, so a path below the working directory is made relative.
@@ -90,7 +90,7 @@ def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, 
         if len(read) > 1:
             raise InputError(f"{_name(path)}: holds several logs: name one of them")
     report = bad[0][1]
-    found = changes(bad[0][0].case(), report, good[0][0].case(), good[0][1])
+    found = changes(bad[0][0].analysis(), report, good[0][0].analysis(), good[0][1])
     return report._replace(changes=found, against=good[0][1].source.path)
 
 
@@ -195,17 +195,17 @@ def _fed(log: Log, options: Options, *, whole: bool = False) -> Diagnosis:
     Earlier server starts may be skipped unless `whole`. If they turn out to matter, the log is read again.
     """
     diagnosis = Diagnosis(options, "-" if log.name == _name("-") else log.name)
-    past = None if whole or options.run is not None else _past(log.plain)
+    earlier = None if whole or options.run is not None else _earlier_starts(log.plain)
     for chunk in log.chunks(_CHUNK):
-        diagnosis.feed(chunk, past=past is not None and past.contains(len(chunk), diagnosis.run_count))
-    if past and not past.has_enough_starts(diagnosis.run_count) and log.plain:
+        diagnosis.feed(chunk, earlier_starts=earlier is not None and earlier.contains(len(chunk), diagnosis.run_count))
+    if earlier and not earlier.has_enough_starts(diagnosis.run_count) and log.plain:
         log.plain.seek(0)
         return _fed(log, options, whole=True)
-    diagnosis.remark(*log.notes)
+    diagnosis.add_notes(*log.notes)
     return diagnosis
 
 
-def _past(file: io.BufferedReader | None) -> EarlierStarts | None:
+def _earlier_starts(file: io.BufferedReader | None) -> EarlierStarts | None:
     """Return the detector of earlier server starts in a file, which may be skipped; None for a short file or a pipe."""
     return EarlierStarts(file, KEEP_RUNS) if file is not None and os.fstat(file.fileno()).st_size > _CHUNK else None
 

@@ -21,9 +21,9 @@ from vllm_doctor.fleet.run import Shard, fleet, merge
 from vllm_doctor.fleet.summary import Summary
 from vllm_doctor.fleet.tables import encode, has_parquet
 from vllm_doctor.options import Options
-from vllm_doctor.outputs import write_text
 from vllm_doctor.reports.escape import inert_json
 from vllm_doctor.severity import FAIL_ON, RANK
+from vllm_doctor.text_files import write_text
 
 _FORMATS = ("text", "jsonl", "html", "markdown")
 

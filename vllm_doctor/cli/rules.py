@@ -23,7 +23,7 @@ from vllm_doctor.rulebase.schema import RULE_SCHEMA
 from vllm_doctor.rulebase.yaml_files import rule_files
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
-                        help="A folder of rules of your own; repeatable.")
+                        help="A folder of your own rules; repeatable.")
 
 
 @click.group("rules")
@@ -105,11 +105,11 @@ def bless(logs: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("rule_id")
 @click.option("--from", "log", metavar="LOG", help="The log that shows the failure.")
-@click.option("--line", type=click.IntRange(min=1), help="The line that says it.")
+@click.option("--line", type=click.IntRange(min=1), help="The line that shows the failure.")
 @click.option("--from-group", "group", metavar="GROUP", help="A group of failures without a rule, by its signature.")
 @click.option("--tables", type=click.Path(path_type=Path), default=".", metavar="DIR",
               help="The directory of `fleet --out` that has the group.")
-@click.option("--phase", default="", help="The phase it happens in (default: what the log says).")
+@click.option("--phase", default="", help="The phase it happens in (default: the phase in the log).")
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
 def new(*, rule_id: str, log: str | None, line: int | None, group: str | None, tables: Path, phase: str,
         into: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.comparison.evidence import DIRECT, Named, named_by_failure
-from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.facts.python_literals import Repr
 from vllm_doctor.redact import Redactor, redact_value, safe_text
 from vllm_doctor.reports import shared_text
@@ -54,7 +54,7 @@ class _Difference(NamedTuple):
     value: Any = None  # of the failed start
 
 
-def changes(bad: Case, report: Report, good: Case, good_report: Report) -> tuple[Change, ...]:
+def changes(bad: RunAnalysis, report: Report, good: RunAnalysis, good_report: Report) -> tuple[Change, ...]:
     """Return what differs between a failed start and a good one, the change that explains the failure first."""
     named = named_by_failure(bad, report)
     settings = list(_settings(bad, good, named))
@@ -76,7 +76,7 @@ def changes(bad: Case, report: Report, good: Case, good_report: Report) -> tuple
                  for one in ranked)
 
 
-def _settings(bad: Case, good: Case, named: Named) -> Iterator[_Difference]:
+def _settings(bad: RunAnalysis, good: RunAnalysis, named: Named) -> Iterator[_Difference]:
     """Yield the differing arguments and variables."""
     of_bad, of_good = _arguments(bad), _arguments(good)
     keywords = dict.fromkeys([*of_bad, *of_good])
@@ -111,20 +111,20 @@ def _variables(good: Mapping[str, str | None], bad: Mapping[str, str | None]) ->
                               bad.get(name))
 
 
-def _programs(bad: Case, good: Case) -> Iterator[_Difference]:
+def _programs(bad: RunAnalysis, good: RunAnalysis) -> Iterator[_Difference]:
     """Yield the difference between the programs that both users typed."""
     programs = _program(good), _program(bad)
     if all(programs) and programs[0] != programs[1]:
         yield _Difference(_Kind.SETTING, "program", "program", *programs)
 
 
-def _program(case: Case) -> str:
+def _program(case: RunAnalysis) -> str:
     """Return the words of the command that start vLLM, before its arguments."""
     command = case.typed
     return "" if command is None else " ".join(word.text for word in command.before[command.program:])
 
 
-def _arguments(case: Case) -> dict[str, Any]:
+def _arguments(case: RunAnalysis) -> dict[str, Any]:
     """Return the user's arguments by keyword: those that vLLM prints, else those that were typed."""
     typed = dict(case.typed.arguments()) if case.typed is not None else {}
     printed = dict(case.run.settings)
@@ -135,18 +135,18 @@ def _arguments(case: Case) -> dict[str, Any]:
     return {name: value for name, value in made.items() if name not in _SAME_MODEL and value is not None}
 
 
-def _or_default(value: Any, case: Case, keyword: str) -> Any:
+def _or_default(value: Any, case: RunAnalysis, keyword: str) -> Any:
     """Return a value; of an argument that was not set, the default that old releases print with all others."""
     return case.run.settings.get(keyword) if value is None else value
 
 
-def _is_default(keyword: str, value: Any, case: Case) -> bool:
+def _is_default(keyword: str, value: Any, case: RunAnalysis) -> bool:
     known = flags.lookup("--" + keyword.replace("_", "-"))
     default = known.default(case.facts.get("vllm_version")) if known is not None else None
     return value is None or value is False or _is_equal(default, value)
 
 
-def _facts(bad: Case, good: Case, names: Iterable[str], kind: _Kind) -> Iterator[_Difference]:
+def _facts(bad: RunAnalysis, good: RunAnalysis, names: Iterable[str], kind: _Kind) -> Iterator[_Difference]:
     """Yield the facts that both logs show and that differ."""
     for name in names:
         left, right = good.facts.get(name), bad.facts.get(name)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import features
-from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.rulebase.model import Rule
 
@@ -52,7 +52,7 @@ def _pieces(value: Any) -> Iterator[str]:
         yield from _PIECE.findall(str(value))
 
 
-def named_by_failure(case: Case, report: Report) -> Named:
+def named_by_failure(case: RunAnalysis, report: Report) -> Named:
     """Return the settings that the failure of a report is about."""
     found: dict[str, int] = {}
 
@@ -102,7 +102,7 @@ def _values(texts: Iterable[str], found: Mapping[str, int]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in found}
 
 
-def _names_in(text: str, case: Case) -> set[str]:
+def _names_in(text: str, case: RunAnalysis) -> set[str]:
     """Return the keywords of the flags, arguments and variables that a text names."""
     words = set(_NAME.findall(text))
     arguments = {definition.args for definition in case.base.names.values() if definition.args}
@@ -111,7 +111,7 @@ def _names_in(text: str, case: Case) -> set[str]:
     return known | (facts - {""}) | {_keyword(flag) for flag in _FLAG.findall(text)} | set(_VARIABLE.findall(text))
 
 
-def _names_of_rule(rule: Rule, case: Case) -> set[str]:
+def _names_of_rule(rule: Rule, case: RunAnalysis) -> set[str]:
     """Return the settings and facts that the conditions and texts of a rule read."""
     text = " ".join([rule.title, rule.explain, *rule.when, *rule.unless,
                      *(str(value) for values in rule.let.values() for value in values)])

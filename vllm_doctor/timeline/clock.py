@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.phases import ORDER
 
-_TIME = lazy(
+_TIME = lazy_pattern(
     r"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,6}))?")
 _LEAP_YEAR = 2000  # stands for an unknown year: it has all days
 _YEAR = timedelta(days=366)
