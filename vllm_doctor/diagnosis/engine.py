@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
+from vllm_doctor.command.frontends import Typed, parse_frontend
 from vllm_doctor.diagnosis import second_reading
+from vllm_doctor.diagnosis.failed import failed
 from vllm_doctor.diagnosis.log_notes import InputSummary, input_notes, notes
 from vllm_doctor.diagnosis.log_session import LogSession
 from vllm_doctor.diagnosis.report_builder import build
@@ -46,7 +48,10 @@ class Diagnosis:
         self._session = LogSession(self.base, self.options, live=live)
         if on_start_end is not None:
             self._session.on_start_end = lambda run: on_start_end(run, self._report(self._analysis(run)))
-        self._given = given_command(self.options)
+        given = given_command(self.options)
+        self._given = given if isinstance(given, Command) else None
+        if isinstance(given, Typed):
+            self._session.programs.typed = given
         if self._session.redactor is not None:
             self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
@@ -97,7 +102,7 @@ class Diagnosis:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
             found = again.finish()
-            if second_reading.is_better(found, report, bytes(pasted)):
+            if second_reading.is_better(found, report, bytes(pasted), note):
                 found = found._replace(source=report.source, notes=(*found.notes, note))
                 return found.with_caveats(*self._remarks)
         return report
@@ -145,7 +150,8 @@ class Diagnosis:
     def _analysis(self, run: Run) -> RunAnalysis:
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
         return RunAnalysis(run, self.base, self.options, typed, self._session.redactor,
-                           is_given=self._given is not None)
+                           is_given=self._given is not None,
+                           programs=None if self._given is not None else self._session.programs)
 
     def stall_report(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.
@@ -170,15 +176,26 @@ class Diagnosis:
         if last.state() not in {"starting", "unknown"} or self.analysis(last).fired:
             return last
         explained = [run for run in self.runs if run.state() == "failed" or self.analysis(run).fired]
+        if not explained:
+            explained = [run for run in self.runs if self._fails_by_itself(run)]
         return explained[-1] if explained else last
 
+    def _fails_by_itself(self, run: Run) -> bool:
+        """Return whether a start without markers and rules shows a failure, such as a bare exception."""
+        case = self.analysis(run)
+        found = failed(case, run.state())
+        return found is not None and found.failure.kind != "request"
 
-def given_command(options: Options) -> Command | None:
-    """Parse the command given with `--command` or `--config`. Raises InputError if it is not a command."""
+
+def given_command(options: Options) -> Command | Typed | None:
+    """Parse the command given with `--command` or `--config`: vLLM's own, or that of a program around it.
+
+    Raises InputError if it is not a command.
+    """
     text = options.command or options.config
     if not text:
         return None
-    command = parse(text)
+    command = parse_frontend(text) or parse(text)
     if command is None:
         raise InputError("the command given is not one that starts vLLM")
     return command

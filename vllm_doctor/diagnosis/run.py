@@ -10,6 +10,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
+from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import FailureCollector
@@ -79,6 +80,7 @@ class Run:
         self.failures = FailureCollector()
         self.clock = StartClock()
         self.ranks: set[int] = set()  # that printed a line with their rank
+        self.requests = RequestLengths()
         self.advances = 0  # how often it made progress
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far

@@ -56,6 +56,7 @@ _RECORD_APART = lazy_pattern(portable(
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _QUOTED = lazy_pattern(r"[\"'`=]|[Ee]rror")  # before a prefix: the prefix is quoted by a message
 _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
+_VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
 _FRAME = lazy_pattern(
     r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
 )
@@ -97,7 +98,8 @@ class Event(NamedTuple):
 
     `line` is its 1-based line number; `rank` the worker that printed it, if the prefix names one; `run` counts the
     starts of the server from 1. In the last lines of a traceback `frames` holds its calls, outermost first, as
-    `path/file.py:function` joined by newlines, and `context` the earlier lines of the exception's message.
+    `path/file.py:function` joined by newlines (the functions of vLLM's envs.py have no name: behind them stands the
+    variable that they read), and `context` the earlier lines of the exception's message.
     `is_code` marks a source line of a traceback, which is no message. `refusal` marks vLLM's message about a request it
     refused. `releases` is the version range that prints such a prefix, `time` the time in it as printed.
     """
@@ -448,6 +450,7 @@ class EventReader:
                 stream.frames.append(frame(call["path"], call["function"]))
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
+            _name_variable(stream.frames, message)
             return _as_code(event)
         if lead and stream.frames:  # an indented traceback: its exception is indented no deeper than its calls
             stream.indent, message = stream.indent + lead, message[lead:]
@@ -502,6 +505,14 @@ class EventReader:
 def is_record(line: bytes) -> bool:
     """Return whether a line is a record of vLLM's logger that continues no traceback of an error."""
     return _RECORD_APART.match(line) is not None
+
+
+def _name_variable(frames: list[str], code: str) -> None:
+    """Add the environment variable that a source line of vLLM's envs.py reads to the call, which has no name."""
+    if frames and frames[-1].endswith("vllm/envs.py:<lambda>"):
+        found = _VARIABLE.search(code)
+        if found:
+            frames[-1] += f" {found[1]}"
 
 
 def _begins_message(message: str) -> bool:

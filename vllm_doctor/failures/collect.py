@@ -246,7 +246,7 @@ class FailureCollector:
             return
         told = messages.fatal(text)
         if told is not None and level not in _QUIET:
-            self._begin(stream, event, "fatal", None, told, state, level=level)
+            self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
             self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
         elif not level:
@@ -289,7 +289,8 @@ class FailureCollector:
             return True
         most = messages.MOST_LONG_LINES if stream.is_long else messages.MOST_LINES
         is_part = (
-            made.shape not in {"http", "fatal", "quoted"}
+            (made.shape not in {"http", "fatal", "quoted"}
+             or (made.shape == "fatal" and messages.says_what(text) and messages.thrown(made.message) is not None))
             and stream.lines < most
             and gap <= _REACH
             and (gap == 1 or (stream.is_long and gap <= 3) or bool(made.process))

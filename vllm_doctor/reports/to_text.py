@@ -85,6 +85,7 @@ class _Page:
             "timeline_rows": self.timeline_rows, "change_list": self.change_list,
             "incident_rows": self.incident_rows, "also_row": self.also_row, "footer": self.footer, "proof": _proof,
             "settings": _settings,
+            "length_rows": self.length_rows,
             "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }
@@ -145,6 +146,10 @@ class _Page:
 
     def setting_rows(self, fix: Fix) -> Iterator[str]:
         """Yield what a fix sets or removes, unless its title says all of it."""
+        if fix.program is not None:  # without a command, its steps say what to set
+            if fix.program.shown:
+                yield self.paint("         " + "  ".join(fix.program.shown), "command")
+            return
         changes = [f"{name}={value}" for name, value in fix.env.items()]
         changes += [f"{name} {value}".strip() for name, value in fix.flags.items()]
         changes += [f"remove {name}" for name in fix.unset]
@@ -228,6 +233,21 @@ class _Page:
         yield f"  {timeline_text.heading(timeline)}"
         yield from timeline_text.text_rows(timeline)
         yield from (self.wrap(text, 2) for text in timeline_text.remarks(timeline))
+
+    def length_rows(self) -> Iterator[str]:
+        """Yield the table of context lengths, in columns."""
+        rows = [row if any(row[3:]) else row[:3] for row in shared_text.length_rows(self._report)]
+        if not rows:
+            return
+        table = [shared_text.LENGTH_HEADS[:len(rows[0])], *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        if sum(widths) + 3 * len(widths) > self._width:  # without the columns of the FP8 cache
+            table, widths = [row[:3] for row in table], widths[:3]
+        if sum(widths) + 3 * len(widths) > self._width:
+            return
+        for row in table:
+            cells = (cell.rjust(size) for cell, size in zip(row, widths, strict=True))
+            yield "  " + "   ".join(cells)
 
     def footer(self, brief: bool) -> str:
         """Return the release, the rule and what the safety words of the shown fixes mean."""
