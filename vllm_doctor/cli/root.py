@@ -14,7 +14,7 @@ from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.version import __version__
 
-COMMANDS = ("bundle", "completion", "diagnose", "explain", "mcp", "rules", "run", "size", "watch", "web")
+COMMANDS = ("bundle", "completion", "diagnose", "explain", "fleet", "mcp", "rules", "run", "size", "watch", "web")
 """The commands; each is the `command` of the module with its name."""
 
 

@@ -15,6 +15,7 @@ from vllm_doctor.authoring.rule_scaffold import scaffold
 from vllm_doctor.authoring.rule_tests import run_tests
 from vllm_doctor.errors import InputError, RuleError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.fleet.draft import draft_from_group
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.lint import lint as check
 from vllm_doctor.rulebase.loader import builtin, load
@@ -108,14 +109,23 @@ def bless(logs: tuple[str, ...]) -> None:
 @click.argument("rule_id")
 @click.option("--from", "log", metavar="LOG", help="The log that shows the failure.")
 @click.option("--line", type=click.IntRange(min=1), help="The line that shows the failure.")
+@click.option("--from-group", "group", metavar="GROUP", help="A group of failures without a rule, by its signature.")
+@click.option("--tables", type=click.Path(path_type=Path), default=".", metavar="DIR",
+              help="The directory of `fleet --out` that has the group.")
 @click.option("--phase", default="", help="The phase it happens in (default: the phase in the log).")
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
-def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) -> None:
-    """Create a draft rule with a pattern and a test taken from a line of a log."""
+def new(*, rule_id: str, log: str | None, line: int | None, group: str | None, tables: Path, phase: str,
+        into: str) -> None:
+    """Create a draft rule from a line of a log, or from the failures of a fleet that no rule explains.
+
+    The pattern and the tests are taken from the log; those of a group from several, with other failures as near misses.
+    """
     path = Path(into) / f"{rule_id}.yaml"
     if path.exists():
         raise InputError(f"{path}: exists already")
-    text = scaffold(rule_id, log, line, phase)
+    if group and log:
+        raise InputError("--from and --from-group contradict each other")
+    text = draft_from_group(rule_id, tables, group, phase) if group else scaffold(rule_id, log, line, phase)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
@@ -36,14 +36,18 @@ class Diagnosis:
     """Reads a log piece by piece. Memory does not grow with the log.
 
     `live`: the bytes come from a running server; then no line waits to be joined to the next one, as the rows of a log
-    that a terminal wrapped are.
+    that a terminal wrapped are. `on_start_end` gets each start of the server that another one follows, with its
+    report: of a log with many starts only the last ones are kept.
     """
 
-    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False) -> None:
+    def __init__(self, options: Options | None = None, path: str = "-", *, live: bool = False,
+                 on_start_end: Callable[[Run, Report], None] | None = None) -> None:
         self.options = options or Options()
         self.path = path
         self.base: RuleBase = load(self.options.rules)
         self._session = LogSession(self.base, self.options, live=live)
+        if on_start_end is not None:
+            self._session.on_start_end = lambda run: on_start_end(run, self._report(self._analysis(run)))
         given = given_command(self.options)
         self._given = given if isinstance(given, Command) else None
         if isinstance(given, Typed):
@@ -105,12 +109,17 @@ class Diagnosis:
 
     def snapshot(self) -> Report:
         """Return the report on what was fed so far; more can be fed."""
-        run = self.chosen_run()
-        lines = self._session.lines
+        return self.report(self.chosen_run())
+
+    def report(self, run: Run) -> Report:
+        """Return the report on one of the starts that are kept, as it is now."""
+        return self._report(self.analysis(run))
+
+    def _report(self, analysis: RunAnalysis) -> Report:
+        lines, run = self._session.lines, analysis.run
         source = Source(self.path, lines.line_count, lines.byte_count, self.run_count, run.number)
         reading = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
                           self.options.run is not None, tuple(self._session.matcher.slow))
-        analysis = self.analysis(run)
         report = build(analysis, source, notes(analysis, reading), input_notes(analysis, reading))
         return report.with_caveats(*self._remarks)
 
@@ -136,7 +145,9 @@ class Diagnosis:
     def analysis(self, run: Run | None = None) -> RunAnalysis:
         """Return the analysis of a start (by default the one the report is about) as it is now."""
         self._session.settle()
-        run = run or self.chosen_run()
+        return self._analysis(run or self.chosen_run())
+
+    def _analysis(self, run: Run) -> RunAnalysis:
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
         return RunAnalysis(run, self.base, self.options, typed, self._session.redactor,
                            is_given=self._given is not None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import CommandFinder
@@ -46,6 +46,7 @@ class LogSession:
         self._recorder = Recorder(base, options)
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
         self.chosen: Run | None = None  # the start asked for by number, kept when others are dropped
+        self.on_start_end: Callable[[Run], None] | None = None
         self._missed_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -165,12 +166,15 @@ class LogSession:
 
     def _begin_run(self, number: int) -> None:
         self._settle_run()
-        self.current.command = self.finder.command
+        ended = self.current
+        ended.command = self.finder.command
         self._run_begins = True
         run = self._new_run(number)
         self.runs.append(run)
         if self.options.run == number:
             self.chosen = run
+        if self.on_start_end is not None:
+            self.on_start_end(ended)
 
     def _settle_run(self) -> None:
         run = self.current

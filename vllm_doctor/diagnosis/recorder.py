@@ -22,6 +22,7 @@ _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input da
 _ENGINE_ARGS = lazy_pattern(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
 # The subcommands in argparse's usage text, which prints `...` below them.
 _USAGE = lazy_pattern(r"\s*\{[\w,-]{1,2000}\}\s*")
+_JOINED = lazy_pattern(r"\brank (?P<rank>\d{1,6}) in world size \d|\bworld_size=\d{1,6} rank=(?P<of>\d{1,6})\b")
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -40,6 +41,12 @@ class Recorder:
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
+        if event.time and not times and " ip=" not in event.process:  # another machine has another clock
+            run.clock.see(event.time, event.level, event.text)
+        if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
+            run.ranks.add(event.rank)
+        elif "world" in text and (joined := _JOINED.search(text)):
+            run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
             run.remember_block(event)
             run.collect_failure(event)

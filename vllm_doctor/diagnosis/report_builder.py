@@ -19,6 +19,7 @@ from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 from vllm_doctor.templating import renderer
+from vllm_doctor.timeline import timeline
 
 _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
@@ -70,6 +71,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         command=clean(render(typed)) if (typed := analysis.shown_command) is not None else None,
         load=run.load.curve.points,
         redactor=analysis.redactor,
+        timeline=timeline(run.clock, analysis.facts, analysis.releases_by_wording),
     )
 
 

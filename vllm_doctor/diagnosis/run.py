@@ -19,6 +19,7 @@ from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
+from vllm_doctor.timeline import StartClock
 
 _OMISSIONS = 5
 _HIDDEN_LINES = 256
@@ -77,6 +78,8 @@ class Run:
         self._chained = False  # the next traceback belongs to the one before
         self.last_line = 0
         self.failures = FailureCollector()
+        self.clock = StartClock()
+        self.ranks: set[int] = set()  # that printed a line with their rank
         self.requests = RequestLengths()
         self.advances = 0  # how often it made progress
         self.stopped_line = 0  # where it was told to stop
@@ -93,12 +96,14 @@ class Run:
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.advances += phase != self.phase
             self.phase, self.crashed = phase, False
+            self.clock.reach(phase)
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "stopped":
                 self.stopped_line = line
             if status == "serving" and not self.serving_line:
                 self.serving_line = line
+                self.clock.serve()
 
     def omit(self, line: int) -> None:
         """Note a line that represents omitted lines."""

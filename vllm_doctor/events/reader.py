@@ -27,7 +27,8 @@ _PROCESS = lazy_pattern(
     r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
 _RECORD = lazy_pattern(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
 _PLACE = lazy_pattern(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time are missing
@@ -35,7 +36,8 @@ _PLACE = lazy_pattern(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whos
 # `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
 # `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
 _OWN_RECORD = lazy_pattern(
-    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
+    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d{1,9})? "
+    r"(?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
     r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
     cues=(".py:", "vllm"),
@@ -99,7 +101,7 @@ class Event(NamedTuple):
     `path/file.py:function` joined by newlines (the functions of vLLM's envs.py have no name: behind them stands the
     variable that they read), and `context` the earlier lines of the exception's message.
     `is_code` marks a source line of a traceback, which is no message. `refusal` marks vLLM's message about a request it
-    refused. `releases` is the version range that prints such a prefix.
+    refused. `releases` is the version range that prints such a prefix, `time` the time in it as printed.
     """
 
     line: int
@@ -113,6 +115,7 @@ class Event(NamedTuple):
     is_code: bool = False
     context: str = ""
     refusal: bool = False
+    time: str = ""
 
 
 class StartNote(NamedTuple):
@@ -368,10 +371,10 @@ class EventReader:
     def _split(self, line: Line) -> tuple[str, Event, bool]:
         """Split a line: the process as printed, the event without the prefixes, and whether it has a record prefix."""
         process, rank, rest = self._process(line.text, line.source)
-        level, message, style = _record(rest)
+        level, message, style, time = _record(rest)
         releases = _releases_of(process) or style if process else style
         event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
-                      refusal=line.refusal)
+                      refusal=line.refusal, time=time)
         return process, event, rest is not message
 
     def _in_context(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
@@ -463,7 +466,7 @@ class EventReader:
         if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
         return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
-                     refusal=event.refusal)
+                     refusal=event.refusal, time=event.time)
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
         """Split off `(EngineCore_DP0 pid=12) ` prefixes: return the process as printed, its rank and the rest."""
@@ -533,28 +536,30 @@ def _releases_of(process: str) -> str:
 
 
 def _as_code(event: Event) -> Event:
-    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, "", "", True)
+    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True,
+                 time=event.time)
 
 
-def _record(text: str) -> tuple[str, str, str]:
-    """Split off the record prefix of vLLM or uvicorn: return the level, the message and the prefix's releases."""
+def _record(text: str) -> tuple[str, str, str, str]:
+    """Split off the record prefix of vLLM or uvicorn: return level, message, the prefix's releases and its time."""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
     if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
-        return level, rest[inner.end():] if inner else rest, ">=0.8.0" if match["file"] else "<0.8.0"
+        releases = ">=0.8.0" if match["file"] else "<0.8.0"
+        return level, rest[inner.end():] if inner else rest, releases, match["time"]
     match = _UVICORN.match(text)
     if match:
-        return match["level"], text[match.end():], ""
+        return match["level"], text[match.end():], "", ""
     match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
     if match:
-        return match["level"], text[match.end():], ""
+        return match["level"], text[match.end():], "", match["time"]
     timeless = _TIMELESS.match(text)
     begin = timeless.end() if timeless else 0
     match = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
     if match:
-        return timeless["level"] if timeless else "", text[match.end():], ""
-    return "", text, ""
+        return timeless["level"] if timeless else "", text[match.end():], "", ""
+    return "", text, "", ""
 
 
 def may_concern_starts(line: str) -> bool:
@@ -562,5 +567,5 @@ def may_concern_starts(line: str) -> bool:
     at = 0
     while match := _PROCESS.match(line, at):
         at = match.end()
-    level, message, _ = _record(line[at:])
+    level, message, *_ = _record(line[at:])
     return concerns_run(message) or not (level or at) or not BARE.match(line)

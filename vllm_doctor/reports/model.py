@@ -10,6 +10,7 @@ from vllm_doctor.facts.load_curve import LoadPoint
 from vllm_doctor.memory import LengthRow, Memory
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
+from vllm_doctor.timeline import Timeline
 
 
 class Source(NamedTuple):
@@ -128,6 +129,32 @@ class Finding(NamedTuple):
         return "\n\n".join(text for text in (self.explanation, self.background) if text)
 
 
+class Change(NamedTuple):
+    """A difference from a log that is known to be good, and whether it explains the failure."""
+
+    what: str
+    good: str
+    bad: str
+    explains: bool = False
+
+
+class Consequence(NamedTuple):
+    """A log of an incident that shows only what followed from the cause in another one, and its own failure."""
+
+    log: str
+    id: str | None
+
+
+class Incident(NamedTuple):
+    """Several logs of one failure: the log that has the cause, what followed in others, ranks that printed nothing."""
+
+    logs: tuple[str, ...]
+    cause: Consequence | None
+    consequences: tuple[Consequence, ...]
+    silent_ranks: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+
 class Report(NamedTuple):
     """The report on a log: the status of its last (or chosen) run, the facts, the findings, the cause first."""
 
@@ -151,6 +178,10 @@ class Report(NamedTuple):
     command: str | None = None  # the user's own command, as it was
     load: tuple[LoadPoint, ...] = ()  # the statistics lines of a server that ran, for a plot
     redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
+    timeline: Timeline | None = None  # of the start; None where the log has no times
+    against: str = ""  # the good log that it was compared with
+    changes: tuple[Change, ...] | None = None  # what differs from that
+    incident: Incident | None = None  # the logs that were read together
 
     def with_caveats(self, *notes: str) -> Report:
         """Return the report with further caveats."""

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
-from vllm_doctor.reports import command_diff, shared_text, to_markdown
+from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text, to_markdown
 from vllm_doctor.reports.escape import inert_markup
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.version import __version__
@@ -153,7 +153,8 @@ def _kind(name: str) -> str:
 def _page(reports: list[Report], back: str) -> str:
     text = _environment().get_template("report.html").render(
         reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
-        version=__version__, shared_text=shared_text, timeline=timeline, picture=picture, plot=plot, pieces=_pieces,
+        version=__version__, shared_text=shared_text, timeline=timeline, timeline_text=timeline_text,
+        incident_text=incident_text, picture=picture, plot=plot, pieces=_pieces,
         markdown=to_markdown.render, back=back, bar=_BAR, full=_WIDTH, plot_height=_PLOT)
     return inert_markup(text)
 

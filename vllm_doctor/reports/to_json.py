@@ -8,6 +8,7 @@ from typing import Any
 from vllm_doctor.memory import CacheNeed, LengthRow
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
+from vllm_doctor.timeline import Timeline
 from vllm_doctor.version import __version__
 
 SCHEMA_VERSION = "2.0"
@@ -37,9 +38,25 @@ def document(report: Report) -> dict[str, Any]:
         "context_lengths": [_length(row) for row in report.lengths],
         "primary": report.primary,
         "failure": None if report.failure is None else _failure(report.failure),
+        "timeline": None if report.timeline is None else _timeline(report.timeline),
         "findings": [_finding(finding) for finding in report.findings],
         "notes": [*report.notes, *shared_text.release_notes(report)],
+        **_together(report),
     }
+
+
+def _together(report: Report) -> dict[str, Any]:
+    """Return what other logs add: `changes` with `--against`, `incident` with `--together`."""
+    made: dict[str, Any] = {}
+    if report.changes is not None:
+        made["changes"] = [change._asdict() for change in report.changes]
+    if report.incident is not None:
+        incident = report.incident
+        made["incident"] = {
+            "logs": list(incident.logs), "cause": incident.cause and incident.cause._asdict(),
+            "consequences": [one._asdict() for one in incident.consequences],
+            "silent_ranks": list(incident.silent_ranks), "notes": list(incident.notes)}
+    return made
 
 
 def render(report: Report) -> str:
@@ -55,6 +72,16 @@ def render_many(reports: list[Report]) -> str:
 def render_line(report: Report) -> str:
     """Return the document on one line (JSON Lines)."""
     return json.dumps(document(report), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _timeline(timeline: Timeline) -> dict[str, Any]:
+    return {
+        "total_seconds": timeline.total_seconds,
+        "phases": [{"phase": one.phase, "seconds": one.seconds, "printed": _rounded(one.printed)}
+                   for one in timeline.phases],
+        "unexplained_seconds": timeline.unexplained_seconds,
+        "dominant": timeline.dominant,
+    }
 
 
 def _length(row: LengthRow) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from vllm_doctor.reports import command_diff, shared_text
+from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
 
@@ -29,16 +29,20 @@ _BALANCE = 0.05  # GiB by which the parts of a bar may miss the total
 _EXCERPT = 7  # lines of a failure that no rule explains
 _EVIDENCE_ROWS = 2
 _MOST_OTHERS = 3
+_MOST_CHANGES = 10
 _NO_BREAK = "\u00a0"
 
 
-def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False) -> str:
+def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False,
+           timeline: bool = False) -> str:
     """Return the report as text of at most `width` columns; `brief`: the cause and its first fix only.
+
+    `timeline` adds the start-up timeline, as `verbose` does where the log has times.
 
     Commands are broken between words, never within one.
     """
     page = _Page(report, max(40, width), color=color, verbose=verbose)
-    text = _environment().get_template("report.txt").render(**page.names(), brief=brief)
+    text = _environment().get_template("report.txt").render(**page.names(), brief=brief, timeline=timeline)
     lines = [line.rstrip() for line in text.split("\n")]
     blocks = "\n".join(lines)
     while "\n\n\n" in blocks:
@@ -78,9 +82,11 @@ class _Page:
             "headline": self.headline, "head": self.head, "paint": self.paint, "wrap": self.wrap,
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
-            "length_rows": self.length_rows,
-            "also_row": self.also_row, "footer": self.footer, "settings": _settings,
+            "timeline_rows": self.timeline_rows, "change_list": self.change_list,
+            "incident_rows": self.incident_rows, "also_row": self.also_row, "footer": self.footer,
             "proof": partial(_proof, self._report),
+            "settings": _settings,
+            "length_rows": self.length_rows,
             "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }
@@ -195,6 +201,39 @@ class _Page:
             yield f"  {_BARS.get(part.name, '?')} {shared_text.part_label(part.name):22} {part.gib:8.2f} GiB{origin}"
         if memory.note:
             yield self.wrap(memory.note, 2)
+
+    def change_list(self) -> Iterator[str]:
+        """Yield what changed against the good log, the change that explains the failure first."""
+        changes = self._report.changes
+        if changes is None:
+            return
+        good = one_line(self._report.against)
+        yield f"  Changed against {good}" if changes else f"  No change against {good} is in the logs"
+        shown = changes if self._verbose else changes[:_MOST_CHANGES]
+        for change in shown:
+            mark, end = ("►", ", explains the failure") if change.explains else ("·", "")
+            line = self.wrap(f"{mark} {change.what}: {change.good} → {change.bad}{end}", 4, 6)
+            yield self.paint(line, "title") if change.explains else line
+        if len(changes) > len(shown):
+            yield f"    … and {len(changes) - len(shown)} more (-v shows all)"
+
+    def incident_rows(self) -> Iterator[str]:
+        """Yield which log of an incident has the cause, what followed in the others, and which ranks are silent."""
+        incident = self._report.incident
+        if incident is None:
+            return
+        for line in incident_text.sentences(incident):
+            yield self.wrap(line, 2, 4)
+
+    def timeline_rows(self) -> Iterator[str]:
+        """Yield the phases of the start with their seconds; a line that says so if the log has no times."""
+        timeline = self._report.timeline
+        if timeline is None:
+            yield "  Start-up timeline: the log shows no phase of the start with its time"
+            return
+        yield f"  {timeline_text.heading(timeline)}"
+        yield from timeline_text.text_rows(timeline)
+        yield from (self.wrap(text, 2) for text in timeline_text.remarks(timeline))
 
     def length_rows(self) -> Iterator[str]:
         """Yield the table of context lengths, in columns."""
