@@ -243,6 +243,8 @@ class EventReader:
             is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
             is_clients = is_quoted and self._is_request("\n".join(stream.frames))
         placed = self._in_context(stream, event, logged=logged)
+        if line.handler and not (placed.frames or placed.is_code):  # of a traceback the calls decide
+            placed = placed._replace(refusal=True)
         if is_clients and placed.frames:
             placed = placed._replace(refusal=True)
         if stream.inside and TRACEBACK in event.text:
@@ -313,7 +315,7 @@ class EventReader:
 
     def parse_single_line(self, line: Line) -> Event:
         """Parse a line that belongs to no traceback and contains none of WORDS."""
-        return self._split(line)[1]
+        return self._split(line)[1]._replace(refusal=line.refusal or line.handler)
 
     def opened_message_key(self, line: Line) -> str | None:
         """Return the key of the process whose exception message a line begins, "" if it begins none.
