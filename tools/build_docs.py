@@ -34,7 +34,7 @@ def pages() -> dict[str, str]:
             for rule in rules if rule.role == "cause"]
     made["docs/README.md"] = "\n".join([
         "# Known failures", "",
-        "One page a rule, made from the rule itself (`python tools/build_docs.py`). Also: [facts](facts.md), [flags](flags.md).",
+        "One page a rule, made from the rule itself (`python tools/build_docs.py`). Also: [facts](facts.md), [flags](flags.md), [answers by raise site](raise-sites.md).",
         "", "| phase | id | severity | what |", "| --- | --- | --- | --- |",
         *rows, ""])
     made["docs/facts.md"] = _facts()

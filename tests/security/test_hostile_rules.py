@@ -85,10 +85,10 @@ PLAIN = "title: Something is wrong"
     ("fixes:", "let: !!set {a}\nfixes:", "12:6: `let` cannot be a tagged value"),
     ("fixes:", "references: &a [x]\nlet: {b: *a}\nfixes:", "13:10: not YAML: aliases are not allowed"),
     ("pattern: something is wrong", "pattern: 'x{99999999999999}'",
-     "9: `message`: pattern is no regular expression: the repetition number is too large"),
+     "9: `message`: pattern is not a valid regular expression: the repetition number is too large"),
     ("pattern: something is wrong", "pattern: '" + "(" * 500 + ")" * 500 + "'",
-     "9: `message`: pattern is no regular expression: maximum recursion depth exceeded"),
-    ("action: upgrade-vllm", "action: upgrade-vllm, vllm: '>=0.Q'", "13: `upgrade`: `>=0.Q` is no version specifier"),
+     "9: `message`: pattern is not a valid regular expression: maximum recursion depth exceeded"),
+    ("action: upgrade-vllm", "action: upgrade-vllm, vllm: '>=0.Q'", "13: `upgrade`: `>=0.Q` is not a version specifier"),
     ("explain: It is.", "explain: '{{ 9 ** 9 ** 9 }}'", "11: not a template: pow is not part of the language"),
 ])
 def test_a_rule_file_that_cannot_be_used_is_told_in_one_line(old: str, new: str, problem: str, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import yaml
 
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.errors import InputError
-from vllm_doctor.outputs import write_text
 from vllm_doctor.reports.model import Fix, Report
+from vllm_doctor.text_files import write_text
 
 _NOTE = "Written by `rules bless`; review each line: it says what came out, not what is right."
 _GENERAL_FACTS = ("vllm_version", "engine", "device", "model", "port")

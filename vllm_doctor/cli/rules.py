@@ -22,7 +22,7 @@ from vllm_doctor.rulebase.schema import RULE_SCHEMA
 from vllm_doctor.rulebase.yaml_files import rule_files
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
-                        help="A folder of rules of your own; repeatable.")
+                        help="A folder of your own rules; repeatable.")
 
 
 @click.group("rules")
@@ -104,8 +104,8 @@ def bless(logs: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("rule_id")
 @click.option("--from", "log", metavar="LOG", help="The log that shows the failure.")
-@click.option("--line", type=click.IntRange(min=1), help="The line that says it.")
-@click.option("--phase", default="", help="The phase it happens in (default: what the log says).")
+@click.option("--line", type=click.IntRange(min=1), help="The line that shows the failure.")
+@click.option("--phase", default="", help="The phase it happens in (default: the phase in the log).")
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
 def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) -> None:
     """Create a draft rule with a pattern and a test taken from a line of a log."""

@@ -36,7 +36,7 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     rest = held - weights - cache
     share = memory.budget_gib / memory.device_gib
     text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}; nvidia-smi shows about "
-            f"{held:.1f} GiB, for vLLM takes its share ({share:.0%}) at the start: {cache:.2f} GiB are the KV cache")
+            f"{held:.1f} GiB, because vLLM allocates {share:.0%} at startup: {cache:.2f} GiB are the KV cache")
     return text + (f" and {rest:.2f} GiB activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
 
 
@@ -55,7 +55,7 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if not linear:
         text += " (fewer short ones in a model whose layers have a window or a state)"
     if sequences and lengths and tokens / lengths[0] > sequences:
-        text += f", and never more than --max-num-seqs, {sequences:,.0f}"
+        text += f", at most --max-num-seqs {sequences:,.0f}"
     return text + "."
 
 
@@ -82,16 +82,16 @@ def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
 
 
 def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
-    """Return what limits waiting requests, by the statistics counters (`load.Load.summary`); "" for none.
+    """Return what limits waiting requests, by the statistics counters (`ServerLoad.summary`); "" for none.
 
     The limit is a full KV cache, --max-num-seqs reached while the cache has room, or a scheduler that is stuck.
     """
     known = {**derived, **facts}
     usage, waiting = number(known, "kv_cache_usage_percent"), number(known, "waiting_requests")
     if (number(known, "stalled_at_end") or 0) >= _LASTING:
-        return "Requests wait and none runs: the engine stands still, which is no matter of memory."
-    if usage is not None and usage == number(known, "stalled_usage_percent") and _idle_while_running(known):
-        return ""  # a step that does not end is no matter of memory
+        return "Requests are waiting and none is running: the engine has stalled. Memory is not the reason."
+    if usage is not None and usage == number(known, "stalled_usage_percent") and _computes_no_tokens(known):
+        return ""  # a step that does not end: memory is not the reason
     saturated, pinned = number(known, "saturated_lines") or 0, number(known, "pinned_lines") or 0
     if known.get("saturation_spells") and saturated >= pinned:
         return "Requests waited while the KV cache was full: it is the limit."
@@ -99,11 +99,11 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     queued, sequences = number(known, "queued_lines") or pinned, number(known, "max_num_seqs") or running
     if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
         if usage is not None and running and _fills_cache(known):
-            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
-                    "and one more of that length would not fit.")
-        if _crawls(known):
-            return (f"Requests wait, and {running:,.0f} in service get less than a token in 5 seconds each: "
-                    "the steps are slow, which is no matter of memory.")
+            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} running, "
+                    "and one more of that length does not fit.")
+        if _is_slow(known):
+            return (f"Requests wait, and the {running:,.0f} running ones each get less than one token in 5 seconds: "
+                    "the steps are slow. Memory is not the reason.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:
@@ -116,13 +116,13 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     return ""
 
 
-def _idle_while_running(known: Mapping[str, Any]) -> bool:
+def _computes_no_tokens(known: Mapping[str, Any]) -> bool:
     """Return whether the last statistics show running requests but no token computed."""
     return bool(number(known, "running_requests")) and not any(
         number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
 
 
-def _crawls(known: Mapping[str, Any]) -> bool:
+def _is_slow(known: Mapping[str, Any]) -> bool:
     """Return whether the last statistics show no prompt and under 0.2 tokens/s per request, with no known limit."""
     running, made = number(known, "running_requests"), number(known, "generation_tokens_per_s")
     slow = running and made is not None and made < running * 0.2 and number(known, "prompt_tokens_per_s") == 0

@@ -13,11 +13,12 @@ from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
 from vllm_doctor.diagnosis import second_reading
-from vllm_doctor.diagnosis.log_notes import Reading, notes, recognised
+from vllm_doctor.diagnosis.failed import failed
+from vllm_doctor.diagnosis.log_notes import InputSummary, input_notes, notes
 from vllm_doctor.diagnosis.log_session import LogSession
 from vllm_doctor.diagnosis.report_builder import build
 from vllm_doctor.diagnosis.run import Run
-from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
 from vllm_doctor.logs.inputs import chunks, is_path, one_log
@@ -59,19 +60,19 @@ class Diagnosis:
         """Return how many starts of the server were seen so far."""
         return self._session.events.run
 
-    def feed(self, data: bytes, *, past: bool = False) -> None:
-        """Read some more bytes. With `past`, only the beginning and end of the starts in them are recorded."""
+    def feed(self, data: bytes, *, earlier_starts: bool = False) -> None:
+        """Read some more bytes. With `earlier_starts`, only the begin and end of the server starts are recorded."""
         if self._pasted is not None:
             self._pasted += data
             if len(self._pasted) > LONGEST:
                 self._pasted = None
-        self._session.feed(data, earlier_starts=past)
+        self._session.feed(data, earlier_starts=earlier_starts)
 
     def skip(self, lines: int) -> None:
         """Count lines that were not fed, so that line numbers stay correct."""
         self._session.miss(lines)
 
-    def remark(self, *notes: str) -> None:
+    def add_notes(self, *notes: str) -> None:
         """Add a remark about reading the log to the report's notes."""
         self._remarks += notes
 
@@ -93,7 +94,7 @@ class Diagnosis:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
             found = again.finish()
-            if second_reading.is_better(found, report, bytes(pasted)):
+            if second_reading.is_better(found, report, bytes(pasted), note):
                 found = found._replace(source=report.source, notes=(*found.notes, note))
                 return found.with_caveats(*self._remarks)
         return report
@@ -103,39 +104,40 @@ class Diagnosis:
         run = self.chosen_run()
         lines = self._session.lines
         source = Source(self.path, lines.line_count, lines.byte_count, self.run_count, run.number)
-        reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
+        reading = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
                           self.options.run is not None, tuple(self._session.matcher.slow))
-        case = self.case(run)
-        report = build(case, source, notes(case, reading), recognised(case, reading))
+        analysis = self.analysis(run)
+        report = build(analysis, source, notes(analysis, reading), input_notes(analysis, reading))
         return report.with_caveats(*self._remarks)
 
-    def certain(self) -> str | None:
+    def failure_cause(self) -> str | None:
         """Return the id of the cause of the current start once it has failed, else None."""
         run = self.runs[-1]
         if run.status != "failed":
             return None
-        first = next(iter(self.case(run).fired), None)
+        first = next(iter(self.analysis(run).fired), None)
         if first is None or first.rule.fallback or first.rule.role != "cause" or first.rule.severity != "error":
             return None
         return first.rule.id
 
-    def trouble(self) -> str | None:
+    def current_limit(self) -> str | None:
         """Return the id of what limits a serving server, as long as that lasts; None while nothing does."""
         run = self.runs[-1]
         if run.status == "failed" or run.load.current_period is None:
             return None
         since = run.load.current_period[1].first.line
-        return next((item.rule.id for item in self.case(run).fired if item.rule.role == "cause"
+        return next((item.rule.id for item in self.analysis(run).fired if item.rule.role == "cause"
                      and item.rule.phase == "runtime" and item.hits.latest.line >= since), None)
 
-    def case(self, run: Run | None = None) -> Case:
+    def analysis(self, run: Run | None = None) -> RunAnalysis:
         """Return the analysis of a start (by default the one the report is about) as it is now."""
         self._session.settle()
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
-        return Case(run, self.base, self.options, typed, self._session.redactor, is_given=self._given is not None)
+        return RunAnalysis(run, self.base, self.options, typed, self._session.redactor,
+                           is_given=self._given is not None)
 
-    def stall(self, seconds: float, after: float | None = None) -> Report | None:
+    def stall_report(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.
 
         `after` is the user's bound in place of the phase's own. A serving server may be idle.
@@ -144,7 +146,7 @@ class Diagnosis:
         stall = self.base.stalls.get(run.phase or "args")
         if stall is None or run.status or seconds < (stall.after if after is None else after):
             return None
-        return stalled(self.snapshot(), self.case(run), stall, seconds)
+        return stalled(self.snapshot(), self.analysis(run), stall, seconds)
 
     def chosen_run(self) -> Run:
         """Return the start the report is about. Raises InputError when there is none of the number asked for."""
@@ -155,10 +157,18 @@ class Diagnosis:
                     return run
             raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
         last = self.runs[-1]
-        if last.state() not in {"starting", "unknown"} or self.case(last).fired:
+        if last.state() not in {"starting", "unknown"} or self.analysis(last).fired:
             return last
-        explained = [run for run in self.runs if run.state() == "failed" or self.case(run).fired]
+        explained = [run for run in self.runs if run.state() == "failed" or self.analysis(run).fired]
+        if not explained:
+            explained = [run for run in self.runs if self._fails_by_itself(run)]
         return explained[-1] if explained else last
+
+    def _fails_by_itself(self, run: Run) -> bool:
+        """Return whether a start without markers and rules shows a failure, such as a bare exception."""
+        case = self.analysis(run)
+        found = failed(case, run.state())
+        return found is not None and found.failure.kind != "request"
 
 
 def given_command(options: Options) -> Command | None:
@@ -185,7 +195,7 @@ def diagnose(source: str | bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes
         with one_log(cast("str | IO[bytes]", source), diagnosis.path) as log:
             for chunk in log.chunks(_CHUNK):
                 diagnosis.feed(chunk)
-        diagnosis.remark(*log.notes)
+        diagnosis.add_notes(*log.notes)
     else:
         for chunk in chunks(source, _CHUNK):
             diagnosis.feed(chunk)

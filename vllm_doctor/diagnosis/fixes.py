@@ -16,13 +16,13 @@ from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.logs.foreign_text import HIDDEN
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
 
-_NEGATIVE = lazy(r"-\d[\d.]*")
+_NEGATIVE = lazy_pattern(r"-\d[\d.]*")
 _LOADS_CODE = frozenset({
     "--middleware", "--tool-parser-plugin", "--reasoning-parser-plugin", "--worker-cls", "--worker-extension-cls",
     "--logits-processors", "--scheduler-cls", "--io-processor-plugin", "--trust-remote-code",
@@ -32,7 +32,7 @@ _LOADS_CODE = frozenset({
 """Flags and variables whose values are code, or where to find it."""
 
 
-class Situation(NamedTuple):
+class FixContext(NamedTuple):
     """What fixes are computed from: the facts, the releases it can be, what the user ran."""
 
     known: Mapping[str, Any]
@@ -55,11 +55,11 @@ def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def fixes(rule: Rule, situation: Situation, limit: int) -> tuple[Fix, ...]:
+def fixes(rule: Rule, context: FixContext, limit: int) -> tuple[Fix, ...]:
     """Return the rule's fixes that apply here, best first."""
     made: list[Fix] = []
     for entry in rule.fixes:
-        fix = _fix(entry, rule, situation)
+        fix = _fix(entry, rule, context)
         if fix is not None:
             made.append(fix)
             if len(made) == limit:
@@ -67,35 +67,35 @@ def fixes(rule: Rule, situation: Situation, limit: int) -> tuple[Fix, ...]:
     return tuple(made)
 
 
-def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
-    known, releases = situation.known, situation.releases
+def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
+    known, releases = context.known, context.releases
     if not all(evaluator.parse(source).holds(known) for source in entry.when):
         return None
     if entry.vllm and releases.admits(entry.vllm) is False:
         return None
-    wanted = _hide_names(entry.set, known)
-    env = _hide_names(entry.env, known)
+    wanted = _typed_values(entry.set, known)
+    env = _typed_values(entry.env, known)
     if wanted is None or env is None:
         return None
     if not (_may_offer(entry.set, wanted, known) and _may_offer(entry.env, env, known)):
         return None
-    wanted = {name: value for name, value in wanted.items() if not _has(name, value, situation)}
-    drop = tuple(name for name in _flag_names(entry.unset, known) if _may_drop(name, situation))
+    wanted = {name: value for name, value in wanted.items() if not _is_already_set(name, value, context)}
+    drop = tuple(name for name in _flag_names(entry.unset, known) if _can_remove(name, context))
     if wanted and not drop and not all(name.startswith("-") for name in entry.unset):
         return None  # the word to be replaced does not stand in the command, so it would go on failing
-    lacking = [name for name, value in wanted.items() if not _exists(name, value, releases)]
-    lacking += [name for name in env if not all(flags.env_exists(name, release) for release in releases.candidates)]
-    maybe = not releases.known and not any(_never(name, releases) for name in lacking)
-    if (lacking and not maybe) or not (wanted or env or drop or entry.action):
+    missing = [name for name, value in wanted.items() if not _exists(name, value, releases)]
+    missing += [name for name in env if not all(flags.env_exists(name, release) for release in releases.candidates)]
+    maybe = not releases.known and not any(_is_in_no_release(name, releases) for name in missing)
+    if (missing and not maybe) or not (wanted or env or drop or entry.action):
         return None
     title = renderer.render_line(entry.title, known)
     if title is None:
         return None
-    needs = _needs(entry, lacking, releases)
-    action = situation.actions.get(entry.action)
+    needs = _needs(entry, missing, releases)
+    action = context.actions.get(entry.action)
     command = None
-    if situation.command and (wanted or env or drop):
-        command = change(situation.command, wanted, drop, env).masked(situation.mask)
+    if context.command and (wanted or env or drop):
+        command = change(context.command, wanted, drop, env).masked(context.mask)
     patch = render_patch(command) if command is not None else None
     return Fix(
         id=entry.id,
@@ -126,7 +126,7 @@ def _value(source: Any, known: Mapping[str, Any]) -> Any:
     return evaluator.parse(source).value(known) if isinstance(source, str) else source
 
 
-def _hide_names(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
+def _typed_values(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
     """Return flags or variables with their values as typed; None if one cannot be computed."""
     made: dict[str, str] = {}
     for name, source in entries.items():
@@ -151,12 +151,12 @@ def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mappi
             is_option = value.startswith("-") and not _NEGATIVE.fullmatch(value)
             if is_read and (is_option or HIDDEN in value or "\n" in value):
                 return False
-            if (is_read and flag in _LOADS_CODE) or (flag != name and not _may_name(flag)):
+            if (is_read and flag in _LOADS_CODE) or (flag != name and not _may_be_named_by_log(flag)):
                 return False
     return True
 
 
-def _may_name(name: str) -> bool:
+def _may_be_named_by_log(name: str) -> bool:
     """Return whether a log may name a flag or variable to be set."""
     if name.startswith("-"):
         return name.partition("=")[0] not in _LOADS_CODE
@@ -199,19 +199,19 @@ def _exists(name: str, value: str, releases: Releases) -> bool:
     return True
 
 
-def _never(name: str, releases: Releases) -> bool:
+def _is_in_no_release(name: str, releases: Releases) -> bool:
     """Return whether none of the candidate releases has the flag or variable."""
-    flag = flags.lookup(name)
-    if flag is not None:
-        return not any(flag.exists(release) for release in releases.candidates)
+    if name.startswith("-"):
+        flag = flags.lookup(name)
+        return flag is None or not any(flag.exists(release) for release in releases.candidates)
     return not any(flags.env_exists(name, release) for release in releases.candidates)
 
 
-def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
+def _needs(entry: FixRule, missing: list[str], releases: Releases) -> str:
     """Return the releases a fix needs if it is unknown whether this is one of them, else ""."""
     if entry.vllm and releases.admits(entry.vllm) is None:
         return entry.vllm
-    for name in lacking:
+    for name in missing:
         flag = flags.lookup(name)
         if flag is None and flags.env(name) is None:
             continue
@@ -220,12 +220,12 @@ def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
     return ""
 
 
-def _has(name: str, value: str, situation: Situation) -> bool:
+def _is_already_set(name: str, value: str, context: FixContext) -> bool:
     """Return whether the server was already started with this value."""
     flag = flags.lookup(name)
-    if flag is None or not flag.keyword or flag.keyword not in situation.settings:
+    if flag is None or not flag.keyword or flag.keyword not in context.settings:
         return False
-    current = situation.settings[flag.keyword]
+    current = context.settings[flag.keyword]
     if value == "":
         return current is True
     if isinstance(current, (int, float)) and not isinstance(current, bool):
@@ -236,11 +236,11 @@ def _has(name: str, value: str, situation: Situation) -> bool:
     return str(current) == value
 
 
-def _may_drop(name: str, situation: Situation) -> bool:
+def _can_remove(name: str, context: FixContext) -> bool:
     """Return whether the command has the flag to remove, as far as the command is known."""
-    if situation.command is None:
+    if context.command is None:
         return True
-    return situation.command.value(name) is not None
+    return context.command.value(name) is not None
 
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:

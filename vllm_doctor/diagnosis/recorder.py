@@ -13,13 +13,13 @@ from vllm_doctor.facts.load_periods import Moment
 from vllm_doctor.facts.store import Fact, read_settings
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 
-_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
+_OF_ONE_ENGINE = lazy_pattern(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 # As programs around vLLM print it, behind a prefix of their own without a quote.
-_ENGINE_ARGS = lazy(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
+_ENGINE_ARGS = lazy_pattern(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -39,7 +39,7 @@ class Recorder:
             run.releases = run.releases.narrow(event.releases)
         if not times:
             run.remember_block(event)
-            run.failures.see(event, run.phase, served=bool(run.serving_line), advances=run.advances)
+            run.collect_failure(event)
         if event.is_code:
             return
         if not event.level and is_omission(event.text):

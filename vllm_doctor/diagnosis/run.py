@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
@@ -12,6 +13,7 @@ from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import FailureCollector
+from vllm_doctor.failures.collect import RepeatedCalls
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.matching.matcher import Hits
@@ -130,6 +132,27 @@ class Run:
             self.block, self.block_open, self.block_process = True, True, event.process
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
             self.block_open = not event.frames
+
+    def collect_failure(self, event: Event) -> None:
+        """Collect what may be the failure from an event."""
+        self.failures.see(event, self.phase, served=bool(self.serving_line), advances=self.advances)
+
+    def traceback_repeater(self, calls: Sequence[Event]) -> Callable[[Event], None]:
+        """Return what records a traceback with the same calls again, given its exception.
+
+        `calls` are the events of all lines before the exception.
+        """
+        collected = RepeatedCalls.of(calls)
+
+        def record(exception: Event) -> None:
+            head = calls[0]._replace(line=exception.line - len(calls))
+            self.remember_block(head)
+            self.collect_failure(head)
+            self.failures.repeat_calls(head, collected)
+            self.remember_block(exception)
+            self.collect_failure(exception)
+
+        return record
 
     def state(self, survived: bool = False) -> str:
         """Return its state: a marker's word, failed after an exception it did not survive, starting, or unknown."""

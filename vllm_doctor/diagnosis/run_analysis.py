@@ -1,4 +1,4 @@
-"""One start of the server and what the user told beside the log: what is known of it, and which rules fire on it."""
+"""Analyse one start of the server: the facts of its log and of the user's command, and the rules that fire."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
+from vllm_doctor.failures import raised_by_engine
 from vllm_doctor.matching.matcher import Hit, Hits, fires
 from vllm_doctor.memory import derived
 from vllm_doctor.options import Options
@@ -22,8 +23,8 @@ from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import Rule, RuleBase
 
 
-class Case:
-    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log.
+class RunAnalysis:
+    """The analysis of one server start. `typed` is the command that the user gave, or typed in the log.
 
     `redactor` knows the log's secrets; None where they are to be shown.
     """
@@ -79,16 +80,16 @@ class Case:
         if self.typed is None or self.is_given or self.run.settings_kind not in {"arguments", "non-default"}:
             return ()
         arguments, printed = self._typed_arguments, self.run.settings
-        names = [name for name, value in arguments.items() if name in printed and not _agree(value, printed[name])]
-        return tuple(names)
+        return tuple(name for name, value in arguments.items()
+                     if name in printed and not _is_same_value(value, printed[name]))
 
     @cached_property
     def _rebuilt(self) -> tuple[Command, tuple[str, ...]] | None:
         command = self.typed
         if self.run.settings and (command is None or "model" in self.differing):
-            command = self._printed
+            command = self._printed_command
         elif command is not None and self.differing:
-            printed = self._printed
+            printed = self._printed_command
             named = ("--" + name.replace("_", "-") for name in self.differing)
             wanted = {flag: printed.value(flag) for flag in named}
             command = change(command, {name: value for name, value in wanted.items() if value is not None},
@@ -96,28 +97,28 @@ class Case:
         return None if command is None else rebuild(command)
 
     @property
-    def _printed(self) -> Command:
+    def _printed_command(self) -> Command:
         return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
                               non_default_only=self.run.settings_kind == "non-default")
 
     @cached_property
-    def _common(self) -> dict[str, Any]:
+    def _common_values(self) -> dict[str, Any]:
         run = self.run
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
-                "settings_given": " ".join(self._given())}
+                "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures)}
 
     @cached_property
     def _typed_arguments(self) -> Mapping[str, object]:
         return self.typed.arguments() if self.typed is not None else {}
 
-    def _given(self) -> Iterable[str]:
+    def _user_settings(self) -> Iterable[str]:
         """Return the keywords of the user's settings."""
         if self.typed is not None:
             return self._typed_arguments
         return self.run.settings if self.run.settings_kind == "non-default" else ()
 
-    def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
+    def values_for(self, rule: Rule, hits: Hits) -> dict[str, Any]:
         """Return all names a rule's expressions can read: facts, counters, and the numbers of the rule's first hit.
 
         A warning covers many requests, so the largest number counts; the numbers of an error belong together.
@@ -132,7 +133,7 @@ class Case:
             values = {name: value for name, value in values.items() if merge_of(name) not in {"max", "min"}}
         releases = _narrowed(self.releases, rule, hits)
         of_hit = {"releases": releases, "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
-        return {**self._common, **values, **of_hit}
+        return {**self._common_values, **values, **of_hit}
 
     @cached_property
     def fired(self) -> list[ranking.Fired]:
@@ -144,7 +145,7 @@ class Case:
                 continue
             if self.options.only and rule_id not in self.options.only:
                 continue
-            if fires(rule, hits, self.known(rule, hits)):
+            if fires(rule, hits, self.values_for(rule, hits)):
                 passing = rule.survives and self.run.status == "failed"
                 found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
         if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
@@ -153,7 +154,7 @@ class Case:
         return ranking.rank(found)
 
     @cached_property
-    def releases_told(self) -> Releases:
+    def releases_by_wording(self) -> Releases:
         """Return the releases, narrowed by the wordings of the rules that fire as well."""
         releases = self.releases
         for item in self.fired:
@@ -174,7 +175,7 @@ def _ends_server(item: ranking.Fired) -> bool:
             and rule.phase != "api")
 
 
-def _agree(typed: Any, printed: Any) -> bool:
+def _is_same_value(typed: Any, printed: Any) -> bool:
     """Return whether an argument was printed as it was typed, as far as is known."""
     if isinstance(typed, (bool, int, float)) and isinstance(printed, (bool, int, float)):
         return float(typed) == float(printed)

@@ -34,7 +34,7 @@ LIBRARIES = frozenset({
     "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
     "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
     "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
-    "prometheus_client",
+    "prometheus_client", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})

@@ -79,7 +79,7 @@ def _report(log: Log, options: Options, most: int) -> Report:
     diagnosis = Diagnosis(options, log.name)
     for chunk in _at_most(log, most):
         diagnosis.feed(chunk)
-    diagnosis.remark(*log.notes)
+    diagnosis.add_notes(*log.notes)
     return diagnosis.finish()
 
 

@@ -70,7 +70,7 @@ class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
         self.words = words
 
 
-class _Room:
+class _ByteBudget:
     """A budget of bytes that all connections share."""
 
     def __init__(self, size: int) -> None:
@@ -103,7 +103,7 @@ class Server(ThreadingHTTPServer):
         self.most_bytes = most_bytes
         self.token = secrets.token_urlsafe(32)
         self.reading = threading.BoundedSemaphore(_AT_ONCE)
-        self.room = _Room(max(_BYTES_AT_ONCE, most_bytes + _FORM_BYTES))
+        self.room = _ByteBudget(max(_BYTES_AT_ONCE, most_bytes + _FORM_BYTES))
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__((ADDRESS, port), _Handler)
 
