@@ -101,7 +101,8 @@ class LogSession:
             self.redactor.learn_line(line.text)
         original, line = line.text, self.foreign.read(line)
         self.read_retained_lines()
-        if line.refusal or line.handler or (self.events.expects_any_continuation(line.number) and self.events.quotes_client(line)):
+        is_continuation = self.events.expects_any_continuation(line.number)
+        if line.refusal or line.handler or (is_continuation and self.events.quotes_client(line)):
             self.finder.skip_output()
         else:
             self.finder.feed(line.number, line.text)

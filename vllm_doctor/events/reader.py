@@ -245,7 +245,8 @@ class EventReader:
             is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
             is_clients = is_quoted and self._is_request("\n".join(stream.frames))
         placed = self._in_context(stream, event, logged=logged)
-        if line.handler and not (placed.frames or placed.is_code):  # of a traceback the calls decide
+        is_quoted = TRACEBACK in event.text and not event.text.startswith(TRACEBACK)
+        if line.handler and (is_quoted or not (placed.frames or placed.is_code)):  # else its calls decide
             placed = placed._replace(refusal=True)
         if is_clients and placed.frames:
             placed = placed._replace(refusal=True)

@@ -91,7 +91,10 @@ class ForeignTable:
 
     def is_of_handler(self, text: str) -> bool:
         """Return whether a line is a record of a module that handles requests."""
-        return any(module in text for module in self._modules) and any(module in _prefix(text) for module in self._modules)
+        if not any(module in text for module in self._modules):
+            return False
+        prefix = _prefix(text)
+        return any(module in prefix for module in self._modules)
 
     def hide(self, text: str) -> VisibleLine:
         """Return a line without its foreign text."""
