@@ -11,6 +11,7 @@ from vllm_doctor.memory import Memory
 
 _GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)
+_FAR = 2  # times the needed length; less is a margin that one may want
 _LASTING = 3  # statistics lines; one busy line is no pressure
 
 
@@ -19,7 +20,8 @@ def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memo
 
     Only what the facts show; empty if they show neither the weights nor the KV cache.
     """
-    found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), pressure(facts, derived)]
+    found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), requests(facts, derived),
+             pressure(facts, derived)]
     return tuple(sentence for sentence in found if sentence)
 
 
@@ -70,6 +72,25 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     total = number(derived, "device_gib") or number(facts, "gpu_total_gib")
     share = f" (--gpu-memory-utilization +{1 / total:.3f})" if total and total > 1 else ""
     return f"One more GiB on {where}{share} holds {more:,.0f} tokens more: {_count(more / 8192)} requests of 8,192."
+
+
+def requests(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """Return how far --max-model-len is from what the logged requests need; "" where it is near."""
+    count, needed, length = (number(facts, name) for name in ("logged_requests", "request_length_needed",
+                                                              "max_model_len"))
+    if not count or not needed or not length or length < _FAR * needed:
+        return ""
+    prompts = ", ".join(f"P{percent} {facts[f'request_prompt_p{percent}']:,}" for percent in (50, 95, 99))
+    text = (f"The first {count:,.0f} requests in the log have prompts of {prompts} tokens; with the output they ask "
+            f"for, 99 % need at most {facts['request_total_p99']:,}. --max-model-len {length:,.0f} is "
+            f"{length / needed:.1f} times that: --max-model-len {needed:,.0f} holds them")
+    tokens = number(derived, "kv_cache_capacity_tokens")
+    sequences = number(facts, "max_num_seqs")
+    if tokens and linear_token_bytes(derived) is not None:
+        text += f", {_count(tokens / needed)} at once"
+        if sequences and tokens / needed < sequences:
+            text += f" (--max-num-seqs is {sequences:,.0f}: more than that are preempted)"
+    return text + "."
 
 
 def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:

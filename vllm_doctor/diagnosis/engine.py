@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
+from vllm_doctor.command.frontends import Typed, parse_frontend
 from vllm_doctor.diagnosis import second_reading
 from vllm_doctor.diagnosis.failed import failed
 from vllm_doctor.diagnosis.log_notes import InputSummary, input_notes, notes
@@ -43,7 +44,10 @@ class Diagnosis:
         self.path = path
         self.base: RuleBase = load(self.options.rules)
         self._session = LogSession(self.base, self.options, live=live)
-        self._given = given_command(self.options)
+        given = given_command(self.options)
+        self._given = given if isinstance(given, Command) else None
+        if isinstance(given, Typed):
+            self._session.programs.typed = given
         if self._session.redactor is not None:
             self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
@@ -135,7 +139,8 @@ class Diagnosis:
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
         return RunAnalysis(run, self.base, self.options, typed, self._session.redactor,
-                           is_given=self._given is not None)
+                           is_given=self._given is not None,
+                           programs=None if self._given is not None else self._session.programs)
 
     def stall_report(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.
@@ -171,12 +176,15 @@ class Diagnosis:
         return found is not None and found.failure.kind != "request"
 
 
-def given_command(options: Options) -> Command | None:
-    """Parse the command given with `--command` or `--config`. Raises InputError if it is not a command."""
+def given_command(options: Options) -> Command | Typed | None:
+    """Parse the command given with `--command` or `--config`: vLLM's own, or that of a program around it.
+
+    Raises InputError if it is not a command.
+    """
     text = options.command or options.config
     if not text:
         return None
-    command = parse(text)
+    command = parse_frontend(text) or parse(text)
     if command is None:
         raise InputError("the command given is not one that starts vLLM")
     return command

@@ -14,10 +14,11 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases, admitted
 from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
+from vllm_doctor.command.frontends import Seen, translate
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.logs.foreign_text import HIDDEN
 from vllm_doctor.patterns import lazy_pattern
-from vllm_doctor.reports.model import Fix
+from vllm_doctor.reports.model import Fix, ProgramChange
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
@@ -41,6 +42,7 @@ class FixContext(NamedTuple):
     command: Command | None = None
     settings: Mapping[str, Any] = MappingProxyType({})  # keyword -> value the server was started with
     mask: Callable[[str], str] = str  # hides secrets in a text
+    frontend: Seen | None = None  # the program around vLLM
 
 
 def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
     if context.command and (wanted or env or drop):
         command = change(context.command, wanted, drop, env).masked(context.mask)
     patch = render_patch(command) if command is not None else None
-    return Fix(
+    fix = Fix(
         id=entry.id,
         title=title + (f" (needs vLLM {needs})" if needs else ""),
         flags=wanted,
@@ -113,6 +115,21 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
         verify=renderer.render_line(entry.verify or rule.verify, known) or "",
         proof=_proof(entry, rule, known),
     )
+    return _in_program(fix, context)
+
+
+def _in_program(fix: Fix, context: FixContext) -> Fix:
+    """Return the fix in the words of the program around vLLM, if there is one."""
+    seen = context.frontend
+    if seen is None or not (fix.flags or fix.env or fix.unset):
+        return fix
+    if seen.typed is not None:
+        seen = seen._replace(typed=seen.typed.masked(context.mask))
+    translated = translate(seen, fix.flags, fix.unset, fix.env)
+    return fix._replace(
+        command=translated.command, patch=translated.patch, steps=(*translated.notes, *fix.steps),
+        program=ProgramChange(translated.program, dict(translated.settings), translated.missing,
+                              translated.shown))
 
 
 def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
         said.append(f"Lines were left out of the log (at line {lines}).")
-    if analysis.fired and analysis.command is not None:
+    if analysis.fired and analysis.frontend is None and analysis.command is not None:
         if analysis.left_out:
             said.append(f"Not included in the rebuilt command: {', '.join(analysis.left_out)}.")
         if analysis.differing:

@@ -7,10 +7,13 @@ from collections.abc import Iterable
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import CommandFinder
+from vllm_doctor.command.frontends import FrontendFinder
 from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.facts.request_lengths import MARKER as REQUEST_MARKER
 from vllm_doctor.facts.store import FactStore
+from vllm_doctor.fastpath.line_skipper import READ_WHOLE
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.retained_lines import RetainedLine
 from vllm_doctor.fastpath.shortcuts import Shortcuts
@@ -37,6 +40,7 @@ class LogSession:
         self.events = EventReader(base.foreign.is_request)
         self.foreign = ForeignText(base.foreign)
         self.finder = CommandFinder()
+        self.programs = FrontendFinder()
         self.redactor = None if options.show_secrets else Redactor()
         self.shortcuts = Shortcuts(self)
         self._recorder = Recorder(base, options)
@@ -93,6 +97,8 @@ class LogSession:
     def _read_line(self, line: Line) -> None:
         if self._missed_lines:
             line = Line(line.number + self._missed_lines, line.text, line.source)
+        if line.number <= READ_WHOLE and REQUEST_MARKER in line.text:
+            self.current.requests.see(line.text)
         if self.is_healthy(line.text):
             process = self.events.key(line) if self.events.is_open(line.number) else ""
             self.end_open_message(line.number, process)
@@ -106,6 +112,8 @@ class LogSession:
             self.finder.skip_output()
         else:
             self.finder.feed(line.number, line.text)
+            if line.number <= READ_WHOLE:  # what is printed at the start; later lines may be skipped
+                self.programs.feed(line.number, line.text, line.source)
         if self._run_begins and not self.finder.is_reading:
             self.finder.start_run()
             self._run_begins = False

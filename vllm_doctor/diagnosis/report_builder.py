@@ -24,6 +24,7 @@ _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
 _LONGEST = 16_384  # of a message that is looked at for secrets; more than is shown
 _PLACES = 16
+_SHORTAGES = frozenset({"kv-cache-too-small-for-max-len", "low-kv-capacity"})
 _CALLS = 2  # of a traceback that are shown
 _MESSAGE_LINES = 12
 
@@ -60,12 +61,13 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         primary=causes[0].id if causes and is_named else None,  # a warning does not explain a failure
         failure=failure,
         findings=findings,
+        lengths=memory.context_lengths(analysis.facts) if causes and is_named and causes[0].id in _SHORTAGES else (),
         notes=(*notes, *_about_masks(findings)),
         capacity=() if status == "failed" or explained else _capacity(analysis, derived, ledger),
         input_notes=input_notes,
         release=analysis.releases_by_wording.words() if run.last_line else "",
         release_is_known=analysis.releases_by_wording.known,
-        command=clean(render(analysis.command)) if analysis.command is not None else None,
+        command=clean(render(typed)) if (typed := analysis.shown_command) is not None else None,
         redactor=analysis.redactor,
     )
 
@@ -82,7 +84,8 @@ def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
 
 
 def _capacity(analysis: RunAnalysis, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
-    return capacity.sentences({**analysis.facts, **analysis.run.load.summary()}, derived, ledger)
+    run = analysis.run
+    return capacity.sentences({**analysis.facts, **run.load.summary(), **run.requests.summary()}, derived, ledger)
 
 
 def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:
@@ -126,7 +129,7 @@ def finding(item: Fired, analysis: RunAnalysis) -> Finding:
     known = analysis.values_for(rule, hits)
     known.update(fixes.let(rule, known))
     context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
-                               analysis.run.settings, clean)
+                               analysis.run.settings, clean, analysis.frontend)
     return Finding(
         id=rule.id,
         title=clean(renderer.render_line(rule.title, known) or renderer.with_ellipses(rule.title)),
@@ -180,6 +183,8 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
         why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
         proof={name: clean(value) for name, value in fix.proof.items()},
+        program=None if fix.program is None else fix.program._replace(
+            settings=clean(dict(fix.program.settings)), shown=tuple(map(clean, fix.program.shown))),
     )
 
 

@@ -10,6 +10,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
+from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import FailureCollector
@@ -76,6 +77,7 @@ class Run:
         self._chained = False  # the next traceback belongs to the one before
         self.last_line = 0
         self.failures = FailureCollector()
+        self.requests = RequestLengths()
         self.advances = 0  # how often it made progress
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far

@@ -11,11 +11,13 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.command.arguments import from_arguments
 from vllm_doctor.command.changes import change
+from vllm_doctor.command.frontends import FrontendFinder, Seen
 from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import raised_by_engine
+from vllm_doctor.failures.frames import is_called_by_own_code, origin
 from vllm_doctor.matching.matcher import Hit, Hits, fires
 from vllm_doctor.memory import derived
 from vllm_doctor.options import Options
@@ -30,13 +32,15 @@ class RunAnalysis:
     """
 
     def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None,
-                 redactor: Redactor | None = None, *, is_given: bool = False) -> None:
+                 redactor: Redactor | None = None, *, is_given: bool = False,
+                 programs: FrontendFinder | None = None) -> None:
         self.run = run
         self.base = base
         self.options = options
         self.typed = typed
         self.is_given = is_given  # on the command line, not read from the log
         self.redactor = redactor
+        self.programs = programs
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -68,6 +72,23 @@ class RunAnalysis:
         It is built from the arguments the log prints, if the log does not show the command or shows other values.
         """
         return None if self._rebuilt is None else self._rebuilt[0]
+
+    @cached_property
+    def frontend(self) -> Seen | None:
+        """Return the program that started vLLM, if the log shows one."""
+        if self.programs is None:
+            return None
+        typed = self.typed
+        is_vllm_command = typed is not None and typed.form != "python" and not typed.is_bare
+        stacks = [candidate.frames for candidate in self.run.failures.candidates() if candidate.frames]
+        calls = ((place.file, place.function) for frames in stacks for place in map(origin, frames))
+        is_own_code = typed is None and any(map(is_called_by_own_code, stacks))
+        return self.programs.seen(calls, is_vllm_command=is_vllm_command, is_own_code=is_own_code)
+
+    @property
+    def shown_command(self) -> Command | None:
+        """Return the command that fixes change: that of the program around vLLM, if there is one."""
+        return self.command if self.frontend is None else self.frontend.typed
 
     @cached_property
     def left_out(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vllm_doctor.memory import Memory
+from vllm_doctor.memory import LengthRow, Memory
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
 
@@ -40,6 +40,15 @@ class Place(NamedTuple):
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class ProgramChange(NamedTuple):
+    """A fix in the words of the program around vLLM: its settings, and vLLM's flags that it does not pass on."""
+
+    program: str
+    settings: Mapping[str, str] = _NOTHING
+    missing: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # the settings as they are written there
+
+
 class Fix(NamedTuple):
     """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected."""
 
@@ -57,6 +66,7 @@ class Fix(NamedTuple):
     safety: str = "review"
     verify: str = ""
     proof: Mapping[str, Any] = _NOTHING
+    program: ProgramChange | None = None
 
 
 class Setting(NamedTuple):
@@ -124,6 +134,7 @@ class Report(NamedTuple):
     primary: str | None
     failure: Failure | None
     findings: tuple[Finding, ...]
+    lengths: tuple[LengthRow, ...] = ()  # of a KV cache that is too small: what shorter contexts need
     notes: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()  # those of the notes that every format says: settings found, an archive that is cut
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences

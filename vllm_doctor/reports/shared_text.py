@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vllm_doctor.memory import Memory
+from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
@@ -213,6 +213,8 @@ def change(fix: Fix) -> tuple[str, str]:
         return "bash", fix.command
     if fix.patch and fix.patch.get("text"):
         return _LANGUAGES.get(str(fix.patch.get("kind")), ""), str(fix.patch["text"])
+    if fix.program is not None:  # its steps say what to set, and where
+        return "", ""
     settings = [f"{name}={value}" for name, value in fix.env.items()]
     settings += [f"{name} {value}".strip() for name, value in fix.flags.items()]
     settings += [f"without {name}" for name in fix.unset]
@@ -243,6 +245,31 @@ def memory_title(report: Report) -> str:
     if memory is not None and memory.budget_gib:
         title += f", budget {memory.budget_gib:.2f} GiB"
     return title
+
+
+LENGTH_HEADS = ("Context", "KV cache", "requests at once", "FP8 cache", "requests at once")
+"""The heads of the table of context lengths."""
+
+
+def length_rows(report: Report) -> list[tuple[str, str, str, str, str]]:
+    """Return the cells of the table of context lengths, one row per length."""
+    return [(f"{row.tokens:,}", _gib(row.sixteen_bits), _requests(row.sixteen_bits),
+             _gib(row.fp8), _requests(row.fp8)) for row in report.lengths]
+
+
+def _gib(need: CacheNeed | None) -> str:
+    return "" if need is None else f"{need.gib:.2f} GiB"
+
+
+def _requests(need: CacheNeed | None) -> str:
+    """Return how many requests fit, and what it takes where not even one does."""
+    if need is None or need.requests is None:
+        return ""
+    if need.requests >= 1:
+        return f"{int(need.requests * 10) / 10:,.1f}"
+    if need.utilization is not None:
+        return f"0 (1 at utilization {need.utilization:g})"
+    return "0" if need.suffices else "0 (too long)"
 
 
 def part_label(name: str) -> str:

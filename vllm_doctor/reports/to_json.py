@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from vllm_doctor.memory import CacheNeed, LengthRow
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.version import __version__
@@ -33,6 +34,7 @@ def document(report: Report) -> dict[str, Any]:
             "parts": [{"name": part.name, "gib": _rounded(part.gib), "from": part.origin} for part in memory.parts],
             "note": memory.note or None,
         },
+        "context_lengths": [_length(row) for row in report.lengths],
         "primary": report.primary,
         "failure": None if report.failure is None else _failure(report.failure),
         "findings": [_finding(finding) for finding in report.findings],
@@ -53,6 +55,15 @@ def render_many(reports: list[Report]) -> str:
 def render_line(report: Report) -> str:
     """Return the document on one line (JSON Lines)."""
     return json.dumps(document(report), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _length(row: LengthRow) -> dict[str, Any]:
+    return {"tokens": row.tokens, "sixteen_bits": _cache_need(row.sixteen_bits),
+            "fp8": None if row.fp8 is None else _cache_need(row.fp8)}
+
+
+def _cache_need(need: CacheNeed) -> dict[str, Any]:
+    return {"gib": need.gib, "requests": need.requests, "utilization": need.utilization, "suffices": need.suffices}
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
@@ -110,6 +121,8 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "safety": fix.safety,
         "verify": fix.verify,
         "proof": {name: _rounded(value) for name, value in fix.proof.items()},
+        "program": None if fix.program is None else {
+            "name": fix.program.program, "settings": dict(fix.program.settings), "missing": list(fix.program.missing)},
     }
 
 

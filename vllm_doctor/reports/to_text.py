@@ -78,6 +78,7 @@ class _Page:
             "headline": self.headline, "head": self.head, "paint": self.paint, "wrap": self.wrap,
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
+            "length_rows": self.length_rows,
             "also_row": self.also_row, "footer": self.footer, "proof": _proof, "settings": _settings,
             "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
@@ -139,6 +140,10 @@ class _Page:
 
     def setting_rows(self, fix: Fix) -> Iterator[str]:
         """Yield what a fix sets or removes, unless its title says all of it."""
+        if fix.program is not None:  # without a command, its steps say what to set
+            if fix.program.shown:
+                yield self.paint("         " + "  ".join(fix.program.shown), "command")
+            return
         changes = [f"{name}={value}" for name, value in fix.env.items()]
         changes += [f"{name} {value}".strip() for name, value in fix.flags.items()]
         changes += [f"remove {name}" for name in fix.unset]
@@ -189,6 +194,21 @@ class _Page:
             yield f"  {_BARS.get(part.name, '?')} {shared_text.part_label(part.name):22} {part.gib:8.2f} GiB{origin}"
         if memory.note:
             yield self.wrap(memory.note, 2)
+
+    def length_rows(self) -> Iterator[str]:
+        """Yield the table of context lengths, in columns."""
+        rows = [row if any(row[3:]) else row[:3] for row in shared_text.length_rows(self._report)]
+        if not rows:
+            return
+        table = [shared_text.LENGTH_HEADS[:len(rows[0])], *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        if sum(widths) + 3 * len(widths) > self._width:  # without the columns of the FP8 cache
+            table, widths = [row[:3] for row in table], widths[:3]
+        if sum(widths) + 3 * len(widths) > self._width:
+            return
+        for row in table:
+            cells = (cell.rjust(size) for cell, size in zip(row, widths, strict=True))
+            yield "  " + "   ".join(cells)
 
     def footer(self, brief: bool) -> str:
         """Return the release, the rule and what the safety words of the shown fixes mean."""
