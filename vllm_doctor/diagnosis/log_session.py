@@ -108,7 +108,8 @@ class LogSession:
             self.redactor.learn_line(line.text)
         original, line = line.text, self.foreign.read(line)
         self.read_retained_lines()
-        if line.refusal or (self.events.expects_any_continuation(line.number) and self.events.quotes_client(line)):
+        is_continuation = self.events.expects_any_continuation(line.number)
+        if line.refusal or line.handler or (is_continuation and self.events.quotes_client(line)):
             self.finder.skip_output()
         else:
             self.finder.feed(line.number, line.text)
@@ -160,7 +161,10 @@ class LogSession:
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source in kept:
             text = printable(raw.decode()).rstrip()
-            event = self.events.parse_single_line(Line(number, text, source.decode()))
+            line = self.foreign.hide_in_single_line(Line(number, text, source.decode()))
+            if line is None:  # never kept back: a client's text may continue in the next line
+                continue
+            event = self.events.parse_single_line(line)
             event = event._replace(frames=frames, releases="") if frames else event
             self._recorder.record(self.current, event, text, times)
 

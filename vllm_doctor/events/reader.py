@@ -248,6 +248,9 @@ class EventReader:
             is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
             is_clients = is_quoted and self._is_request("\n".join(stream.frames))
         placed = self._in_context(stream, event, logged=logged)
+        is_quoted = TRACEBACK in event.text and not event.text.startswith(TRACEBACK)
+        if line.handler and (is_quoted or not (placed.frames or placed.is_code)):  # else its calls decide
+            placed = placed._replace(refusal=True)
         if is_clients and placed.frames:
             placed = placed._replace(refusal=True)
         if stream.inside and TRACEBACK in event.text:
@@ -318,7 +321,7 @@ class EventReader:
 
     def parse_single_line(self, line: Line) -> Event:
         """Parse a line that belongs to no traceback and contains none of WORDS."""
-        return self._split(line)[1]
+        return self._split(line)[1]._replace(refusal=line.refusal or line.handler)
 
     def opened_message_key(self, line: Line) -> str | None:
         """Return the key of the process whose exception message a line begins, "" if it begins none.

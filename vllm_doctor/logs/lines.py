@@ -59,12 +59,14 @@ class Line(NamedTuple):
 
     `number` is the 1-based number of the physical line it begins on; `text` has no wrapper, escape or line end;
     `source` holds the names in its wrappers (container, pod, rank, process), innermost first, joined by " / ".
+    `refusal` marks vLLM's refusal of a request, `handler` a record of a module that handles requests.
     """
 
     number: int
     text: str
     source: str = ""
     refusal: bool = False
+    handler: bool = False
 
 
 def unfold(text: str) -> list[str]:
