@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
-from vllm_doctor.diagnosis import second_reading
+from vllm_doctor.diagnosis import page_reading, second_reading
 from vllm_doctor.diagnosis.log_notes import Reading, notes, recognised
 from vllm_doctor.diagnosis.log_session import LogSession
 from vllm_doctor.diagnosis.report_builder import build
@@ -20,9 +20,11 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import Case
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
+from vllm_doctor.gpu_status import Card, cards_in
 from vllm_doctor.logs.inputs import chunks, is_path, one_log
-from vllm_doctor.logs.pasted_text import LONGEST
+from vllm_doctor.logs.pasted_text import LONGEST, Row
 from vllm_doctor.options import Options
+from vllm_doctor.pages import Page, read_page
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import RuleBase
@@ -46,8 +48,11 @@ class Diagnosis:
         if self._session.redactor is not None:
             self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
+        self._is_page = False
         self._remarks: tuple[str, ...] = ()
         self._pasted: bytearray | None = None if live else bytearray()  # the input, while it is short
+        self._cards: tuple[Card, ...] = ()  # the GPUs that the input shows beside the log
+        self._given_cards = tuple(card._replace(line=0) for card in cards_in(self.options.gpu_status))
 
     @property
     def runs(self) -> deque[Run]:
@@ -63,7 +68,7 @@ class Diagnosis:
         """Read some more bytes. With `past`, only the beginning and end of the starts in them are recorded."""
         if self._pasted is not None:
             self._pasted += data
-            if len(self._pasted) > LONGEST:
+            if len(self._pasted) > LONGEST and not page_reading.may_be_large(self._pasted):
                 self._pasted = None
         self._session.feed(data, earlier_starts=past)
 
@@ -80,12 +85,60 @@ class Diagnosis:
         if not self._finished:
             self._finished = True
             self._session.finish()
+        if self._pasted:
+            if (page := read_page(bytes(self._pasted))) is not None:
+                return self._read_page(page)
+            self._cards = tuple(cards_in(self._pasted.decode("utf-8", "replace")))
         return self._read_again(self.snapshot())
+
+    def _read_page(self, page: Page) -> Report:
+        """Return the report on the server output that a page holds."""
+        first, self._pasted = self.snapshot() if self.options.run is None else None, None
+        source = Source(self.path, self._session.lines.line_count, self._session.lines.byte_count, 1, 1)
+        if not page.excerpts:
+            self._cards = page.cards
+            quoted = first if first is not None and first.cause is not None and first.cause.confidence > 0.5 else None
+            if quoted is not None and quoted.primary is not None:
+                return self._as_quoted(quoted)
+            empty = Diagnosis(self.options._replace(run=None), self.path, live=True)
+            empty._cards = page.cards
+            report = empty.finish()._replace(source=source, notes=(page_reading.NOTHING,))
+            return report.with_caveats(*self._remarks)
+        found: tuple[Report, Diagnosis] | None = None
+        for rows, note in page_reading.readings(page):
+            again = Diagnosis(self.options._replace(shortcuts=False), self.path, live=True)
+            again._cards, again._is_page = page.cards, True
+            for excerpt in rows:
+                again._feed_excerpt(excerpt.rows, is_new_server=excerpt.is_new_server)
+            report = again.finish().with_caveats(*note)
+            if found is None or second_reading.explains_more(report, found[0]):
+                found = report, again
+        assert found is not None  # a page with excerpts has at least one reading
+        report, again = found
+        self._session, self._cards, self._is_page = again._session, page.cards, True
+        runs, run = self.run_count, report.source.run
+        report = report._replace(source=source._replace(runs=runs, run=run))
+        return report.with_caveats(*page_reading.caveats(page, self, report), *self._remarks)
+
+    def _as_quoted(self, report: Report) -> Report:
+        """Return the report on a message that a page quotes without any log: a message has no starts and no command."""
+        notes = tuple(note for note in report.notes if not note.startswith("The log holds "))
+        return report._replace(notes=(page_reading.QUOTED, *notes)).with_caveats(*self._remarks)
+
+    def _feed_excerpt(self, rows: Iterable[Row], *, is_new_server: bool) -> None:
+        """Read an excerpt of a page; its rows keep the numbers of their lines."""
+        if is_new_server:
+            self._session.begin_server()
+        for row in rows:
+            self._session.miss(max(0, row.number - self._session.next_number()))
+            self.feed(row.text.encode() + b"\n")
+            self._session.miss(row.lines - 1)
 
     def _read_again(self, report: Report) -> Report:
         """Return the report of a second reading if it identifies a failure that the first one did not."""
         pasted, self._pasted = self._pasted, None
-        if not pasted or self.options.run is not None or not second_reading.is_wanted(report, bytes(pasted)):
+        if (not pasted or len(pasted) > LONGEST or self.options.run is not None
+                or not second_reading.is_wanted(report, bytes(pasted))):
             return report
         for rows, note in second_reading.readings(bytes(pasted), self.base, report):
             again = Diagnosis(self.options._replace(shortcuts=False), self.path, live=True)
@@ -133,7 +186,16 @@ class Diagnosis:
         self._session.settle()
         run = run or self.chosen_run()
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
-        return Case(run, self.base, self.options, typed, self._session.redactor, is_given=self._given is not None)
+        return Case(run, self.base, self.options, typed, self._session.redactor, is_given=self._given is not None,
+                    cards=self._given_cards or self._cards_of(run))
+
+    def _cards_of(self, run: Run) -> tuple[Card, ...]:
+        """Return the GPUs shown after the output of a start began, and before that of the next one."""
+        begins = [other.first_line for other in self.runs]
+        at = self.runs.index(run) if run in self.runs else 0
+        low = begins[at] if at else 0
+        high = next((line for line in begins[at + 1:] if line), None)
+        return tuple(card for card in self._cards if card.line >= low and (high is None or card.line < high))
 
     def stall(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.
@@ -155,6 +217,8 @@ class Diagnosis:
                     return run
             raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
         last = self.runs[-1]
+        if self._is_page:  # its starts are of several servers: the last one with output counts
+            return last
         if last.state() not in {"starting", "unknown"} or self.case(last).fired:
             return last
         explained = [run for run in self.runs if run.state() == "failed" or self.case(run).fired]

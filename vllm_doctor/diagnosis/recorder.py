@@ -34,6 +34,7 @@ class Recorder:
     def record(self, run: Run, event: Event, text: str, times: int = 0) -> None:
         """Record an event, given its line's text. It represents `times` lines, which the load has already counted."""
         run.last_line = max(run.last_line, event.line)
+        run.first_line = run.first_line or event.line
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)

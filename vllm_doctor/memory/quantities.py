@@ -119,7 +119,31 @@ class Quantities:
         blocks, per_token = self.number("kv_cache_gpu_blocks"), kv_bytes_per_token(self)
         if blocks and per_token:
             return kv_gib(blocks * self.block_size, per_token), "computed"
-        return None
+        return self._kv_cache_of_the_model()
+
+    def _kv_cache_of_the_model(self) -> tuple[float, Origin] | None:
+        """Return the KV cache in GiB by its tokens and the shape of the model; None if it does not fit what is used."""
+        blocks, tokens = self.number("kv_cache_gpu_blocks"), self.number("kv_cache_tokens")
+        per_token = self.number("model_kv_bytes_per_token")
+        held = blocks * self.block_size if blocks else tokens
+        if not held or not per_token or per_token <= 0:
+            return None
+        size = kv_gib(held, per_token)
+        bounds = [self.used_while_running(), self.budget, self.total]
+        if any(bound is not None and size + (self.number("model_weights_gib") or 0.0) > bound + TOLERANCE
+               for bound in bounds):
+            return None
+        return size, "computed"
+
+    def used_while_running(self) -> float | None:
+        """Return what is used of the device, if that was read while the server held its memory.
+
+        After a CUDA OOM, or with less in use than the weights take, the figure is of another moment.
+        """
+        used, weights = self.number("gpu_used_gib"), self.number("model_weights_gib")
+        if used is None or used <= 0 or self.out_of_memory or self.on_cpu:
+            return None
+        return used if weights is not None and used >= weights else None
 
     def activations(self) -> tuple[float, Origin] | None:
         """Return the activation peak of the memory profiling run in GiB, without weights and CUDA graphs."""
@@ -136,7 +160,9 @@ class Quantities:
         """Return the free memory at startup in GiB; None after a CUDA OOM, when `gpu_free_gib` is a later value."""
         if self.on_cpu:
             return self.number("cpu_node_available_gib")
-        return None if self.out_of_memory else self.number("gpu_free_gib")
+        if self.out_of_memory or self.facts.get("gpu_free_source") == "gpu-status":
+            return None  # the device's tool was asked at another time
+        return self.number("gpu_free_gib")
 
 
 def kv_bytes_per_token(quantities: Quantities) -> int | None:
