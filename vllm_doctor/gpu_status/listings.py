@@ -117,11 +117,16 @@ def _json(text: str) -> Iterator[Card]:
         found: Any = json.JSONDecoder().raw_decode(text[match.start():match.start() + _MOST_JSON])[0]
     except (ValueError, RecursionError):
         return
-    for key, values in found.items() if isinstance(found, dict) else ():
+    if not isinstance(found, dict):
+        return
+    system = found.get("system")
+    driver = str(system.get("Driver version", ""))[:40] if isinstance(system, dict) else ""
+    for key, values in found.items():
         number = re.fullmatch(r"card(\d{1,3})", str(key))
         if number is None or not isinstance(values, dict):
             continue
         total, used = values.get("VRAM Total Memory (B)"), values.get("VRAM Total Used Memory (B)")
         if total is not None:
             yield Card("rocm-smi", int(number[1]), gib(str(total), "B"), gib(str(used), "B") if used is not None else None,
-                       name=str(values.get("Card Series", values.get("Card series", "")))[:80], line=match.start())
+                       name=str(values.get("Card Series", values.get("Card series", "")))[:80], driver=driver,
+                       line=match.start())

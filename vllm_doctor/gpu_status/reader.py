@@ -16,7 +16,7 @@ _MOST = 1 << 18  # characters that are searched; people paste less
 _MOST_CARDS = 128
 _HINTS = re.compile(
     r"(?i)-smi\b|nvitop|gpustat|nvtop|MiB\s*/|GiB\s*/|memory\.(?:used|total|free)|VRAM|FB Memory Usage|HBM-Usage"
-    r"|GPU Memory Used|\d / \d{3,6} MB\b|Gi/[\d.]+Gi")
+    r"|GPU Memory Used|Memory Physical Size|NPU   Name|\d / {0,6}\d{3,6} {1,60}\||\d / \d{3,6} MB\b|Gi/[\d.]+Gi")
 
 
 def cards_in(text: str) -> list[Card]:

@@ -16,8 +16,8 @@ from vllm_doctor.gpu_status.units import gib
 _BAR = r"[|\u2502\u2503\u2551\u2506\u250a]"
 _BUS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
 _TOOL = re.compile(
-    r"(?P<tool>NVIDIA-SMI|HL-SMI|XPU-SMI|NVITOP|npu-smi|AMD-SMI|ppu-smi)\b[^\n|]{0,80}?"
-    r"(?:(?:Driver(?: Version)?|amdgpu version|Version): {0,60}(?P<driver>[\w.+-]{3,40}))"
+    r"(?:(?P<tool>NVIDIA-SMI|HL-SMI|XPU-SMI|NVITOP|AMD-SMI|PPU-SMI)\b[^\n|]{0,80}?"
+    r"(?:Driver(?: Version)?|amdgpu version)|(?P<npu>npu-smi)\b[^\n|]{0,80}?Version): {0,60}(?P<driver>[\w.+-]{3,40})"
     r"|(?P<bare>NVIDIA-SMI|HL-SMI|XPU-SMI|NVITOP|npu-smi|AMD-SMI)\b"
     r"|Driver Version: {1,60}(?P<later>\d[\w.+-]{2,40})")
 _ON = r"(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|Enabled|[ED])"
@@ -88,7 +88,7 @@ def cards(text: str) -> Iterator[Card]:
 def _tools(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield (offset, tool, driver) for each heading of a table."""
     for match in _TOOL.finditer(text):
-        yield match.start(), (match["tool"] or match["bare"] or "").lower(), match["driver"] or match["later"] or ""
+        yield match.start(), (match["tool"] or match["npu"] or match["bare"] or "").lower(), match["driver"] or match["later"] or ""
 
 
 def _table_at(tools: list[tuple[int, str, str]], at: int) -> int:

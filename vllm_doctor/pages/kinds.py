@@ -44,8 +44,8 @@ _SPEAKER = re.compile(
     rf"|{_CLOCK} ?<[^<>\n]{{1,40}}> "
     rf"|<[\w.@+-]{{1,30}}> (?=\S)"
     rf"|[^\s:\uff1a\[(][^:\uff1a\n\[(]{{0,30}}[ \t\u3000]{{1,8}}(?:Today at |Yesterday at |\u4eca\u5929 |\u6628\u5929 )?{_CLOCK}\s*$"
-    r"|\*{0,2}(?:User|Assistant|System|Human|AI|ChatGPT|Claude|Gemini|Copilot|DeepSeek|Bot|You|Me|Customer|Support|Agent"
-    r"|\u7528\u6237|\u52a9\u624b|\u6211|\u5ba2\u670d|\u5ba2\u6237|\u7fa4\u53cb|\u56de\u7b54|\u63d0\u95ee)(?: said| \u8bf4)?\*{0,2} ?[:\uff1a]\*{0,2}(?: |$|(?=\S)))")
+    r"|(?P<role>\*{0,2}(?:User|Assistant|System|Human|AI|ChatGPT|Claude|Gemini|Copilot|DeepSeek|Bot|You|Me|Customer|Support|Agent"
+    r"|\u7528\u6237|\u52a9\u624b|\u6211|\u5ba2\u670d|\u5ba2\u6237|\u7fa4\u53cb|\u56de\u7b54|\u63d0\u95ee)(?: said| \u8bf4)?\*{0,2} ?[:\uff1a]\*{0,2}(?: |$|(?=\S))))")
 _STOP = re.compile(
     r"(?i)\b(?:the|is|are|was|i|i'm|i've|my|you|your|we|our|they|it's|that|this|these|but|and|so|because|when|which|would|"
     r"should|could|can|will|please|thanks|hello|hi|have|has|get|got|try|tried|here|there|how|why|what|not|with|for|from|of|to)\b")
@@ -60,9 +60,12 @@ def unquoted(text: str) -> str:
 
 
 def without_speaker(text: str) -> str:
-    """Return what somebody said in one line of a chat; the line itself if nobody speaks in it."""
+    """Return what somebody said in one line of a chat; the line itself if nobody speaks in it.
+
+    Words such as "User:" are left: programs print them before what clients wrote.
+    """
     match = _SPEAKER.match(text)
-    return text[match.end():] if match else text
+    return text[match.end():] if match and match["role"] is None else text
 
 
 def is_output(text: str) -> bool:

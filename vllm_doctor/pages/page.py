@@ -72,8 +72,15 @@ def read_page(data: bytes) -> Page | None:
 
 
 def _is_page(lines: Sequence[TextLine]) -> bool:
-    """Return whether lines are of an article, a chat or a mail, by their marks or their sentences."""
+    """Return whether lines are of an article, a chat or a mail, by their marks or their sentences.
+
+    A page has words of its own before the first output. Text in a log that clients wrote follows the server's own
+    output, so it never makes a page of a log.
+    """
     filled = [line.text for line in lines if line.text.strip()]
+    first = next((at for at, text in enumerate(filled) if kinds.is_output(kinds.unquoted(text))), len(filled))
+    if not any(_FENCE.match(text) or kinds.kind_of(kinds.unquoted(text)) == "prose" for text in filled[:first]):
+        return False
     if len(filled) <= _FEW:
         return sum(map(kinds.is_prose, filled)) >= 2
     fences = sum(_FENCE.match(text) is not None for text in filled)
@@ -153,7 +160,7 @@ def _said(text: str) -> str:
 def _is_configuration(block: _Block) -> bool:
     """Return whether a code block is a document or a script that starts vLLM, such as a compose file."""
     text = block.text
-    return kinds.concerns_vllm(text) and re.search(r"(?m)^\s*(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(",
+    return kinds.concerns_vllm(text) and re.search(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(",
                                                    text) is not None
 
 

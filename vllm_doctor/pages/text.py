@@ -18,6 +18,7 @@ _MOST = 1 << 19  # characters of a page's text; entities and JSON escapes only s
 _DEPTH = 40
 _LONG = 40  # characters; a shorter string of a JSON document is no text of the page
 _TAGS = re.compile(r"(?i)<(?:!doctype html|html|body|p|pre|code|div|span|h[1-6]|li|table|br|blockquote|article)\b[^<>]{0,400}>")
+_CLOSED = re.compile(r"(?i)</(?:p|pre|code|div|span|h[1-6]|li|table|td|article)>")
 _FEW_TAGS = 3
 _BLOCKS = frozenset("p div h1 h2 h3 h4 h5 h6 ul ol li table tr pre blockquote section article header footer hr dl dt dd "
                     "figure main nav aside form details summary".split())
@@ -77,8 +78,7 @@ def _is_html(text: str) -> bool:
     if head.startswith(("<!doctype html", "<html")):
         return True
     found = _TAGS.findall(text)
-    return len(found) >= _FEW_TAGS and re.search(r"(?i)</(?:p|pre|code|div|span|h[1-6]|li|table|td|article)>", text) is not None \
-        and not re.search(r"(?m)^```", text)
+    return head.startswith("<") and len(found) >= _FEW_TAGS and _CLOSED.search(text) is not None
 
 
 def _strings_of_json(text: str) -> list[str] | None:
@@ -90,7 +90,7 @@ def _strings_of_json(text: str) -> list[str] | None:
     except (ValueError, RecursionError):
         return None
     strings = list(_walk(document, 0))
-    texts = [string for string in strings if "\n" in string or _TAGS.search(string)]
+    texts = [string for string in strings if string.count("\n") > 1 or _TAGS.search(string)]
     if not any(len(string) >= _LONG for string in texts):
         return None
     return [string for string in strings if len(string) >= _LONG or "\n" in string]
