@@ -11,8 +11,8 @@ class Options(NamedTuple):
     `run` is the number of a server start, or None for the last one with any output. `gpu_memory_gib` is the GPU's total
     if the log does not show it, `gpu_used_gib` what is in use while the server runs, `gpu_status` the output of a tool
     such as nvidia-smi. `kv_shape` is the shape of the model's KV cache: layers, KV heads, elements of key and value of
-    one head, and whether all ranks hold it. `command` is the command line, `config` the text of a `--config` YAML file. Without
-    `shortcuts`, every line is parsed in full: slower, with the same report.
+    one head, and whether every rank holds it. `command` is the command line, `config` the text of a `--config` YAML
+    file. Without `shortcuts`, every line is parsed in full: slower, with the same report.
     """
 
     rules: tuple[str, ...] = ()

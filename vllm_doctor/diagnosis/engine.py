@@ -25,6 +25,7 @@ from vllm_doctor.logs.inputs import chunks, is_path, one_log
 from vllm_doctor.logs.pasted_text import LONGEST, Row
 from vllm_doctor.options import Options
 from vllm_doctor.pages import Page, read_page
+from vllm_doctor.pages.kinds import is_output
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import RuleBase
@@ -88,7 +89,7 @@ class Diagnosis:
         if self._pasted:
             if (page := read_page(bytes(self._pasted))) is not None:
                 return self._read_page(page)
-            self._cards = tuple(cards_in(self._pasted.decode("utf-8", "replace")))
+            self._cards = _cards_beside(bytes(self._pasted))
         return self._read_again(self.snapshot())
 
     def _read_page(self, page: Page) -> Report:
@@ -100,30 +101,32 @@ class Diagnosis:
             quoted = first if first is not None and first.cause is not None and first.cause.confidence > 0.5 else None
             if quoted is not None and quoted.primary is not None:
                 return self._as_quoted(quoted)
-            empty = Diagnosis(self.options._replace(run=None), self.path, live=True)
-            empty._cards = page.cards
-            report = empty.finish()._replace(source=source, notes=(page_reading.NOTHING,))
-            return report.with_caveats(*self._remarks)
-        found: tuple[Report, Diagnosis] | None = None
-        for rows, note in page_reading.readings(page):
-            again = Diagnosis(self.options._replace(shortcuts=False), self.path, live=True)
-            again._cards, again._is_page = page.cards, True
-            for excerpt in rows:
-                again._feed_excerpt(excerpt.rows, is_new_server=excerpt.is_new_server)
-            report = again.finish().with_caveats(*note)
-            if found is None or second_reading.explains_more(report, found[0]):
-                found = report, again
-        assert found is not None  # a page with excerpts has at least one reading
-        report, again = found
-        self._session, self._cards, self._is_page = again._session, page.cards, True
+            self._session = LogSession(self.base, self.options._replace(run=None), live=True)
+            self.options = self.options._replace(run=None)
+            return self.snapshot()._replace(source=source).with_caveats(page_reading.NOTHING)
+        self._cards, self._is_page = page.cards, True
+        report: Report | None = None
+        for excerpts, note in page_reading.readings(page):
+            before = self._session
+            self._session = LogSession(self.base, self.options._replace(shortcuts=False), live=True)
+            for excerpt in excerpts:
+                self._feed_excerpt(excerpt.rows, is_new_server=excerpt.is_new_server)
+            self._session.finish()
+            found = self.snapshot().with_caveats(*note)
+            if report is None or second_reading.explains_more(found, report):
+                report = found
+            else:
+                self._session = before
+        if report is None:  # a page with excerpts has at least one reading
+            return self.snapshot()
         runs, run = self.run_count, report.source.run
         report = report._replace(source=source._replace(runs=runs, run=run))
-        return report.with_caveats(*page_reading.caveats(page, self, report), *self._remarks)
+        return report.with_caveats(*page_reading.caveats(page, self, report))
 
     def _as_quoted(self, report: Report) -> Report:
         """Return the report on a message that a page quotes without any log: a message has no starts and no command."""
         notes = tuple(note for note in report.notes if not note.startswith("The log holds "))
-        return report._replace(notes=(page_reading.QUOTED, *notes)).with_caveats(*self._remarks)
+        return report._replace(notes=(page_reading.QUOTED, *notes))
 
     def _feed_excerpt(self, rows: Iterable[Row], *, is_new_server: bool) -> None:
         """Read an excerpt of a page; its rows keep the numbers of their lines."""
@@ -131,7 +134,7 @@ class Diagnosis:
             self._session.begin_server()
         for row in rows:
             self._session.miss(max(0, row.number - self._session.next_number()))
-            self.feed(row.text.encode() + b"\n")
+            self._session.feed(row.text.encode() + b"\n")
             self._session.miss(row.lines - 1)
 
     def _read_again(self, report: Report) -> Report:
@@ -223,6 +226,14 @@ class Diagnosis:
             return last
         explained = [run for run in self.runs if run.state() == "failed" or self.case(run).fired]
         return explained[-1] if explained else last
+
+
+def _cards_beside(data: bytes) -> tuple[Card, ...]:
+    """Return the GPUs that tables beside the output of a server show; what a server printed is no such table."""
+    text = data.decode("utf-8", "replace")
+    found = cards_in(text)
+    lines = text.split("\n") if found else []
+    return tuple(card for card in found if not is_output(lines[card.line - 1]))
 
 
 def given_command(options: Options) -> Command | None:

@@ -52,7 +52,8 @@ def _with_messages(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         if is_open and row.text.strip() and not is_output(row.text) and made:
             last = made[-1]
-            made[-1] = Row(last.number, f"{last.text.rstrip()} {row.text.strip()}", row.number - last.number + row.lines)
+            lines = row.number - last.number + row.lines
+            made[-1] = Row(last.number, f"{last.text.rstrip()} {row.text.strip()}", lines)
             continue
         is_open = _EXCEPTION.search(row.text) is not None
         made.append(row)
@@ -64,8 +65,9 @@ def caveats(page: Page, diagnosis: Diagnosis, report: Report) -> tuple[str, ...]
     places = ", ".join(str(excerpt.first_line) for excerpt in page.excerpts[:_MOST_PLACES])
     more = " and later" if len(page.excerpts) > _MOST_PLACES else ""
     where = "its text" if page.is_converted else "the input"
-    notes = [f"The text is a page: only the server output in it was read (from line {places}{more} of {where}); its own "
-            "words and commands without output are no evidence."]
+    read = (f"The text is a page: only the server output in it was read (from line {places}{more} of {where}); its own "
+            "words and commands without output are no evidence.")
+    notes = [read]
     others = [run for run in diagnosis.runs if run.number != report.source.run and run.last_line]
     notes += [f"Start {run.number} of the page (line {run.first_line}) is of another run and not used here: "
              f"{title}. --run {run.number} reports on it."

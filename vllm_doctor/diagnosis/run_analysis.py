@@ -54,7 +54,8 @@ class Case:
         for name, value in self._shown(facts).items():
             told.add(name, value, 0)
         said = told.values()
-        if "model_kv_bytes_per_token" not in facts and (found := model_kv_bytes(self.options.kv_shape, {**said, **facts})):
+        is_wanted = self.options.kv_shape is not None or "gpu_used_gib" in {**said, **facts}
+        if is_wanted and (found := model_kv_bytes(self.options.kv_shape, {**said, **facts})):
             said["model_kv_bytes_per_token"] = found
         return {name: facts.get(name, said.get(name)) for name in self.base.names if name in facts or name in said}
 

@@ -61,8 +61,9 @@ class Card(NamedTuple):
 
     def facts(self) -> dict[str, object]:
         """Return the facts it shows, by name."""
-        found: dict[str, object] = {"gpu_name": self.name, "gpu_driver_version": self.driver, "gpu_total_gib": self.total,
-                                    "gpu_used_gib": self.used, "gpu_free_gib": self.free}
+        found: dict[str, object] = {
+            "gpu_name": self.name, "gpu_driver_version": self.driver, "gpu_total_gib": self.total,
+            "gpu_used_gib": self.used, "gpu_free_gib": self.free}
         return {name: round(value, 4) if isinstance(value, float) else value
                 for name, value in found.items() if value not in {None, ""}}
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from vllm_doctor.gpu_status.card import Card
 from vllm_doctor.gpu_status.units import gib
 
-_QUERY = re.compile(r"--query-gpu[= ](?P<fields>[\w.,]{4,400})(?P<rest>[^\n]{0,200})")
+_QUERY = re.compile(r"--query-gpu[= ](?P<fields>[\w.,]{4,400})")
 _FIELDS = {
     "memory.total": "total", "memory.used": "used", "memory.free": "free", "name": "name", "gpu_name": "name",
-    "index": "index", "driver_version": "driver", "vram total memory (b)": "total", "vram total used memory (b)": "used",
+    "index": "index", "driver_version": "driver", "vram total memory (b)": "total",
+    "vram total used memory (b)": "used",
     "device": "index", "gpu": "index", "deviceid": "index", "device id": "index", "gpu memory used (mib)": "used",
     "card series": "name", "vram_total": "total", "vram_used": "used", "vram_free": "free", "market_name": "name",
     "total_vram": "total", "used_vram": "used", "free_vram": "free",
@@ -25,6 +26,7 @@ _MONITOR = re.compile(r"(?m)^[ \t]{0,8}GPU\b[^\n]{0,300}\bVRAM_?(?:USED|USAGE)\b
 _MONITOR_CELL = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(?:/ ?(\d{1,9}(?:\.\d{1,3})?))? ?([MG])i?B\b")
 _MONITOR_NAMES = re.compile(r"VRAM_?(USED|FREE|TOTAL|USAGE)\b")
 _MOST_ROWS = 256
+_LONGEST = 2048  # characters of a row
 
 
 def cards(text: str) -> Iterator[Card]:
@@ -49,7 +51,6 @@ def _rows(text: str, begin: int) -> Iterator[tuple[int, str]]:
 
 def _csv(text: str) -> Iterator[Card]:
     asked: list[str] = []
-    without_units = False
     begin = 0
     columns: list[tuple[str, str]] = []
     for line in text.split("\n"):
@@ -58,20 +59,18 @@ def _csv(text: str) -> Iterator[Card]:
         if query:
             asked = query["fields"].strip(",").split(",")
             columns = [(_FIELDS.get(name.lower(), ""), "M") for name in asked]
-            without_units = "nounits" in query["rest"]
             continue
-        if "," not in line or len(line) > 2048:
-            if not (columns and len(columns) == 1 and _NUMBER.fullmatch(line.strip())):
-                columns = columns if not line.strip() or line.startswith(("$", "#", "```")) else []
-                continue
+        is_single = len(columns) == 1 and _NUMBER.fullmatch(line.strip()) is not None
+        if len(line) > _LONGEST or ("," not in line and not is_single):
+            columns = columns if not line.strip() or line.startswith(("$", "#", "```")) else []
+            continue
         cells = [cell.strip() for cell in line.split(",")]
         if _HEADING.search(line) and not _NUMBER.fullmatch(cells[0] + "x"):
             columns = [_column(cell) for cell in cells]
             continue
-        if columns and len(cells) == len(columns) and (without_units or _HEADING is not None):
-            card = _card(cells, columns, at)
-            if card is not None:
-                yield card
+        card = _card(cells, columns, at) if columns and len(cells) == len(columns) else None
+        if card is not None:
+            yield card
 
 
 def _column(heading: str) -> tuple[str, str]:

@@ -36,6 +36,7 @@ _LINES = re.compile(
 _TILE = re.compile(r"(?:Tile \d{1,2}: ?)?(\d{1,9}(?:\.\d{1,3})?)")
 _JSON = re.compile(r'\{\s*"(?:card\d|system)')
 _MOST_JSON = 64 * 1024
+_MOST_CARDS = 128
 
 
 class _Draft:
@@ -65,6 +66,8 @@ def cards(text: str) -> Iterator[Card]:
     driver, section = "", ""
 
     def draft(tool: str, index: int) -> _Draft:
+        if len(drafts) >= _MOST_CARDS:
+            return drafts.get((tool, index), _Draft(tool, index))
         return drafts.setdefault((tool, index), _Draft(tool, index))
 
     for match in _LINES.finditer(text):
@@ -127,6 +130,6 @@ def _json(text: str) -> Iterator[Card]:
             continue
         total, used = values.get("VRAM Total Memory (B)"), values.get("VRAM Total Used Memory (B)")
         if total is not None:
-            yield Card("rocm-smi", int(number[1]), gib(str(total), "B"), gib(str(used), "B") if used is not None else None,
-                       name=str(values.get("Card Series", values.get("Card series", "")))[:80], driver=driver,
-                       line=match.start())
+            name = str(values.get("Card Series", values.get("Card series", "")))[:80]
+            yield Card("rocm-smi", int(number[1]), gib(str(total), "B"),
+                       gib(str(used), "B") if used is not None else None, name=name, driver=driver, line=match.start())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from vllm_doctor.gpu_status.card import Card, Process
 from vllm_doctor.gpu_status.units import gib
@@ -25,19 +25,21 @@ _MEMORY = re.compile(
     r"(?<![\d.])(?P<used>\d{1,7}(?:\.\d{1,3})?) ?(?P<unit>[MG])i?B? ?/ {0,6}"
     r"(?P<total>\d{1,7}(?:\.\d{1,3})?) ?(?P<total_unit>[MG])i?B\b")
 _DEVICE = re.compile(
-    rf"(?<![\d.:])(?P<index>\d{{1,3}}) {{1,8}}(?P<name>[A-Z][\w./()+@-]{{0,40}}(?: [\w./()+@-]{{1,40}}){{0,8}}?)"
+    r"(?<![\d.:])(?P<index>\d{1,3}) {1,8}(?P<name>[A-Z][\w./()+@-]{0,40}(?: [\w./()+@-]{1,40}){0,8}?)"
     rf" {{1,40}}(?:{_ON} {{0,20}})?(?:{_BAR} {{0,12}})?(?P<bus>{_BUS})")
 _MIG = re.compile(
     rf"(?<!\d)(?P<index>\d{{1,3}}) {{1,6}}(?P<gi>\d{{1,2}}) {{1,6}}(?P<ci>\d{{1,2}}) {{1,6}}(?P<dev>\d{{1,2}}) {{0,6}}"
     rf"{_BAR} {{0,40}}(?P<used>\d{{1,7}}) ?MiB ?/ {{0,6}}(?P<total>\d{{1,7}}) ?MiB")
 _MIG_TITLE = re.compile(r"MIG devices:|GI {1,6}CI {1,6}MIG\b")
 _NAMELESS = re.compile(  # compact rows: index, fan, temperature, power, memory
-    rf"(?m)^[ ]{{0,4}}{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,8}}(?:\d{{1,3}}%|N/A|MAX) [^\n|\u2502]{{0,60}}{_BAR} {{0,40}}"
-    r"(?P<used>\d{1,7}(?:\.\d{1,3})?) ?(?P<unit>[MG])i?B ?/ {0,6}(?P<total>\d{1,7}(?:\.\d{1,3})?) ?(?P<total_unit>[MG])i?B")
-_NPU = re.compile(rf"{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,9}}(?P<name>[A-Za-z0-9][\w-]{{1,30}}) {{0,40}}{_BAR} {{0,6}}"
-                  rf"(?:OK|Warning|Alarm|Critical|UNKNOWN)\b")
+    rf"(?m)^[ ]{{0,4}}{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,8}}(?:\d{{1,3}}%|N/A|MAX) [^\n|\u2502]{{0,60}}{_BAR}"
+    r" {0,40}(?P<used>\d{1,7}(?:\.\d{1,3})?) ?(?P<unit>[MG])i?B ?/ {0,6}(?P<total>\d{1,7}(?:\.\d{1,3})?) ?"
+    r"(?P<total_unit>[MG])i?B")
+_NPU = re.compile(rf"{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,9}}(?P<name>[A-Za-z0-9][\w-]{{1,30}}) {{0,40}}{_BAR}"
+                  r" {0,6}(?:OK|Warning|Alarm|Critical|UNKNOWN)\b")
 _NPU_MEMORY = re.compile(
-    rf"{_BAR} {{0,6}}(?P<chip>\d{{1,3}})(?: {{1,9}}(?P<phy>\d{{1,3}}))? {{0,40}}{_BAR} {{0,6}}(?:{_BUS}|NA) {{0,12}}{_BAR}"
+    rf"{_BAR} {{0,6}}(?P<chip>\d{{1,3}})(?: {{1,9}}(?P<phy>\d{{1,3}}))? {{0,40}}{_BAR} {{0,6}}(?:{_BUS}|NA)"
+    rf" {{0,12}}{_BAR}"
     r"(?P<figures>[ \d./%-]{3,120})")
 _RATIO = re.compile(r"(\d{1,7}) {0,6}/ {0,6}(\d{1,7})")
 _AMD = re.compile(
@@ -52,13 +54,14 @@ _NVTOP = re.compile(
     r"Device (?P<index>\d{1,3}) \[(?P<name>[^\[\]\n]{1,60})\](?:[^\n]{0,200}\n){0,3}?[^\n]{0,120}?MEM\[[| ]{0,120}"
     r"(?P<used>\d{1,5}\.\d{1,3})Gi/(?P<total>\d{1,5}\.\d{1,3})Gi\]")
 _PROCESS = re.compile(
-    rf"(?<!\d)(?P<index>\d{{1,3}}) {{1,9}}(?:(?:N/A|\d{{1,3}}) {{1,9}}(?:N/A|\d{{1,3}}) {{1,9}})?(?P<pid>\d{{2,9}}) {{1,9}}"
-    rf"(?:C|G|C\+G|M\+C|M) {{1,9}}(?P<name>\S[^\n|\u2502]{{0,200}}?) {{1,90}}(?P<used>\d{{1,7}}) ?MiB\b")
+    r"(?<!\d)(?P<index>\d{1,3}) {1,9}(?:(?:N/A|\d{1,3}) {1,9}(?:N/A|\d{1,3}) {1,9})?(?P<pid>\d{2,9}) {1,9}"
+    r"(?:C|G|C\+G|M\+C|M) {1,9}(?P<name>\S[^\n|\u2502]{0,200}?) {1,90}(?P<used>\d{1,7}) ?MiB\b")
 _GPUSTAT_TOOLS = ("gpustat", "nvtop")
 _ROW = re.compile(rf"\s{{0,8}}(?:[+|\u2502\u2503\u2551\u251c\u2560\u2554\u255a\u2552\u2558\u255e\u2500\u2550=-]"
                   rf"[^\n]{{0,400}}[+|\u2502\u2503\u2551\u2524\u2563\u2557\u255d\u2555\u255b\u2561=-]"
                   rf"|\+[-=+]{{10,200}}|{_BAR}[ =+-]{{1,200}})\s{{0,8}}$")
-_MEMORY_ROW = re.compile(r"\d ?[MG]i?B? ?/ {0,6}\d{2,7}(?:\.\d+)? ?[MG]i?B\b|\d / \d{3,6}\b|VRAM|HBM-Usage|Memory-Usage")
+_BUS_ID = re.compile(_BUS)
+_MOST_CARDS, _MOST_PROCESSES, _MOST_TOOLS = 128, 512, 64  # of a text; no machine has more
 
 
 def is_row(line: str) -> bool:
@@ -66,29 +69,29 @@ def is_row(line: str) -> bool:
     return len(line) <= 512 and (_ROW.match(line) is not None or (_BUS_ID.search(line) is not None and "|" in line))
 
 
-_BUS_ID = re.compile(_BUS)
-
-
 def cards(text: str) -> Iterator[Card]:
     """Yield the cards in the tables of a text; `line` is the offset of the memory figure."""
-    tools = sorted(_tools(text))
-    processes = list(_PROCESS.finditer(text))
-    found = list(chain(_nvidia(text), _npu(text), _amd(text), _simple(text)))
+    tools = sorted(islice(_tools(text), _MOST_TOOLS))
+    processes = list(islice(_PROCESS.finditer(text), _MOST_PROCESSES))
+    layouts = (_nvidia(text), _npu(text), _amd(text), _simple(text))
+    found = list(chain.from_iterable(islice(layout, _MOST_CARDS) for layout in layouts))
     seen: set[tuple[int, str]] = set()
     for card in sorted(found, key=lambda one: one.line):
         if (card.line, card.instance) in seen:
             continue
         seen.add((card.line, card.instance))
         tool, driver = _tool_at(tools, card.line, card.tool)
+        table = _table_at(tools, card.line)
         own = tuple(Process(int(one["pid"]), one["name"][:120], gib(one["used"])) for one in processes
-                    if int(one["index"]) == card.number and _table_at(tools, one.start()) == _table_at(tools, card.line))
+                    if int(one["index"]) == card.number and _table_at(tools, one.start()) == table)
         yield card._replace(tool=tool, driver=driver, processes=own[:64])
 
 
 def _tools(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield (offset, tool, driver) for each heading of a table."""
     for match in _TOOL.finditer(text):
-        yield match.start(), (match["tool"] or match["npu"] or match["bare"] or "").lower(), match["driver"] or match["later"] or ""
+        tool = match["tool"] or match["npu"] or match["bare"] or ""
+        yield match.start(), tool.lower(), match["driver"] or match["later"] or ""
 
 
 def _table_at(tools: list[tuple[int, str, str]], at: int) -> int:
@@ -109,8 +112,8 @@ def _tool_at(tools: list[tuple[int, str, str]], at: int, usual: str) -> tuple[st
 
 def _nvidia(text: str) -> Iterator[Card]:
     """Yield the cards of nvidia-smi and the tools with its layout: hl-smi, xpu-smi 2, nvitop."""
-    mig_from = [match.start() for match in _MIG_TITLE.finditer(text)]
-    instances = [match for match in _MIG.finditer(text) if any(start < match.start() for start in mig_from)]
+    title = _MIG_TITLE.search(text)
+    instances = [] if title is None else list(_MIG.finditer(text, title.end()))
     taken = {match.start("used") for match in instances}
     names: dict[int, str] = {}
     events = sorted(chain(_DEVICE.finditer(text), _MEMORY.finditer(text)), key=lambda match: match.start())

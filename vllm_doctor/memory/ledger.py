@@ -155,8 +155,8 @@ class _Ledger:
             self._add("outside_budget_in_use", used - held, "computed")
             self.notes.append(f"The device's tool shows {used:.2f} GiB in use.")
         elif used < held - TOLERANCE:
-            self.notes.append(f"The device's tool shows {used:.2f} GiB in use, less than the parts that vLLM allocates at "
-                              "startup: it was asked at another moment, or part of the budget is not allocated.")
+            self.notes.append(f"The device's tool shows {used:.2f} GiB in use, less than the parts that vLLM "
+                              "allocates at startup: it was asked at another moment.")
 
     def _of_the_used(self, total: float | None, used: float) -> Memory | None:
         """Return the ledger of what the device's tool shows in use: the known parts, then what remains, named."""
@@ -170,8 +170,8 @@ class _Ledger:
             kv_cache = None
         left = used - sum(part.gib for part in self.parts)
         if left < -TOLERANCE:
-            self.notes.append(f"The device's tool shows {used:.2f} GiB in use, {-left:.2f} GiB less than the parts: it was "
-                              "asked at another moment.")
+            self.notes.append(f"The device's tool shows {used:.2f} GiB in use, {-left:.2f} GiB less than the parts: "
+                              "it was asked at another moment.")
             if total is not None:
                 self._add_rest(total, "unaccounted")
             return self._memory()
@@ -196,9 +196,9 @@ class _Ledger:
         low, high = max(0.0, left - most), max(0.0, left - least)
         per_token = f", {low * 2**20 / tokens:,.0f} to {high * 2**20 / tokens:,.0f} KiB per token of {tokens:,.0f}" \
             if tokens else ""
-        self.notes.append(f"{left:.2f} GiB are the KV cache and {runtime}. The latter usually hold {least:g} to {most:g} GiB, "
-                          f"which leaves {low:.2f} to {high:.2f} GiB for the KV cache{per_token}; the model's config.json "
-                          "(--model-config) gives its exact size.")
+        self.notes.append(f"{left:.2f} GiB are the KV cache and {runtime}. The latter usually hold {least:g} to "
+                          f"{most:g} GiB, which leaves {low:.2f} to {high:.2f} GiB for the KV cache{per_token}; the "
+                          "model's config.json (--model-config) gives its exact size.")
 
     def _of_the_parts(self, total: float) -> Memory | None:
         """Return the parts that the log shows and, as one, the rest of the device, where no budget is known."""

@@ -21,7 +21,8 @@ def model_kv_bytes(given: tuple[int, int, int, bool] | None, facts: Mapping[str,
         return None
     cache = str(facts.get("kv_cache_dtype") or "auto").lower()
     dtype = str(facts.get("dtype") or "auto").lower()
-    element = 1 if cache.startswith(_ONE_BYTE) else 4 if "float32" in cache or (cache == "auto" and "float32" in dtype) else 2
+    is_wide = "float32" in (dtype if cache == "auto" else cache)
+    element = 1 if cache.startswith(_ONE_BYTE) else 4 if is_wide else 2
     pipeline = int(number(facts, "pipeline_parallel_size") or 1)
     tensor = int(number(facts, "tensor_parallel_size") or 0)
     if not tensor:  # a worker's rank shows at least that many

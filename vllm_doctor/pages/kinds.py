@@ -6,7 +6,6 @@ import re
 from typing import Literal
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
-from vllm_doctor.patterns import lazy
 
 Kind = Literal["output", "command", "prose", "blank", "other"]
 
@@ -27,28 +26,37 @@ _AT_START = re.compile(
     r"|The above exception was the direct cause|During handling of the above exception)")
 _TEMPLATE = re.compile(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")
 _COMMAND = re.compile(
-    r"(?:^|[\s$#>`:\uff1a\"'(;&/])(?:vllm serve [^\s`]|vllm\.entrypoints\.\w|-m vllm\b|vllm/vllm-openai\b|vllm-openai:)")
+    r"(?:^|[\s$#>`:\uff1a\"'(;&/])(?:vllm serve [^\s`]|vllm\.entrypoints\.\w|-m vllm\b|vllm/vllm-openai\b"
+    r"|vllm-openai:)")
 _CONFIG = re.compile(r"vllm|--model\b")
 _MARKUP = re.compile(
-    r"\s{0,3}(?:#{1,6} \S|[-*+\u2022] (?!-)\S|\d{1,2}[.)\u3001] ?\S|\|.{1,400}\|\s*$|\*\*|---+\s*$|===+\s*$|~~~|```|<!--|!\[|\[[^\]]+\]\()")
+    r"\s{0,3}(?:#{1,6} \S|[-*+\u2022] (?!-)\S|\d{1,2}[.)\u3001] ?\S|\|.{1,400}\|\s{0,40}$|\*\*|---+\s{0,40}$"
+    r"|===+\s{0,40}$|~~~|```|<!--|!\[|\[[^\]]{1,200}\]\()")
 _MAIL = re.compile(
-    r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|In-Reply-To|MIME-Version|Content-Type|X-[\w-]+|"
-    r"\u53d1\u4ef6\u4eba|\u6536\u4ef6\u4eba|\u4e3b\u9898|\u53d1\u9001\u65f6\u95f4|\u65e5\u671f)\s?[:\uff1a] ?\S"
-    r"|On .{6,120} wrote:\s*$|.{1,80}\u5199\u9053\s?[:\uff1a]\s*$|-{2,} ?(?:Original Message|Forwarded message|\u539f\u59cb\u90ae\u4ef6)"
+    r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|In-Reply-To|MIME-Version|Content-Type|X-[\w-]{1,40}"
+    r"|\u53d1\u4ef6\u4eba|\u6536\u4ef6\u4eba|\u4e3b\u9898|\u53d1\u9001\u65f6\u95f4|\u65e5\u671f)\s?[:\uff1a] ?\S"
+    r"|On .{6,120} wrote:\s{0,40}$|.{1,80}\u5199\u9053\s?[:\uff1a]\s{0,40}$"
+    r"|-{2,8} ?(?:Original Message|Forwarded message|\u539f\u59cb\u90ae\u4ef6)"
     r"|-- ?$|(?:Best|Kind|Regards|Cheers|Thanks|Hi|Hello|Dear)\b.{0,40}$")
-_CLOCK = r"(?:\d{4}[-/.\u5e74]\d{1,2}[-/.\u6708]\d{1,2}\u65e5?,? )?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?"
+_DATE = r"\d{4}[-/.\u5e74]\d{1,2}[-/.\u6708]\d{1,2}\u65e5?,? "
+_CLOCK = rf"(?:{_DATE})?\d{{1,2}}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?"
 # A person's name: no level, no exception, no process, no place in a program.
-_NAME = r"(?!(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|TRACE|Traceback|File)\b)(?![^:]{0,40}(?:Error|Exception|Warning):)[^\[\]:<>()=/\n]{1,40}?"
+_NAME = (r"(?!(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|TRACE|Traceback|File)\b)"
+         r"(?![^:]{0,40}(?:Error|Exception|Warning):)[^\[\]:<>()=/\n]{1,40}?")
+_ROLES = (r"User|Assistant|System|Human|AI|ChatGPT|Claude|Gemini|Copilot|DeepSeek|Bot|You|Me|Customer|Support|Agent"
+          r"|\u7528\u6237|\u52a9\u624b|\u6211|\u5ba2\u670d|\u5ba2\u6237|\u7fa4\u53cb|\u56de\u7b54|\u63d0\u95ee")
 _SPEAKER = re.compile(
-    rf"\s{{0,4}}(?:\[(?:\d{{1,2}}/\d{{1,2}}(?:/\d{{2,4}})?,? )?{_CLOCK}(?:, \d{{1,2}}/\d{{1,2}}/\d{{2,4}})?\] ?<?{_NAME}>? ?[:\uff1a](?: |$)"
+    rf"\s{{0,4}}(?:\[(?:\d{{1,2}}/\d{{1,2}}(?:/\d{{2,4}})?,? )?{_CLOCK}(?:, \d{{1,2}}/\d{{1,2}}/\d{{2,4}})?\] ?"
+    rf"<?{_NAME}>? ?[:\uff1a](?: |$)"
     rf"|{_CLOCK} ?<[^<>\n]{{1,40}}> "
-    rf"|<[\w.@+-]{{1,30}}> (?=\S)"
-    rf"|[^\s:\uff1a\[(][^:\uff1a\n\[(]{{0,30}}[ \t\u3000]{{1,8}}(?:Today at |Yesterday at |\u4eca\u5929 |\u6628\u5929 )?{_CLOCK}\s*$"
-    r"|(?P<role>\*{0,2}(?:User|Assistant|System|Human|AI|ChatGPT|Claude|Gemini|Copilot|DeepSeek|Bot|You|Me|Customer|Support|Agent"
-    r"|\u7528\u6237|\u52a9\u624b|\u6211|\u5ba2\u670d|\u5ba2\u6237|\u7fa4\u53cb|\u56de\u7b54|\u63d0\u95ee)(?: said| \u8bf4)?\*{0,2} ?[:\uff1a]\*{0,2}(?: |$|(?=\S))))")
+    r"|<[\w.@+-]{1,30}> (?=\S)"
+    r"|[^\s:\uff1a\[(][^:\uff1a\n\[(]{0,30}[ \t\u3000]{1,8}(?:Today at |Yesterday at |\u4eca\u5929 |\u6628\u5929 )?"
+    rf"{_CLOCK}\s{{0,40}}$"
+    rf"|(?P<role>\*{{0,2}}(?:{_ROLES})(?: said| \u8bf4)?\*{{0,2}} ?[:\uff1a]\*{{0,2}}(?: |$|(?=\S))))")
 _STOP = re.compile(
-    r"(?i)\b(?:the|is|are|was|i|i'm|i've|my|you|your|we|our|they|it's|that|this|these|but|and|so|because|when|which|would|"
-    r"should|could|can|will|please|thanks|hello|hi|have|has|get|got|try|tried|here|there|how|why|what|not|with|for|from|of|to)\b")
+    r"(?i)\b(?:the|is|are|was|i|i'm|i've|my|you|your|we|our|they|it's|that|this|these|but|and|so|because|when|which"
+    r"|would|should|could|can|will|please|thanks|hello|hi|have|has|get|got|try|tried|here|there|how|why|what|not|with"
+    r"|for|from|of|to)\b")
 _PERSON = re.compile(r"(?:^|[ (])(?:I|I'm|I've|I'd|my|My|we|We|me)(?=[ ,.])|\b(?:Thanks|Hello|Hi all|anyone|Anyone)\b")
 _QUOTE = re.compile(r"(?:\s{0,3}>(?!>> ) ?){1,6}")
 
@@ -112,9 +120,6 @@ def is_prose(text: str) -> bool:
         return False
     return _PERSON.search(stripped) is not None or (
         len(words) >= 6 and stripped[0].isalpha() and len(_STOP.findall(stripped)) * 4 >= len(words))
-
-
-_CHUNK_WORDS = lazy(r"[A-Za-z]{2,}")
 
 
 def kind_of(text: str) -> Kind:

@@ -16,9 +16,12 @@ from vllm_doctor.pages import kinds, servers
 from vllm_doctor.pages.text import TextLine, lines_of, repaired
 
 _FENCE = re.compile(r"\s{0,8}(?:```+|~~~+)\s{0,4}([\w+.#{} -]{0,30})\s*$")
+_STARTS_VLLM = re.compile(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(")
 _PROSE_LINES = 3
 _PROSE_SHARE = 0.04
+_MOST_EXCERPTS = 64
 _FEW = 5  # lines up to which a text without a mark of a page is none
+_OPEN_MESSAGE = re.compile(r"(?:Error|Exception): ?(?:.{0,600}[^.`)\]])?$")
 _CONTINUED = ("\\", " ^", " `")
 
 
@@ -67,7 +70,7 @@ def read_page(data: bytes) -> Page | None:
                   if 0 < card.line <= len(lines))
     tables = gpu_status.line_numbers(text) if cards else frozenset()
     kept = [line._replace(text="") if number in tables else line for number, line in enumerate(lines, 1)]
-    excerpts = _with_commands(_blocks(kept))
+    excerpts = _with_commands(_blocks(kept))[-_MOST_EXCERPTS:]
     return Page(tuple(servers.marked(excerpts, Excerpt)), cards, is_converted, len(lines))
 
 
@@ -160,8 +163,7 @@ def _said(text: str) -> str:
 def _is_configuration(block: _Block) -> bool:
     """Return whether a code block is a document or a script that starts vLLM, such as a compose file."""
     text = block.text
-    return kinds.concerns_vllm(text) and re.search(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(",
-                                                   text) is not None
+    return kinds.concerns_vllm(text) and _STARTS_VLLM.search(text) is not None
 
 
 def _command_of(block: _Block) -> list[TextLine]:
@@ -187,16 +189,15 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
 
     for line in lines:
         text = _said(line.text)
-        line = line._replace(text=text)
         if typed:
             if text.strip() and (typed[-1].text.rstrip().endswith(_CONTINUED) or text.lstrip().startswith("--")):
-                typed.append(line)
+                typed.append(line._replace(text=text))
                 continue
             parts.append((list(typed), False))
             typed.clear()
         kind = kinds.kind_of(text)
         if kind == "output":
-            excerpt.append(line)
+            excerpt.append(line._replace(text=text))
             message, waiting = _opens_message(text), 0
         elif kind == "blank":
             if excerpt:
@@ -205,9 +206,9 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
             message = message and waiting < 2
         elif kind == "command" and not (excerpt and message):
             close()
-            typed.append(line)
+            typed.append(line._replace(text=text))
         elif excerpt and ((message and not waiting) or (kind == "other" and waiting < 2)):
-            excerpt.append(line)
+            excerpt.append(line._replace(text=text))
             waiting = 0
             message = message and not text.rstrip().endswith((".", "`"))
         elif kind == "prose" or not excerpt:
@@ -223,4 +224,4 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
 
 def _opens_message(text: str) -> bool:
     """Return whether the message of an exception may go on in the next line."""
-    return re.search(r"(?:Error|Exception)(?:: ?|: .{0,600}[^.`)\]])$", text.rstrip(" ")) is not None
+    return _OPEN_MESSAGE.search(text.rstrip(" ")) is not None

@@ -24,12 +24,13 @@ _IDENTITIES = tuple(re.compile(pattern) for pattern in (
     r"Available KV cache memory: (-?[\d.]{1,9})", r"available KV cache memory \((-?[\d.]{1,9}) GiB",
 ))
 _UTILIZATION = re.compile(r"gpu_memory_utilization(?:=|': ?)([\d.]{1,9})")
-_HELD = re.compile(r"total capaci?ty of ([\d.]{1,9}) GiB.{0,200}this process has ([\d.]{1,9}) GiB memory in use", re.S)
+_HELD = re.compile(r"total capaci?ty of ([\d.]{1,9}) GiB.{0,200}this process has ([\d.]{1,9}) GiB memory in use",
+                   re.DOTALL)
 _SPREAD = 1.25  # a process may hold more than its budget: CUDA graphs, activations, the CUDA context
 _OUTSIDE = 2.0  # GiB
 _STAGES = tuple(re.compile(pattern) for pattern in (
     r"Starting to load model|Loading weights took|[Mm]odel loading took|Loading model weights took|Initializing an? ",
-    r"GPU KV cache size|Available KV cache memory|# GPU blocks|No available memory for the cache blocks|KV cache is needed",
+    r"GPU KV cache size|Available KV cache memory|# GPU blocks|No available memory for the cache|KV cache is needed",
     r"Graph capturing finished|Capturing CUDA graph", r"init engine |Application startup complete|Available routes are",
     r"Avg prompt throughput|\"(?:GET|POST) /",
 ))

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import ftfy
@@ -17,11 +18,14 @@ from ftfy.badness import is_bad
 _MOST = 1 << 19  # characters of a page's text; entities and JSON escapes only shrink
 _DEPTH = 40
 _LONG = 40  # characters; a shorter string of a JSON document is no text of the page
-_TAGS = re.compile(r"(?i)<(?:!doctype html|html|body|p|pre|code|div|span|h[1-6]|li|table|br|blockquote|article)\b[^<>]{0,400}>")
+_TAGS = re.compile(
+    r"(?i)<(?:!doctype html|html|body|p|pre|code|div|span|h[1-6]|li|table|br|blockquote|article)\b[^<>]{0,400}>")
 _CLOSED = re.compile(r"(?i)</(?:p|pre|code|div|span|h[1-6]|li|table|td|article)>")
 _FEW_TAGS = 3
-_BLOCKS = frozenset("p div h1 h2 h3 h4 h5 h6 ul ol li table tr pre blockquote section article header footer hr dl dt dd "
-                    "figure main nav aside form details summary".split())
+_BLOCKS = frozenset((
+    "p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "table", "tr", "pre", "blockquote", "section",
+    "article", "header", "footer", "hr", "dl", "dt", "dd", "figure", "main", "nav", "aside", "form", "details",
+    "summary"))
 _HIDDEN = frozenset(("script", "style", "template", "noscript", "svg", "head", "nav"))
 _PLAIN_HTML = frozenset(("br", "hr", "img", "input", "meta", "link", "wbr", "col"))
 _RUN = re.compile(r"[^\x00-\x7f]+(?: [^\x00-\x7f]+){0,8}")
@@ -111,7 +115,7 @@ def _walk(value: Any, depth: int) -> Iterator[str]:
 
 def _numbered(lines: list[TextLine]) -> list[TextLine]:
     """Return lines with the numbers of the source, or counted if several come from one line of it."""
-    rising = all(later.number > earlier.number for earlier, later in zip(lines, lines[1:], strict=False))
+    rising = all(later.number > earlier.number for earlier, later in pairwise(lines))
     return lines if rising else [line._replace(number=number) for number, line in enumerate(lines, 1)]
 
 

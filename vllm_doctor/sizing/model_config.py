@@ -80,8 +80,8 @@ def kv_shape_of(folder: str | Path) -> tuple[int, int, int, bool]:
     Only a model that keeps every token in every layer, in layers of one shape, has one.
     """
     layers = read_model(folder).layers
-    shapes = {(layer.kv_heads, layer.head_size + layer.head_size_v, layer.kind) if isinstance(layer, Attention) else None
-              for layer in layers}
+    shapes = {(layer.kv_heads, layer.head_size + layer.head_size_v, layer.kind)
+              if isinstance(layer, Attention) else None for layer in layers}
     shape = shapes.pop() if len(shapes) == 1 else None
     if shape is None or shape[2] not in {"full", "mla"}:
         raise InputError(f"{folder}: its layers differ in what they cache; `vllm-doctor size` plans such a model")
