@@ -83,6 +83,5 @@ def choose(cards: Sequence[Card], facts: Mapping[str, object]) -> Card | None:
         found = [card for card in found if card.number == index]
     weights = facts.get("model_weights_gib")
     holding = [card for card in found if isinstance(weights, (int, float)) and (card.used or 0.0) >= weights]
-    for part in ([card for card in found if card.is_serving], holding):
-        found = part or found
+    found = [card for card in found if card.is_serving] or holding or found
     return max(found, key=lambda card: card.used if card.used is not None else -1.0)

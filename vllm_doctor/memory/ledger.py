@@ -38,7 +38,7 @@ class _Ledger:
             self.notes.append(self.quantities.total_note)
         used = self.quantities.used_while_running()
         if self.quantities.total is None:
-            return self._without_total() if used is None else self._of_the_used(None, used)
+            return self._of_the_used(None, used) if used is not None else self._without_total()
         allocated = self.quantities.number("oom_pytorch_allocated_gib")
         if self.quantities.out_of_memory and allocated is not None:
             return self._at_out_of_memory(self.quantities.total, allocated)
@@ -47,12 +47,13 @@ class _Ledger:
         started = any(self.quantities.number(name) is not None for name in loaded)
         if free is not None and self.quantities.budget is not None and (free < self.quantities.budget or not started):
             return self._at_the_free_check(self.quantities.total, free, self.quantities.budget)
+        if used is not None:
+            return self._of_the_used(self.quantities.total, used)
         if self.quantities.explicit_kv() is not None:
             return self._with_explicit_kv(self.quantities.total)
         profiled = started or self.quantities.activations() or self.quantities.kv_cache()
         if self.quantities.budget is None or not profiled:
-            total = self.quantities.total
-            return self._of_the_parts(total) if used is None else self._of_the_used(total, used)
+            return self._of_the_parts(self.quantities.total)
         return self._of_the_budget(self.quantities.total, self.quantities.budget)
 
     def _add(self, name: str, gib: float | None, origin: Origin) -> None:
@@ -141,44 +142,29 @@ class _Ledger:
         free = self.quantities.free_at_start()
         if free is not None and not self.quantities.era.counts_others and total - free >= _MIN_OTHER_PROCESS:
             self._add("other_processes", total - free, self._computed())
-        self._add_used_outside()
         self._add_rest(total, "outside_budget")
         return self._memory()
 
-    def _add_used_outside(self) -> None:
-        """Add what the device's tool shows in use beyond the parts, or say that it was asked at another time."""
-        used = self.quantities.used_while_running()
-        held = sum(part.gib for part in self.parts if part.gib > 0)
-        if used is None:
-            return
-        if held + TOLERANCE < used < (self.quantities.total or 0.0):
-            self._add("outside_budget_in_use", used - held, "computed")
-            self.notes.append(f"The device's tool shows {used:.2f} GiB in use.")
-        elif used < held - TOLERANCE:
-            self.notes.append(f"The device's tool shows {used:.2f} GiB in use, less than the parts that vLLM "
-                              "allocates at startup: it was asked at another moment.")
-
-    def _of_the_used(self, total: float | None, used: float) -> Memory | None:
+    def _of_the_used(self, total: float | None, used: float) -> Memory:
         """Return the ledger of what the device's tool shows in use: the known parts, then what remains, named."""
         kv_cache = self.quantities.kv_cache()
-        graphs = self.quantities.number("cuda_graph_gib")
         self._add("weights", self.quantities.number("model_weights_gib"), "log")
-        self._add("cuda_graphs", graphs, "log")
-        if kv_cache is not None and kv_cache[0] > 0:
+        self._add("cuda_graphs", self.quantities.number("cuda_graph_gib"), "log")
+        if kv_cache is not None:
             self._add("kv_cache", *kv_cache)
-        else:
-            kv_cache = None
+        free = self.quantities.free_at_start()
         left = used - sum(part.gib for part in self.parts)
-        if left < -TOLERANCE:
-            self.notes.append(f"The device's tool shows {used:.2f} GiB in use, {-left:.2f} GiB less than the parts: "
-                              "it was asked at another moment.")
-            if total is not None:
-                self._add_rest(total, "unaccounted")
-            return self._memory()
-        self._add("runtime" if kv_cache else "kv_cache_and_runtime", left, "computed")
+        if total is not None and free is not None and _MIN_OTHER_PROCESS <= total - free <= left:
+            self._add("other_processes", total - free, self._computed())
+            left -= total - free
+        left = max(0.0, left)
+        self._add("kv_cache_and_runtime" if kv_cache is None else "runtime", left, "computed")
         self._say_what_is_left(left, kv_cache is not None)
+        if (peak := self.quantities.activations()) is not None:
+            self.notes.append(f"The budget also keeps {peak[0]:.2f} GiB for the activation peak, which are free or in the "
+                              "allocator's cache between steps.")
         if total is not None:
-            self._add("free", total - used, "computed")
+            self._add("free", max(0.0, total - sum(part.gib for part in self.parts)), "computed")
         return self._memory()
 
     def _say_what_is_left(self, left: float, knows_kv_cache: bool) -> None:

@@ -27,7 +27,7 @@ _AT_START = re.compile(
 _TEMPLATE = re.compile(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")
 _COMMAND = re.compile(
     r"(?:^|[\s$#>`:\uff1a\"'(;&/])(?:vllm serve [^\s`]|vllm\.entrypoints\.\w|-m vllm\b|vllm/vllm-openai\b"
-    r"|vllm-openai:)")
+    r"|vllm-openai:)|(?:^|[\s=])(?:vllm\.)?LLM\((?:$|\s*(?:model|[\"'])|\w)")
 _CONFIG = re.compile(r"vllm|--model\b")
 _MARKUP = re.compile(
     r"\s{0,3}(?:#{1,6} \S|[-*+\u2022] (?!-)\S|\d{1,2}[.)\u3001] ?\S|\|.{1,400}\|\s{0,40}$|\*\*|---+\s{0,40}$"

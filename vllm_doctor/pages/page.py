@@ -20,6 +20,7 @@ _STARTS_VLLM = re.compile(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoi
 _PROSE_LINES = 3
 _PROSE_SHARE = 0.04
 _MOST_EXCERPTS = 64
+_LONGEST_CALL = 40  # lines
 _FEW = 5  # lines up to which a text without a mark of a page is none
 _OPEN_MESSAGE = re.compile(r"(?:Error|Exception): ?(?:.{0,600}[^.`)\]])?$")
 _CONTINUED = ("\\", " ^", " `")
@@ -190,7 +191,7 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
     for line in lines:
         text = _said(line.text)
         if typed:
-            if text.strip() and (typed[-1].text.rstrip().endswith(_CONTINUED) or text.lstrip().startswith("--")):
+            if text.strip() and _goes_on(typed, text):
                 typed.append(line._replace(text=text))
                 continue
             parts.append((list(typed), False))
@@ -220,6 +221,14 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
     if typed:
         parts.append((typed, False))
     return parts
+
+
+def _goes_on(typed: Sequence[TextLine], text: str) -> bool:
+    """Return whether a line continues a command, or a call whose bracket is still open."""
+    if typed[-1].text.rstrip().endswith(_CONTINUED) or text.lstrip().startswith("--"):
+        return True
+    call = "".join(line.text for line in typed[-_LONGEST_CALL:])
+    return "LLM(" in call and len(typed) < _LONGEST_CALL and call.count("(") > call.count(")")
 
 
 def _opens_message(text: str) -> bool:

@@ -108,6 +108,9 @@ def _walk(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, dict):
         for item in value.values():
             yield from _walk(item, depth + 1)
+    elif isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        ends = [item.endswith("\n") for item in value]
+        yield from ["".join(value)] if all(ends[:-1]) and len(value) > 1 else value  # a notebook's cell
     elif isinstance(value, list):
         for item in value:
             yield from _walk(item, depth + 1)

@@ -248,7 +248,7 @@ def memory_title(report: Report) -> str:
 def part_label(name: str) -> str:
     """Return the display name of a part of the memory."""
     labels = {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "outside PyTorch",
-              "runtime": "CUDA context, NCCL, allocator", "outside_budget_in_use": "in use outside the budget",
+              "runtime": "CUDA context, NCCL, allocator",
               "kv_cache_and_runtime": "KV cache, CUDA context, NCCL, allocator"}
     return labels.get(name, name.replace("_", " "))
 

@@ -21,7 +21,7 @@ _STYLES: Mapping[str, str] = {
 _SIGNS: Mapping[str, str] = {"error": "✗", "warning": "!", "info": "·", "healthy": "✓"}
 _BARS: Mapping[str, str] = {
     "weights": "█", "activations": "▓", "non_torch": "▒", "cuda_graphs": "▚", "kv_cache": "░",
-    "other_processes": "╳", "runtime": "▒", "outside_budget_in_use": "╳", "free": "·", "outside_budget": "-",
+    "other_processes": "╳", "runtime": "▒", "free": "·", "outside_budget": "-",
     "unaccounted": "?",
 }
 _SAFETY = {"safe": "same answers", "review": "changes speed, memory, length or accuracy", "manual": "done by hand"}
