@@ -81,7 +81,7 @@ def test_the_same_report_gives_the_same_bytes(format_: str) -> None:
     assert render(format_, FAILED, HEALTHY) == render(format_, FAILED, HEALTHY)
 
 
-@pytest.mark.parametrize("format_", [*FORMATS, "json", "jsonl", "text"])
+@pytest.mark.parametrize("format_", [*FORMATS, "json", "jsonl", "text", "agent"])
 def test_each_format_from_the_command_line(format_: str, tmp_path: Path) -> None:
     out = tmp_path / "report"
     result = CliRunner().invoke(cli, ["diagnose", str(LOG), "--format", format_, "--output", str(out)])

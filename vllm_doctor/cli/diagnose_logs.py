@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from vllm_doctor.authoring.rule_tests import why_not_fired
@@ -33,7 +34,19 @@ _CHUNK = 1 << 18
 _WITH_FILE_PATHS = {"sarif", "github"}
 
 
-def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ...]) -> ExitStatus:
+@dataclass(frozen=True)
+class HostLogs:
+    """Logs that another program keeps, such as those of a pod; `name` is how the user asked for them."""
+
+    name: str
+    read: Callable[[], Iterator[Log]]
+
+
+Place = str | HostLogs
+"""A path, `-` for standard input, or what a host keeps."""
+
+
+def diagnose(logs: tuple[Place, ...], values: dict[str, Any], notes: tuple[str, ...]) -> ExitStatus:
     """Diagnose the logs (none: standard input) with the options in `values`; `notes` are added to each report.
 
     Returns the exit status. Raises DoctorError.
@@ -68,7 +81,7 @@ def _is_written(path: str, text: str) -> bool:
     return True
 
 
-def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
+def _read_all(logs: tuple[Place, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
     """Return the reports and the number of unreadable logs, which are reported on stderr if others were readable.
 
     Raises InputError if no log is readable.
@@ -92,12 +105,12 @@ def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "color": "never"} if values["color"] == "auto" else values
 
 
-def _read(path: str, options: Options, problems: list[InputError], *, every: bool) -> list[Report]:
+def _read(path: Place, options: Options, problems: list[InputError], *, every: bool) -> list[Report]:
     """Return the report on each log of a file, with `--run all` on each of its server starts.
 
     What cannot be read is added to `problems`.
     """
-    if every and not (path != "-" and os.path.isfile(path)):
+    if every and not (isinstance(path, str) and path != "-" and os.path.isfile(path)):
         raise InputError(f"--run all reads the log more than once: give it as a file, not {_name(path)}")
     made, counts = _read_once(path, options, problems)
     for number in range(1, max(counts, default=0) + 1 if every else 1):
@@ -107,7 +120,7 @@ def _read(path: str, options: Options, problems: list[InputError], *, every: boo
     return sorted(made, key=lambda report: places[report.source.path]) if every else made
 
 
-def _read_once(path: str, options: Options, problems: list[InputError],
+def _read_once(path: Place, options: Options, problems: list[InputError],
                wanted: list[bool] | None = None) -> tuple[list[Report], list[int]]:
     """Return the report on each wanted log (default: all), and how many server starts each log holds."""
     reports, counts = [], []
@@ -127,15 +140,19 @@ def _read_once(path: str, options: Options, problems: list[InputError],
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[Logs]:
-    if path == "-":
+def _opened(path: Place) -> Iterator[Logs]:
+    if isinstance(path, HostLogs):
+        yield Logs(path.read())
+    elif path == "-":
         yield logs_in(sys.stdin.buffer, _name(path))
     else:
         with open_logs(path) as logs:
             yield logs
 
 
-def _name(path: str) -> str:
+def _name(path: Place) -> str:
+    if isinstance(path, HostLogs):
+        return path.name
     return "standard input" if path == "-" else path
 
 
@@ -160,7 +177,7 @@ def _past(file: io.BufferedReader | None) -> EarlierStarts | None:
     return EarlierStarts(file, KEEP_RUNS) if file is not None and os.fstat(file.fileno()).st_size > _CHUNK else None
 
 
-def _why_lines(path: str, options: Options, rule_id: str) -> str:
+def _why_lines(path: Place, options: Options, rule_id: str) -> str:
     """Return a line for each log of a file that says why a rule fired on it, or why it did not."""
     with _opened(path) as logs:
         return "".join(_why_on(log, options, rule_id) for log in logs)
@@ -192,7 +209,7 @@ def _written(reports: list[Report], format_: str, values: dict[str, Any]) -> str
     if format_ in _WITH_FILE_PATHS:
         reports = [_with_relative_path(report) for report in reports]
     text: str = writer.render(reports[0]) if len(reports) == 1 else writer.render_many(reports)
-    return inert_json(text) if format_ == "json" else text
+    return inert_json(text) if format_ in {"json", "agent"} else text
 
 
 def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vllm_doctor.cli import completion, diagnose, explain, rules, run, size, watch, web
+from vllm_doctor.cli import completion, diagnose, explain, mcp, rules, run, size, watch, web
 from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.cli.streams import discard, fill_closed, words
 from vllm_doctor.errors import DoctorError
@@ -32,7 +32,7 @@ def cli() -> None:
     """Explain why a vLLM server failed or runs slowly, what to change and by how much."""
 
 
-for module in (completion, diagnose, explain, rules, run, size, watch, web):
+for module in (completion, diagnose, explain, mcp, rules, run, size, watch, web):
     cli.add_command(module.command)
 
 
