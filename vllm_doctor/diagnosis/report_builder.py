@@ -51,9 +51,7 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         status=status,
         phase=run.phase or None,
         facts=clean(dict(case.facts)),
-        facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
-                              for fact in run.facts.observations(name)[:_PLACES] if fact.line)
-                  for name in case.facts if run.facts.observations(name)},
+        facts_at=_places(case, clean),
         derived=derived,
         memory=ledger,
         primary=causes[0].id if causes and is_named else None,  # a warning does not explain a failure
@@ -67,6 +65,18 @@ def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: t
         command=clean(render(case.command)) if case.command is not None else None,
         redactor=case.redactor,
     )
+
+
+def _places(case: Case, clean: Callable[[Any], Any]) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return where each fact is: its lines in the log, or that of the GPU's row in the output of its tool."""
+    found = {name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
+                         for fact in case.run.facts.observations(name)[:_PLACES] if fact.line)
+             for name in case.facts if case.run.facts.observations(name)}
+    if case.card is not None and case.card.line:
+        found.update({name: ({"line": case.card.line, "rank": None, "value": clean(value)},)
+                      for name, value in case.card.facts().items()
+                      if name not in found and case.facts.get(name) == value})
+    return found
 
 
 def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:

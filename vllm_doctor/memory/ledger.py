@@ -161,7 +161,7 @@ class _Ledger:
         self._add("kv_cache_and_runtime" if kv_cache is None else "runtime", left, "computed")
         self._say_what_is_left(left, kv_cache is not None)
         if (peak := self.quantities.activations()) is not None:
-            self.notes.append(f"The budget also keeps {peak[0]:.2f} GiB for the activation peak, which are free or in the "
+            self.notes.append(f"The budget also keeps {peak[0]:.2f} GiB for the activation peak, free or in the "
                               "allocator's cache between steps.")
         if total is not None:
             self._add("free", max(0.0, total - sum(part.gib for part in self.parts)), "computed")
