@@ -296,3 +296,14 @@ def test_a_warning_of_many_requests_tells_the_largest() -> None:
     assert cause.id == "prompt-exceeds-context-length"
     assert [fix.flags for fix in cause.fixes if fix.flags] == [{"--max-model-len": "8192"}]
     assert "7,266 tokens" in cause.explanation
+
+
+def test_a_command_without_output_is_no_start() -> None:
+    typed = "$ vllm serve /models/a --api-key sk-abcdef123456\n$ vllm serve /models/b \\\n  --seed 1\n"
+    report = diagnose((START + SMALL + typed).encode())
+    assert (report.primary, report.command) == ("kv-cache-too-small-for-max-len", None)
+    assert (report.source.runs, report.source.run) == (1, 1)
+    assert not any("starts of the server" in note for note in report.notes)
+    again = diagnose((START + SMALL + typed + START + SMALL).encode())
+    assert again.source.runs == again.source.run
+    assert again.source.runs > 1

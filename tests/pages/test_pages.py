@@ -158,3 +158,11 @@ def test_nothing_of_a_page_is_an_element_or_a_command_of_the_report() -> None:
     assert report.command is None
     assert report.failure is not None
     assert report.failure.message == "<img src=x onerror=evil()>"
+
+
+def test_a_secret_named_elsewhere_on_the_page_stays_hidden() -> None:
+    page = f"# Title\n\n{SAID}\n\n```\nvllm serve m --api-key hunter2hunter2\n```\n\n```\n{BANNER}\nValueError: no hunter2hunter2 here\n```\n"
+    report = diagnose(page.encode())
+    assert report.failure is not None
+    assert report.failure.message == "no *** here"
+    assert "hunter2" not in (report.command or "")

@@ -101,14 +101,14 @@ class Diagnosis:
             quoted = first if first is not None and first.cause is not None and first.cause.confidence > 0.5 else None
             if quoted is not None and quoted.primary is not None:
                 return self._as_quoted(quoted)
-            self._session = LogSession(self.base, self.options._replace(run=None), live=True)
             self.options = self.options._replace(run=None)
+            self._session = self._session_of_a_page()
             return self.snapshot()._replace(source=source).with_caveats(page_reading.NOTHING)
         self._cards, self._is_page = page.cards, True
         report: Report | None = None
         for excerpts, note in page_reading.readings(page):
             before = self._session
-            self._session = LogSession(self.base, self.options._replace(shortcuts=False), live=True)
+            self._session = self._session_of_a_page()
             for excerpt in excerpts:
                 self._feed_excerpt(excerpt.rows, is_new_server=excerpt.is_new_server)
             self._session.finish()
@@ -122,6 +122,12 @@ class Diagnosis:
         runs, run = self.run_count, report.source.run
         report = report._replace(source=source._replace(runs=runs, run=run))
         return report.with_caveats(*page_reading.caveats(page, self, report))
+
+    def _session_of_a_page(self) -> LogSession:
+        """Return a session for the excerpts of a page; the secrets that the rest of the page names stay hidden."""
+        session = LogSession(self.base, self.options._replace(shortcuts=False), live=True)
+        session.redactor = self._session.redactor
+        return session
 
     def _as_quoted(self, report: Report) -> Report:
         """Return the report on a message that a page quotes without any log: a message has no starts and no command."""
@@ -158,12 +164,21 @@ class Diagnosis:
         """Return the report on what was fed so far; more can be fed."""
         run = self.chosen_run()
         lines = self._session.lines
-        source = Source(self.path, lines.line_count, lines.byte_count, self.run_count, run.number)
-        reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
+        runs = self.run_count - self._typed_only()
+        source = Source(self.path, lines.line_count, lines.byte_count, max(runs, run.number), run.number)
+        reading = Reading(lines.encoding, tuple(lines.wrappers), lines.long_lines, max(runs, run.number),
                           self.options.run is not None, tuple(self._session.matcher.slow))
         case = self.case(run)
         report = build(case, source, notes(case, reading), recognised(case, reading))
         return report.with_caveats(*self._remarks)
+
+    def _typed_only(self) -> int:
+        """Return how many starts at the end are commands without output: those started no server."""
+        runs = list(self.runs)
+        count = 0
+        while count < len(runs) - 1 and not runs[-1 - count].has_output:
+            count += 1
+        return count
 
     def certain(self) -> str | None:
         """Return the id of the cause of the current start once it has failed, else None."""
@@ -219,7 +234,7 @@ class Diagnosis:
                 if run.number == wanted:
                     return run
             raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
-        last = self.runs[-1]
+        last = self.runs[-1 - self._typed_only()]
         if self._is_page:  # its starts are of several servers: the last one with output counts
             return last
         if last.state() not in {"starting", "unknown"} or self.case(last).fired:

@@ -20,6 +20,8 @@ _OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 # As programs around vLLM print it, behind a prefix of their own without a quote.
 _ENGINE_ARGS = lazy(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
+# A command, or a line that goes on one: it shows no server.
+_TYPED = lazy(r"\s*(?:$|--[A-Za-z]|\S{0,120}[$#>%] |[$#>%]|\S{0,200}(?:vllm serve|python3? -m vllm|export |VLLM_\w+=))")
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -35,6 +37,7 @@ class Recorder:
         """Record an event, given its line's text. It represents `times` lines, which the load has already counted."""
         run.last_line = max(run.last_line, event.line)
         run.first_line = run.first_line or event.line
+        run.has_output = run.has_output or bool(event.level) or not _TYPED.match(text)
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
