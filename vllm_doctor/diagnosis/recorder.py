@@ -13,7 +13,7 @@ from vllm_doctor.facts.load_periods import Moment
 from vllm_doctor.facts.store import Fact, read_settings
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
-from vllm_doctor.pages.kinds import is_prose
+from vllm_doctor.pages.kinds import kind_of
 from vllm_doctor.patterns import lazy
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 
@@ -38,7 +38,7 @@ class Recorder:
         """Record an event, given its line's text. It represents `times` lines, which the load has already counted."""
         run.last_line = max(run.last_line, event.line)
         run.first_line = run.first_line or event.line
-        run.has_output = run.has_output or bool(event.level) or not (_TYPED.match(text) or is_prose(text))
+        run.has_output = run.has_output or bool(event.level) or not (_TYPED.match(text) or kind_of(text) == "prose")
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)

@@ -108,6 +108,12 @@ def is_speaker(text: str) -> bool:
     return _SPEAKER.match(text) is not None or _MAIL.match(text) is not None
 
 
+def is_apart(text: str) -> bool:
+    """Return whether a line right behind an exception is prose that no program prints, so no part of its message."""
+    return (len(_CJK.findall(_QUOTED_TEXT.sub("", text))) >= 2 or is_speaker(text)
+            or re.match(r"\s{0,3}(?:#{1,6} |```|~~~|\*\*|!\[)", text) is not None)
+
+
 def is_prose(text: str) -> bool:
     """Return whether a line is part of an article, a chat or a mail and of no log."""
     stripped = text.strip()

@@ -205,10 +205,10 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
                 excerpt.append(line)
             waiting += 1
             message = message and waiting < 2
-        elif kind == "command" and not (excerpt and message):
+        elif kind == "command":
             close()
             typed.append(line._replace(text=text))
-        elif excerpt and ((message and not waiting) or (kind == "other" and waiting < 2)):
+        elif excerpt and ((message and not waiting and not kinds.is_apart(text)) or (kind == "other" and waiting < 2)):
             excerpt.append(line._replace(text=text))
             waiting = 0
             message = message and not text.rstrip().endswith((".", "`"))
