@@ -96,7 +96,7 @@ class Tools:
                 diagnosis = Diagnosis(options, log.name)
                 for chunk in log.chunks(_CHUNK):
                     diagnosis.feed(chunk)
-                diagnosis.remark(*log.notes)
+                diagnosis.add_notes(*log.notes)
                 reports.append(diagnosis.finish())
                 if len(reports) == _MAX_LOGS:
                     break

@@ -14,25 +14,25 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.lines import Line
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 HIDDEN = "\u2026"
 """The character that replaces hidden text; no command, flag or pattern contains it."""
 
 _MAX_OPEN_LINES = 200
 _MAX_MARKERS = 32
-_NAME = lazy(r"[A-Za-z0-9_/~.][\w./:@+-]{0,199}", re.ASCII)
-_PATH = lazy(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
-_FAULT = lazy(r"Error|Exception|Exit|Interrupt|Abort|Killed")
-_QUOTE = lazy(r"(?<![\w)\]])([\"'])|`")
+_NAME = lazy_pattern(r"[A-Za-z0-9_/~.][\w./:@+-]{0,199}", re.ASCII)
+_PATH = lazy_pattern(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
+_FAULT = lazy_pattern(r"Error|Exception|Exit|Interrupt|Abort|Killed")
+_QUOTE = lazy_pattern(r"(?<![\w)\]])([\"'])|`")
 _TRACEBACK = "Traceback (most recent call last)"
-_RECORD = lazy(
+_RECORD = lazy_pattern(
     r"(?:\(\w[^()]{0,80}\) {0,4}){0,3}"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: {1,8}(?:\d|\[)|: {1,6}\S)|Traceback \(most recent call last\))"
     r"|\[rank\d+\]:"
 )
 """The beginning of a line that does not continue a client's text."""
-_MESSAGE = lazy(
+_MESSAGE = lazy_pattern(
     r"(?:\(\w[^()]{0,80}\) {0,4}){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [^\]]{0,120}\] |"
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,6})?"
 )
@@ -266,7 +266,7 @@ def _marked(text: str, record: Record, begin: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _read_traceback_line(quote: str) -> re.Pattern[str]:
+def _quoted_text_pattern(quote: str) -> re.Pattern[str]:
     """Compile the expression for the inside of a quoted text, up to its closing quote."""
     mark = re.escape(quote)
     return re.compile(rf"[^{mark}\\]*(?:\\.[^{mark}\\]*)*{mark}", re.DOTALL)
@@ -274,7 +274,7 @@ def _read_traceback_line(quote: str) -> re.Pattern[str]:
 
 def _closing(text: str, quote: str, begin: int) -> int:
     """Return where a quote opened before `begin` closes; the end of the text if it does not."""
-    match = _read_traceback_line(quote).match(text, begin)
+    match = _quoted_text_pattern(quote).match(text, begin)
     return match.end() - 1 if match else len(text)
 
 

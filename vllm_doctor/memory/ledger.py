@@ -14,7 +14,7 @@ from vllm_doctor.memory.ledger_model import Memory, Origin, Part
 from vllm_doctor.memory.quantities import TOLERANCE, Facts, Quantities
 
 _RUNTIME = (0.3, 1.0)  # GiB; what CUDA context, NCCL and allocator usually hold besides weights, graphs and cache
-_NO_TOTAL = "The log does not show the total memory, so what is left over cannot be told."
+_NO_TOTAL = "The log does not show the total memory, so the rest cannot be computed."
 _MIN_OTHER_PROCESS = 1.0  # GiB; less than this is a CUDA context or a desktop, not another server
 
 

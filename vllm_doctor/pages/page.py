@@ -22,7 +22,7 @@ _PROSE_SHARE = 0.04
 _MOST_EXCERPTS = 64
 _LONGEST_CALL = 40  # lines
 _FEW = 5  # lines up to which a text without a mark of a page is none
-_OPEN_MESSAGE = re.compile(r"(?:Error|Exception): ?(?:.{0,600}[^.`)\]])?$")
+_LONGEST_MESSAGE = 600  # characters of the line that an exception's message begins on
 _CONTINUED = ("\\", " ^", " `")
 
 
@@ -233,4 +233,5 @@ def _goes_on(typed: Sequence[TextLine], text: str) -> bool:
 
 def _opens_message(text: str) -> bool:
     """Return whether the message of an exception may go on in the next line."""
-    return _OPEN_MESSAGE.search(text.rstrip(" ")) is not None
+    head, _, rest = text.replace("Exception:", "Error:").rpartition("Error:")
+    return bool(head) and len(rest) <= _LONGEST_MESSAGE and not rest.rstrip(" ").endswith((".", "`", ")", "]"))
