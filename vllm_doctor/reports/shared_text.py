@@ -15,7 +15,7 @@ _KINDS = {
     "bug": "an error of this kind is most often a defect in vLLM",
     "library": "a library that vLLM uses raised it",
     "environment": "the installation or the machine is at fault",
-    "resource": "something ran out",
+    "resource": "memory, disk space or another resource ran out",
     "request": "the request was refused",
     "other-software": "the code that calls vLLM, or that vLLM calls, raised it",
     "unknown": "the log shows its exception and where it was raised",
