@@ -15,6 +15,7 @@ _FIRST_SERVE = "0.5.3.post1"
 _FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean flag
 # Older releases: `--no-enable-prefix-caching` from 0.6.6, `--enable-chunked-prefill=False` from 0.5.3.
 _FIRST_NO_PREFIX_CACHING = "0.6.6"
+_FIRST_COUNTED_SERVERS = "0.16.0"  # one for each data-parallel rank
 # Releases whose defaults are tried when the log does not name the release.
 _SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
 # Attributes that argparse adds, or that have another place in the command.
@@ -43,6 +44,8 @@ def from_arguments(
     options: list[Option] = []
     for name, value in arguments.items():
         if name in _NOT_FLAGS or (name == "served_model_name" and value in (model, [model])):
+            continue
+        if name == "api_server_count" and value == _usual_api_servers(arguments, release):
             continue
         flag = known("--" + name.replace("_", "-"))
         if non_default_only or (flag is not None and not _is_default(value, flag, version)):
@@ -83,6 +86,19 @@ def _version(version: str | None) -> Version | None:
 def _is_at_least(release: Version, first: str) -> bool:
     """Return whether `release` is `first` or newer."""
     return release >= type(release)(first)
+
+
+def _usual_api_servers(arguments: Mapping[str, object], release: Version | None) -> object:
+    """Return how many API servers vLLM starts by itself, a number that it prints among the arguments of the user."""
+    if release is not None and not _is_at_least(release, _FIRST_COUNTED_SERVERS):
+        return 1
+    if arguments.get("headless"):
+        return 0
+    if arguments.get("data_parallel_external_lb") or arguments.get("data_parallel_rank") is not None:
+        return 1
+    if arguments.get("data_parallel_hybrid_lb"):
+        return arguments.get("data_parallel_size_local") or 1
+    return arguments.get("data_parallel_size") or 1
 
 
 def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
