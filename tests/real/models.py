@@ -115,6 +115,55 @@ def _newer_tokenizer(folder: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "TokenizersBackend"}))
 
 
+def _file(name: str, content: str | bytes) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return spoil
+
+
+def _half(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[: len(whole) // 2])
+
+    return spoil
+
+
+def _garbled(folder: Path) -> None:
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(b"<!DOCTYPE html><html>" + whole[21:])
+
+
+def _no_architecture(folder: Path) -> None:
+    path = folder / "config.json"
+    settings = json.loads(path.read_text())
+    settings.pop("architectures")
+    path.write_text(json.dumps(settings))
+
+
+def _bin_of_zeros(folder: Path) -> None:
+    _without("*.safetensors")(folder)
+    (folder / "pytorch_model.bin").write_bytes(bytes(4096))
+
+
+def _shard_missing(folder: Path) -> None:
+    (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
+    index = {"metadata": {"total_size": 5243904}, "weight_map": {
+        "model.embed_tokens.weight": "model-00001-of-00002.safetensors", "lm_head.weight": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _remote_code_missing(folder: Path) -> None:
+    _remote_code(folder)
+    (folder / "configuration_tiny.py").unlink()
+
+
+def _other_base(folder: Path) -> None:
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"target_modules": ["c_attn"]}))
+
+
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
@@ -127,6 +176,25 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
     "tiny-unknown-type": ("tiny", _config(model_type="tinynew")),
     "tiny-remote-code": ("tiny", _remote_code),
+    "tiny-empty": ("tiny", _without("*")),
+    "tiny-config-empty": ("tiny", _file("config.json", "{}")),
+    "tiny-no-architecture": ("tiny", _no_architecture),
+    "tiny-heads-5": ("tiny", _config(num_attention_heads=5)),
+    "tiny-dtype-unknown": ("tiny", _config(torch_dtype="brain16", dtype="brain16")),
+    "tiny-remote-code-missing": ("tiny", _remote_code_missing),
+    "tiny-quantized-by-unknown": ("tiny", _config(quantization_config={"quant_method": "quip7", "bits": 2})),
+    "tiny-awq-incomplete": ("tiny", _config(quantization_config={"quant_method": "awq", "group_size": 128})),
+    "tiny-zero-bytes": ("tiny", _file(WEIGHTS, b"")),
+    "tiny-garbled": ("tiny", _garbled),
+    "tiny-bin-of-zeros": ("tiny", _bin_of_zeros),
+    "tiny-shard-missing": ("tiny", _shard_missing),
+    "tiny-wider": ("tiny", _config(intermediate_size=1024)),
+    "tiny-6-layers": ("tiny", _config(num_hidden_layers=6)),
+    "tiny-2-layers": ("tiny", _config(num_hidden_layers=2)),
+    "tiny-tokenizer-cut": ("tiny", _half("tokenizer.json")),
+    "tiny-generation-cut": ("tiny", _half("generation_config.json")),
+    "adapter-no-weights": ("adapter", _without("*.safetensors")),
+    "adapter-other-base": ("adapter", _other_base),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }
