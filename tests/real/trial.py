@@ -158,7 +158,7 @@ class Trial:
         elif launch.when:
             if not server.wait_for_text(launch.when):
                 raise DisprovedError(f"{launch.when!r} never came", server)
-        elif "serve" in launch.command.split()[:8]:
+        elif "vllm serve" in launch.command and not {"--help"} & set(launch.command.split()):
             return server.wait_for_health()
         return False
 

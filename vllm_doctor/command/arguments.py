@@ -39,13 +39,13 @@ def from_arguments(
     """
     known = lookup or known_flag
     release = _version(version)
+    if non_default_only:
+        arguments = typed_arguments(arguments, version)
     model = arguments.get("model_tag") or arguments.get("model")
     model = model if isinstance(model, str) else None
     options: list[Option] = []
     for name, value in arguments.items():
         if name in _NOT_FLAGS or (name == "served_model_name" and value in (model, [model])):
-            continue
-        if name == "api_server_count" and value == _usual_api_servers(arguments, release):
             continue
         flag = known("--" + name.replace("_", "-"))
         if non_default_only or (flag is not None and not _is_default(value, flag, version)):
@@ -58,6 +58,25 @@ def from_arguments(
     if model is not None:
         options.insert(0, Option(None, (Word.quoted(model),)))
     return _command(("vllm", "serve"), "serve", options, known)
+
+
+def typed_arguments(arguments: Mapping[str, object], version: str | None) -> dict[str, object]:
+    """Return non-default arguments without those that vLLM itself filled in before it printed them."""
+    usual = _usual_api_servers(arguments, _version(version))
+    return {name: value for name, value in arguments.items() if name != "api_server_count" or value != usual}
+
+
+def _usual_api_servers(arguments: Mapping[str, object], release: Version | None) -> object:
+    """Return how many API servers vLLM starts when nobody says how many."""
+    if release is not None and not _is_at_least(release, _FIRST_COUNTED_SERVERS):
+        return 1
+    if arguments.get("headless"):
+        return 0
+    if arguments.get("data_parallel_external_lb") or arguments.get("data_parallel_rank") is not None:
+        return 1
+    if arguments.get("data_parallel_hybrid_lb"):
+        return arguments.get("data_parallel_size_local") or 1
+    return arguments.get("data_parallel_size") or 1
 
 
 def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lookup: Lookup) -> Command:
@@ -86,19 +105,6 @@ def _version(version: str | None) -> Version | None:
 def _is_at_least(release: Version, first: str) -> bool:
     """Return whether `release` is `first` or newer."""
     return release >= type(release)(first)
-
-
-def _usual_api_servers(arguments: Mapping[str, object], release: Version | None) -> object:
-    """Return how many API servers vLLM starts by itself, a number that it prints among the arguments of the user."""
-    if release is not None and not _is_at_least(release, _FIRST_COUNTED_SERVERS):
-        return 1
-    if arguments.get("headless"):
-        return 0
-    if arguments.get("data_parallel_external_lb") or arguments.get("data_parallel_rank") is not None:
-        return 1
-    if arguments.get("data_parallel_hybrid_lb"):
-        return arguments.get("data_parallel_size_local") or 1
-    return arguments.get("data_parallel_size") or 1
 
 
 def _is_default(value: object, flag: FlagInfo, version: str | None) -> bool:
