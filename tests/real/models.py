@@ -148,10 +148,19 @@ def _bin_of_zeros(folder: Path) -> None:
 
 
 def _shard_missing(folder: Path) -> None:
-    (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
-    index = {"metadata": {"total_size": 5243904}, "weight_map": {
-        "model.embed_tokens.weight": "model-00001-of-00002.safetensors", "lm_head.weight": "model-00002-of-00002.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    """Half of the tensors in the first of two files; the second is not there."""
+    whole = (folder / WEIGHTS).read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    tensors = json.loads(whole[8 : 8 + size])
+    tensors.pop("__metadata__", None)
+    by_place = sorted(tensors, key=lambda name: int(tensors[name]["data_offsets"][0]))
+    kept = by_place[: len(by_place) // 2]
+    header = json.dumps({name: tensors[name] for name in kept}).encode()
+    data = whole[8 + size : 8 + size + tensors[kept[-1]]["data_offsets"][1]]
+    (folder / "model-00001-of-00002.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data)
+    (folder / WEIGHTS).unlink()
+    places = {name: f"model-0000{1 if name in kept else 2}-of-00002.safetensors" for name in by_place}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": len(whole)}, "weight_map": places}))
 
 
 def _remote_code_missing(folder: Path) -> None:
