@@ -95,6 +95,7 @@ EVENTS: dict[str, Callable[[Server], Any]] = {
     "load-missing-adapter": lambda server: post(server.port, "/v1/load_lora_adapter", {"lora_name": "law", "lora_path": "/models/law"}),
     "hang-up": _hang_up,
     "kill-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGKILL),
+    "kill-server": lambda server: server.signal("bin/vllm serve", signal.SIGKILL),
     "kill-worker": lambda server: server.signal("VLLM::Worker", signal.SIGKILL),
     "terminate": Server.terminate,
     "terminate-until-it-ends": _terminate_until_it_ends,

@@ -135,13 +135,6 @@ def _garbled(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(b"<!DOCTYPE html><html>" + whole[21:])
 
 
-def _no_architecture(folder: Path) -> None:
-    path = folder / "config.json"
-    settings = json.loads(path.read_text())
-    settings.pop("architectures")
-    path.write_text(json.dumps(settings))
-
-
 def _bin_of_zeros(folder: Path) -> None:
     _without("*.safetensors")(folder)
     (folder / "pytorch_model.bin").write_bytes(bytes(4096))
@@ -173,6 +166,35 @@ def _other_base(folder: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"target_modules": ["c_attn"]}))
 
 
+def _index_cut(folder: Path) -> None:
+    _shard_missing(folder)
+    _half("model.safetensors.index.json")(folder)
+
+
+def _without_key(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        settings = json.loads(path.read_text())
+        settings.pop(name)
+        path.write_text(json.dumps(settings))
+
+    return spoil
+
+
+def _wider_adapter(folder: Path) -> None:
+    """Its tensors are as many numbers, in rows of twice the length."""
+    path = folder / "adapter_model.safetensors"
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    tensors = json.loads(whole[8 : 8 + size])
+    for name, tensor in tensors.items():
+        if name != "__metadata__":
+            first, second = tensor["shape"]
+            tensor["shape"] = [first // 2, second * 2]
+    header = json.dumps(tensors).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + whole[8 + size :])
+
+
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
@@ -187,7 +209,7 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-remote-code": ("tiny", _remote_code),
     "tiny-empty": ("tiny", _without("*")),
     "tiny-config-empty": ("tiny", _file("config.json", "{}")),
-    "tiny-no-architecture": ("tiny", _no_architecture),
+    "tiny-no-architecture": ("tiny", _without_key("architectures")),
     "tiny-heads-5": ("tiny", _config(num_attention_heads=5)),
     "tiny-dtype-unknown": ("tiny", _config(torch_dtype="brain16", dtype="brain16")),
     "tiny-remote-code-missing": ("tiny", _remote_code_missing),
@@ -204,6 +226,16 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-generation-cut": ("tiny", _half("generation_config.json")),
     "adapter-no-weights": ("adapter", _without("*.safetensors")),
     "adapter-other-base": ("adapter", _other_base),
+    "tiny-activation-unknown": ("tiny", _config(hidden_act="gelu_of_ours")),
+    "tiny-kv-heads-3": ("tiny", _config(num_key_value_heads=3)),
+    "tiny-head-60": ("tiny", _config(head_dim=60)),
+    "tiny-no-hidden-size": ("tiny", _without_key("hidden_size")),
+    "tiny-of-vision": ("tiny", _config(architectures=["LlavaForConditionalGeneration"], model_type="llava")),
+    "tiny-vocabulary-64": ("tiny", _config(vocab_size=64)),
+    "tiny-index-cut": ("tiny", _index_cut),
+    "tiny-tokenizer-config-cut": ("tiny", _half("tokenizer_config.json")),
+    "adapter-settings-cut": ("adapter", _half("adapter_config.json")),
+    "adapter-wider": ("adapter", _wider_adapter),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }

@@ -15,6 +15,8 @@ from expected import contradicted, offers
 from launches import Launch, catalogue, launches_of, releases
 
 RULES = Path(__file__).resolve().parent.parent.parent / "rules"
+RULE_IDS = {path.stem for path in RULES.glob("*/*.yaml")}
+ACTIONS = set(yaml.safe_load((RULES / "actions.yaml").read_text(encoding="utf-8")))
 SOUND = {"tiny", "fatkv", "adapter", "draft"}
 MISSING = {"elsewhere", "sql"}  # launches that name a folder which is not there
 EVERY = catalogue()
@@ -28,11 +30,9 @@ def test_it_is_as_large_as_promised() -> None:
 
 @pytest.mark.parametrize("launch", EVERY, ids=lambda launch: launch.id)
 def test_a_launch_names_what_there_is(launch: Launch) -> None:
-    rules = {path.stem for path in RULES.glob("*/*.yaml")}
-    actions = set(yaml.safe_load((RULES / "actions.yaml").read_text(encoding="utf-8")))
     assert launch.world
-    assert set(launch.causes) <= rules
-    assert {wanted["action"] for wanted in launch.fix if "action" in wanted} <= actions
+    assert set(launch.causes) <= RULE_IDS
+    assert {wanted["action"] for wanted in launch.fix if "action" in wanted} <= ACTIONS
     assert set(launch.do) <= set(EVENTS)
     assert launch.asked in ASKED
     assert models.named_in(launch.command) <= SOUND | MISSING | set(models.VARIANTS)
