@@ -20,10 +20,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if {"release", "launch"} <= set(metafunc.fixturenames):
+    if "pair" in metafunc.fixturenames:
         day = metafunc.config.getoption("--rotation", default=None)
         pairs = rotation.chosen(rotation.today() if day is None else day)
-        metafunc.parametrize(("release", "launch"), pairs, ids=[f"{release.version}-{launch.id}" for release, launch in pairs])
+        metafunc.parametrize("pair", pairs, ids=[f"{pair.release.version}-{pair.launch.id}" for pair in pairs])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launches import Launch, Release
+from rotation import Pair
 from table import OUTCOMES
 from trial import Trial
 
@@ -22,10 +22,11 @@ def flags_of_processor() -> set[str]:
     return set(Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("flags")[2].partition("\n")[0].split())
 
 
-def test_it_is_diagnosed_and_cured(real: Any, tmp_path: Path, release: Release, launch: Launch) -> None:
+def test_it_is_diagnosed_and_cured(real: Any, tmp_path: Path, pair: Pair) -> None:
+    release, launch, cure = pair
     if launch.cpu_flags and not set(launch.cpu_flags) & flags_of_processor():
         pytest.skip(f"this processor has none of {', '.join(launch.cpu_flags)}")
-    outcome = Trial(release, *real.of(release), launch, tmp_path).run()
+    outcome = Trial(release, *real.of(release), launch, tmp_path).run(cure=cure)
     OUTCOMES.setdefault(release.version, []).append(outcome)
     assert outcome.problems == [], outcome.log.read_text(encoding="utf-8", errors="replace")[-4000:]
-    assert outcome.cured is not False, outcome.why_not
+    assert outcome.cured is (True if cure else None), outcome.why_not
