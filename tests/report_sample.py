@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_doctor.facts.load_curve import LoadPoint
 from vllm_doctor.memory import Memory, Part
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 
@@ -88,3 +89,8 @@ UNEXPLAINED = Report(
         text='  File "/opt/venv/vllm/model_executor/models/demo.py", line 310, in load_weights\n'
              "    param = params[name]\nKeyError: 'layers.31'"),
     findings=())
+
+BUSY = HEALTHY._replace(
+    status="serving", phase="runtime", facts={"vllm_version": "0.8.5", "max_num_seqs": 256},
+    findings=(ADVICE, INFO, ADVICE._replace(id="second-advice", title="A second finding")),
+    load=tuple(LoadPoint(min(100.0, 4.0 * number), min(64, 2 * number), max(0, number - 30)) for number in range(60)))

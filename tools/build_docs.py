@@ -34,7 +34,7 @@ def pages() -> dict[str, str]:
             for rule in rules if rule.role == "cause"]
     made["docs/README.md"] = "\n".join([
         "# Known failures", "",
-        "One page a rule, made from the rule itself (`python tools/build_docs.py`). Also: [facts](facts.md), [flags](flags.md).",
+        "One page a rule, made from the rule itself (`python tools/build_docs.py`). Also: [facts](facts.md), [flags](flags.md), [answers by raise site](raise-sites.md).",
         "", "| phase | id | severity | what |", "| --- | --- | --- | --- |",
         *rows, ""])
     made["docs/facts.md"] = _facts()
@@ -47,10 +47,10 @@ def pages() -> dict[str, str]:
 def _facts() -> str:
     names = builtin().names.values()
     rows = [f"| `{fact.name}` | {fact.type} | {fact.merge} | {fact.about} |" for fact in names]
-    about = ("What is read from a log. Units stand in the name; GiB are 2^30 bytes. Of several values (ranks, lines) one "
-             "counts: the largest, the smallest, the first or the last.")
+    about = ("What is read from a log. Units are part of the name; GiB are 2^30 bytes. Of several values (ranks, lines) one "
+             "is used: the largest, the smallest, the first or the last.")
     return "\n".join(["# Facts", "", about, "",
-                      "| fact | type | counts | meaning |", "| --- | --- | --- | --- |", *rows, ""])
+                      "| fact | type | used | meaning |", "| --- | --- | --- | --- |", *rows, ""])
 
 
 def _flags() -> str:

@@ -56,7 +56,7 @@ class LiteralFinder:
         for literal, piece in chosen.items():
             starts = (piece[:size] for size in range(1, len(piece) + 1))
             self._by_word[next(start for start in starts if start in self._by_word)].append(literal)
-        self._scan = re.compile(trie.every())
+        self._scan = re.compile(trie.overlapping_pattern())
 
     def candidates(self, text: str) -> Iterator[str]:
         """Yield the literals whose piece occurs in the text, for each occurrence."""
@@ -78,7 +78,7 @@ class _Words:
             return self._expression.search(text) is not None
         self._patience -= 1
         if not self._patience:
-            self._expression = re.compile(Trie(rare_pieces(self._words).values()).any())
+            self._expression = re.compile(Trie(rare_pieces(self._words).values()).pattern())
         for word in self._words:  # noqa: SIM110 - a generator would take longer than the search
             if word in text:
                 return True
@@ -112,11 +112,11 @@ class Trie:
                 node = node.setdefault(character, {})
             node[""] = {}
 
-    def any(self) -> str:
+    def pattern(self) -> str:
         """Return an expression that matches one of the words."""
         return "|".join(_run(character, node) for character, node in self._root.items()) or "(?!)"
 
-    def every(self) -> str:
+    def overlapping_pattern(self) -> str:
         """Return an expression that finds overlapping words too.
 
         It matches the first character of a word; its last group is the rest of the word.

@@ -7,7 +7,7 @@ import sys
 from typing import Any, AnyStr, cast
 
 
-class _Lazy:
+class _LazyPattern:
     """A proxy of a compiled expression that compiles it at the first use."""
 
     def __init__(self, regex: Any, flags: int) -> None:
@@ -19,7 +19,7 @@ class _Lazy:
         return value
 
 
-class _Cued(_Lazy):
+class _CuedPattern(_LazyPattern):
     """A lazy expression that is not compiled before a text contains one of its cues."""
 
     def __init__(self, regex: Any, flags: int, cues: tuple[str, ...]) -> None:
@@ -43,12 +43,12 @@ class _Cued(_Lazy):
         return self.__getattr__("sub")(new, text) if any(cue in text for cue in self._cues) else text
 
 
-def lazy(regex: AnyStr, flags: int = 0, cues: tuple[str, ...] = ()) -> re.Pattern[AnyStr]:
+def lazy_pattern(regex: AnyStr, flags: int = 0, cues: tuple[str, ...] = ()) -> re.Pattern[AnyStr]:
     """Return an expression to use like the result of `re.compile`.
 
     With `cues`, every text that it matches must contain one of them.
     """
-    return cast("re.Pattern[AnyStr]", _Cued(regex, flags, cues) if cues else _Lazy(regex, flags))
+    return cast("re.Pattern[AnyStr]", _CuedPattern(regex, flags, cues) if cues else _LazyPattern(regex, flags))
 
 
 def portable(regex: str) -> str:

@@ -1,4 +1,4 @@
-"""Small files that a user names, such as settings and rules: read whole, if they are small files at all.
+"""Read small files that a user names, such as settings and rules, and write reports.
 
 A folder of somebody else's may hold a pipe that never ends, or a link to a device that never does.
 """
@@ -53,3 +53,12 @@ def is_too_deep(text: str) -> bool:
         elif character in "]})" and depth:
             depth -= 1
     return False
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file as UTF-8. Raises InputError if that fails."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(f"{os.fspath(path)}: {reason(error)}") from error

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from report_sample import CAUSE, FAILED, HEALTHY, UNEXPLAINED
+from report_sample import BUSY, CAUSE, FAILED, HEALTHY, UNEXPLAINED
+from report_texts import reports
 from test_hostile import ATTACKS
 
-from vllm_doctor.reports import to_html
+from vllm_doctor.reports import to_html, to_markdown
 from vllm_doctor.reports.model import Evidence, Fix, Report, Source
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
@@ -28,8 +30,8 @@ HOSTILE = FAILED._replace(source=Source("<script>EVIL()</script>.log", 1, 1, 1, 
     notes=(HOSTILE_TEXT,), findings=(CAUSE._replace(title=HOSTILE_TEXT, explanation=HOSTILE_TEXT, evidence=tuple(Evidence(n, text) for n, text in enumerate(ATTACKS)),
         fixes=(Fix(id="x", title=HOSTILE_TEXT, command=HOSTILE_TEXT, why=HOSTILE_TEXT, steps=ATTACKS, proof={"model": HOSTILE_TEXT}),),
         links=("javascript:EVIL()", *CAUSE.links)),))
-REPORTS = {"failed": [FAILED], "healthy": [HEALTHY], "unexplained": [UNEXPLAINED], "many": [FAILED, HEALTHY, UNEXPLAINED], "hostile": [HOSTILE]}
-SCREENS = {"desktop": (1100, 900, "light"), "dark": (1100, 900, "dark"), "phone": (375, 800, "light")}
+REPORTS = {"failed": [FAILED], "healthy": [HEALTHY], "unexplained": [UNEXPLAINED], "busy": [BUSY], "many": [FAILED, HEALTHY, UNEXPLAINED, BUSY], "hostile": [HOSTILE]}
+SCREENS = {"desktop": (1280, 900, "light"), "dark": (1280, 900, "dark"), "phone": (390, 844, "light"), "dark-phone": (390, 844, "dark")}
 
 
 class Opened:
@@ -56,6 +58,36 @@ def written(reports: list[Report], folder: Path) -> str:
     return path.as_uri()
 
 
+def violations(page: Any) -> list[tuple[str, list[str]]]:
+    """What axe finds: the rule, and the elements."""
+    found = axe.Axe().run(page).response["violations"]
+    return [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found]
+
+
+def keep_picture(page: Any, name: str, folder: Path) -> None:
+    """Save a picture of the entire page, in the folder that VLLM_DOCTOR_PICTURES names or the test's own."""
+    target = Path(os.environ.get("VLLM_DOCTOR_PICTURES") or folder)
+    target.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(target / f"{name}.png"), full_page=True)
+
+
+def shape(report: Report) -> tuple[object, ...]:
+    """What decides which parts a page has."""
+    causes = [finding for finding in report.findings if finding.role == "cause"]
+    fixes = [fix for finding in causes for fix in finding.fixes]
+    return (report.status, bool(report.cause), bool(report.unexplained), min(len(causes), 2), min(len(report.findings) - len(causes), 1),
+            bool(report.memory), bool(report.load[2:]), bool(report.capacity), any(fix.patch for fix in fixes),
+            any(finding.background for finding in causes))
+
+
+def shapes() -> dict[str, Report]:
+    """A report of each shape among all logs and all rules' tests, by its name."""
+    found: dict[tuple[object, ...], str] = {}
+    for name, report in reports().items():
+        found.setdefault(shape(report), name)
+    return {name: reports()[name] for name in found.values()}
+
+
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
     pages = []
@@ -71,15 +103,34 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("name", REPORTS)
-def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen: str) -> None:
+def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen: str, tmp_path: Path) -> None:
     made = opened(name, screen)
     assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     made.page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
     assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    found = axe.Axe().run(made.page).response["violations"]
-    assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found] == []
+    assert violations(made.page) == []
+    keep_picture(made.page, f"{name}-{screen}", tmp_path)
     assert made.requests == [made.url]
     assert made.said == []
+
+
+def test_reports_of_every_shape_are_accessible(browser: Any, tmp_path: Path) -> None:
+    """Real reports, each alone, opened out on a phone; then all of them on one page."""
+    found: dict[str, Any] = {}
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    page = context.new_page()
+    pages = {**{name: [report] for name, report in shapes().items()}, "all": list(shapes().values())}
+    assert len(pages) > 30
+    for name, many in pages.items():
+        page.goto(written(many, tmp_path))
+        page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+        faults = violations(page)
+        if not page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"):
+            faults.append(("wider than the screen", []))
+        if faults:
+            found[name] = faults
+    context.close()
+    assert found == {}
 
 
 def test_nothing_of_the_log_runs(opened: Any) -> None:
@@ -117,6 +168,36 @@ def test_the_copy_button_copies_the_command(opened: Any) -> None:
     assert page.get_by_role("button", name="Copied").count() == 1
 
 
+def test_a_report_is_copied_as_markdown(opened: Any) -> None:
+    page = opened("failed").page
+    page.get_by_role("button", name="Copy as Markdown").click()
+    assert page.evaluate("navigator.clipboard.readText()") == to_markdown.render(FAILED)
+    assert page.get_by_role("button", name="Copied").count() == 1
+
+
+def test_the_load_is_a_plot(opened: Any) -> None:
+    page = opened("busy").page
+    assert page.locator("svg.plot").count() == 2
+    assert page.locator("svg.plot polyline").evaluate_all("all => all.map(line => line.className.baseVal)") == ["usage", "running", "waiting"]
+    points = page.locator("polyline.usage").get_attribute("points").split()
+    assert (len(points), points[0], points[-1]) == (60, "0.0,140.0", "1000.0,0.0")
+    assert "from 0 to 64" in page.locator("figcaption").nth(1).inner_text()
+    assert opened("failed").page.locator("svg.plot").count() == 0
+
+
+def test_no_name_of_a_variable_is_shown(opened: Any) -> None:
+    text = opened("failed").page.locator("main").inner_text()
+    assert "From the log: KV cache available (GiB) 4.12" in text
+    assert not re.search(r"\b(?:kv_cache_available_gib|model_weights_gib|fit_len|more_util)\b", text)
+
+
+def test_a_flag_is_not_broken(opened: Any) -> None:
+    page = opened("failed", "phone").page
+    heights = page.eval_on_selector_all(".flag", "all => all.map(item => item.getClientRects().length)")
+    assert heights
+    assert set(heights) == {1}
+
+
 def test_copying_without_the_clipboard_selects_the_command(opened: Any) -> None:
     page = opened("failed").page
     page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined}); document.execCommand = () => false")
@@ -132,7 +213,7 @@ def test_without_script_nothing_is_lost_but_the_buttons(browser: Any, tmp_path: 
     page = context.new_page()
     page.goto(path.as_uri())
     assert page.locator("button:visible").count() == 0
-    assert page.locator("pre", has_text="vllm serve").is_visible()
+    assert page.locator(".command pre", has_text="vllm serve").is_visible()
     context.close()
 
 
@@ -154,7 +235,8 @@ def test_the_picture_and_the_timeline_are_seen(opened: Any) -> None:
     assert widths[0] / sum(widths) == pytest.approx(15.27 / 24, abs=0.01)
     fills = page.eval_on_selector_all("svg.memory rect[class]:not(.frame)", "all => all.map(item => getComputedStyle(item).fill)")
     assert len(set(fills)) == 7
-    assert page.locator("[aria-current=step]").inner_text().split() == ["profiling", "reached"]
+    assert page.locator("[aria-current=step]").inner_text().split() == ["kv-cache", "failed", "here"]
+    assert page.locator(".steps .done").count() == 6
     phone = opened("failed", "phone").page
     tops = phone.eval_on_selector_all(".steps li", "all => all.map(item => item.getBoundingClientRect().top)")
     assert tops == sorted(set(tops))  # one below the other

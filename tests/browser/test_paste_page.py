@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_page import CHROMIUM, SCREENS, Opened, axe
+from test_page import CHROMIUM, SCREENS, Opened, keep_picture, violations
 
 from vllm_doctor.web.server import Server
 
@@ -134,11 +134,29 @@ def test_another_page_cannot_frame_send_or_read_it(browser: Any, server: Server)
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_it_is_accessible_and_fits(opened: Any, screen: str) -> None:
+def test_it_is_accessible_and_fits(opened: Any, screen: str, tmp_path: Path) -> None:
     made = opened(screen)
     assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    found = axe.Axe().run(made.page).response["violations"]
-    assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found] == []
+    assert violations(made.page) == []
+    keep_picture(made.page, f"paste-{screen}", tmp_path)
+
+
+def test_an_empty_form_is_answered_on_the_page(opened: Any) -> None:
+    made = opened()
+    made.page.get_by_role("button", name="Diagnose").click()
+    assert made.page.get_by_role("status").inner_text() == "Paste a log, or choose a file."
+    assert made.page.url == made.url
+    assert not [url for url in made.requests if url.endswith("report")]
+
+
+def test_another_log_is_one_click_away(opened: Any, server: Server) -> None:
+    made = opened()
+    made.page.get_by_label("The log's text").fill(LOG.decode())
+    made.page.get_by_role("button", name="Diagnose").click()
+    made.page.wait_for_url("**/report")
+    made.page.get_by_role("link", name="Diagnose another log").click()
+    made.page.wait_for_url(server.url)
+    assert made.page.get_by_label("The log's text").input_value() == ""
 
 
 def test_without_script_it_works_too(browser: Any, server: Server) -> None:

@@ -155,8 +155,8 @@ def test_run_keeps_the_commands_own_status() -> None:
 
 @pytest.mark.parametrize(("rule_id", "words"), [
     ("cpu-kv-cache-space-too-small", "fires: line"),
-    ("kv-cache-too-small-for-max-len", "`cpu-kv-cache-space-too-small` says it more exactly"),
-    ("model-weights-exceed-gpu-memory", "none of its wordings stands in the log"),
+    ("kv-cache-too-small-for-max-len", "`cpu-kv-cache-space-too-small` refines it"),
+    ("model-weights-exceed-gpu-memory", "none of its patterns is in the log"),
 ])
 def test_why(rule_id: str, words: str) -> None:
     status, out, _ = run("diagnose", str(LOG), "--why", rule_id)
@@ -171,7 +171,7 @@ def test_verbose_says_what_was_recognised() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "problem"), [
-    ("pattern: something is wrong", "pattern: (something is wrong", "is no regular expression"),
+    ("pattern: something is wrong", "pattern: (something is wrong", "is not a valid regular expression"),
     ("fixes:", "let: {a: 9 ** 9}\nfixes:", "is not part of the language"),
 ])
 def test_a_rule_that_could_not_be_used_is_refused_at_once(tmp_path: Path, old: str, new: str, problem: str) -> None:

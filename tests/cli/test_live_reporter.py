@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.options import Options
-from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.pipe.status_line import StatusText
 
 ROOT = Path(__file__).resolve().parents[2]
 FAILED = (ROOT / "fixtures/logs/fatkv-cpu-space-1.log").read_bytes().splitlines(keepends=True)
@@ -29,7 +29,7 @@ class Pieces:
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = iter(pieces)
-        self.status = StatusWords()
+        self.status = StatusText()
 
     def __iter__(self) -> Iterator[bytes]:
         return self._pieces
@@ -38,9 +38,9 @@ class Pieces:
         return True
 
 
-def listen(pieces: list[bytes], *, format_: str = "text", once: bool = False, output: str | None = None) -> int:
+def follow(pieces: list[bytes], *, format_: str = "text", once: bool = False, output: str | None = None) -> int:
     values = {"fail_on": "error", "verbose": False, "width": None, "color": "never", "quiet": False, "stall_after": None}
-    return Voice(Options(), format_, output, once, values).listen(Pieces(pieces))  # type: ignore[arg-type]
+    return LiveReporter(Options(), format_, output, once, values).follow(Pieces(pieces))  # type: ignore[arg-type]
 
 
 def statistics(second: int, waiting: int, usage: float, running: int = 40) -> bytes:
@@ -52,22 +52,22 @@ def statistics(second: int, waiting: int, usage: float, running: int = 40) -> by
 @pytest.fixture
 def eager(monkeypatch):
     """Weigh the rules after every piece of news, so that no clock has a part in what is said."""
-    monkeypatch.setattr("vllm_doctor.cli.live_reporter._SHARE", 0)
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter._CHECK_SHARE", 0)
 
 
-def test_after_a_failure_the_rules_are_not_weighed_for_lines_without_news(monkeypatch, capsys) -> None:
+def test_after_a_failure_the_rules_are_not_checked_for_lines_without_news(monkeypatch, capsys) -> None:
     weighed = []
-    real = Diagnosis.certain
-    monkeypatch.setattr(Diagnosis, "certain", lambda self: weighed.append(1) or real(self))
+    real = Diagnosis.failure_cause
+    monkeypatch.setattr(Diagnosis, "failure_cause", lambda self: weighed.append(1) or real(self))
     noise = [b"(APIServer pid=7) INFO 11-20 10:00:00 [launcher.py:%d] Route: /v1/x, Methods: GET\n" % number for number in range(3000)]
-    assert listen([*FAILED, *noise]) == 1
+    assert follow([*FAILED, *noise]) == 1
     assert len(weighed) < len(FAILED)
     err = capsys.readouterr().err
     assert err.count(MARK) == 2
     assert err.count("rule cpu-kv-cache-space-too-small ·") == 2
 
 
-def test_a_steady_stream_of_news_is_weighed_a_part_of_the_time(monkeypatch, capsys) -> None:
+def test_a_steady_stream_of_news_is_checked_a_part_of_the_time(monkeypatch, capsys) -> None:
     spent = []
 
     def slowly(self) -> str | None:
@@ -75,9 +75,9 @@ def test_a_steady_stream_of_news_is_weighed_a_part_of_the_time(monkeypatch, caps
         spent.append(0.01)
         return None
 
-    monkeypatch.setattr(Diagnosis, "certain", slowly)
+    monkeypatch.setattr(Diagnosis, "failure_cause", slowly)
     began = time.monotonic()
-    listen([statistics(number, 0, 50.0) for number in range(8000)])
+    follow([statistics(number, 0, 50.0) for number in range(8000)])
     assert sum(spent) < 0.1 * (time.monotonic() - began) + 0.02
 
 
@@ -85,7 +85,7 @@ def test_a_steady_stream_of_news_is_weighed_a_part_of_the_time(monkeypatch, caps
 def test_a_full_cache_is_told_once_then_that_it_is_over_then_all_at_the_end(capsys) -> None:
     full = {*range(60, 140), *range(200, 230), *range(300, 360)}
     lines = [statistics(number * 10, 20 + number % 50 if number in full else 0, 97.5 if number in full else 50.0) for number in range(400)]
-    assert listen([*SERVES, *lines]) == 0
+    assert follow([*SERVES, *lines]) == 0
     first, over = capsys.readouterr().err.split("vllm-doctor: over for now: ")
     assert first.count(MARK) == 1
     assert "3 of 63 statistics lines show waiting requests" in first
@@ -93,14 +93,14 @@ def test_a_full_cache_is_told_once_then_that_it_is_over_then_all_at_the_end(caps
     assert told == ("KV cache is full and requests wait for it (kv-cache-saturated), "
                     "13 minutes from 11-20 14:10 to 14:23, while up to 69 requests waited")
     assert last.count(MARK) == 1
-    assert "28 minutes in 3 spells between 11-20 14:10 and 14:59, the longest of 13 minutes, while up to 69 requests waited" in " ".join(last.split())
+    assert "28 minutes in 3 periods between 11-20 14:10 and 14:59, the longest of 13 minutes, while up to 69 requests waited" in " ".join(last.split())
 
 
 @pytest.mark.usefixtures("eager")
 def test_days_into_a_log_a_full_cache_is_told_all_the_same(capsys) -> None:
     served = b'(APIServer pid=7) INFO:     10.0.0.1:4242 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 40
     lines = [statistics(number * 10, 7 if 700 <= number < 720 else 0, 97.5 if 700 <= number < 720 else 50.0) + served for number in range(800)]
-    listen([*SERVES, *lines])
+    follow([*SERVES, *lines])
     first, over = capsys.readouterr().err.split("vllm-doctor: over for now: ")
     assert first.count(MARK) == 1
     assert "3 of 703 statistics lines show waiting requests" in first
@@ -111,7 +111,7 @@ def test_days_into_a_log_a_full_cache_is_told_all_the_same(capsys) -> None:
 @pytest.mark.usefixtures("eager")
 def test_a_queue_behind_max_num_seqs_is_told_too(capsys) -> None:
     settings = b"(APIServer pid=7) INFO 11-20 08:00:00 [utils.py:253] non-default args: {'model': '/models/base', 'max_num_seqs': 8}\n"
-    listen([SERVES[0], settings, SERVES[1], *[statistics(number * 10, 5, 12.0, running=8) for number in range(60)]])
+    follow([SERVES[0], settings, SERVES[1], *[statistics(number * 10, 5, 12.0, running=8) for number in range(60)]])
     err = capsys.readouterr().err
     assert err.count("rule max-num-seqs-limits-concurrency ·") == 2
     assert "The queue lasted 10 minutes from 11-20 14:00 to 14:09, while up to 5 requests waited." in " ".join(err.split())
@@ -124,7 +124,7 @@ def test_a_queue_behind_max_num_seqs_is_told_too(capsys) -> None:
     [statistics(number * 10, 0, 0.0, running=0) for number in range(60)],
 ], ids=["full", "peaks", "idle"])
 def test_a_healthy_server_gets_nothing(capsys, lines) -> None:
-    assert listen([*SERVES, *lines]) == 0
+    assert follow([*SERVES, *lines]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -137,7 +137,7 @@ def test_an_engine_that_dies_in_service_is_told_at_once(capsys) -> None:
             b'(EngineCore_DP0 pid=90) ERROR 11-20 15:00:00 [core.py:710]   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py", line 1701, in execute_model\n'
             b"(EngineCore_DP0 pid=90) ERROR 11-20 15:00:00 [core.py:710]     hidden = self.model(tokens)\n"
             b"(EngineCore_DP0 pid=90) ERROR 11-20 15:00:00 [core.py:710] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 150.00 MiB. GPU 0 has a total capacity of 23.53 GiB of which 101.00 MiB is free.\n")
-    assert listen([*SERVES, *[statistics(number * 10, 0, 50.0) for number in range(9)], dead, b"more\n"]) == 1
+    assert follow([*SERVES, *[statistics(number * 10, 0, 50.0) for number in range(9)], dead, b"more\n"]) == 1
     err = capsys.readouterr().err
     assert err.count(MARK) == 2
     assert err.count("rule runtime-cuda-oom ·") == 2
@@ -145,12 +145,12 @@ def test_an_engine_that_dies_in_service_is_told_at_once(capsys) -> None:
 
 @pytest.mark.usefixtures("eager")
 def test_json_is_one_report_a_line_at_each_change(capsys) -> None:
-    listen(FAILED, format_="json")
+    follow(FAILED, format_="json")
     reports = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [report["primary"] for report in reports] == ["cpu-kv-cache-space-too-small"] * 2
     assert reports[-1]["source"]["lines"] == b"".join(FAILED).count(b"\n")
     lines = [statistics(number * 10, 9 * (20 <= number < 40), 97.5 if 20 <= number < 40 else 50.0) for number in range(80)]
-    listen([*SERVES, *lines], format_="json")
+    follow([*SERVES, *lines], format_="json")
     reports = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(report["primary"], report["source"]["lines"]) for report in reports] == [
         ("kv-cache-saturated", 25), ("kv-cache-saturated", 45), ("kv-cache-saturated", 82)]

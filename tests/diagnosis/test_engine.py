@@ -192,7 +192,7 @@ def test_a_catastrophic_pattern_of_a_user_is_stopped_and_named(tmp_path: Path) -
         GOOD.replace("pattern: something is wrong", "pattern: something is wrong (a|aa)+$"), encoding="utf-8")
     log = b"something is wrong " + b"a" * 60 + b"!\n"
     report = diagnose(log * 3, Options(rules=(str(tmp_path),)))
-    assert report.notes[-1] == "Left out, too slow: my-rule: message."
+    assert report.notes[-1] == "Patterns skipped because they took too long: my-rule: message."
 
 
 def test_a_rule_of_ones_own_fires(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_log_whose_head_or_middle_is_missing_says_so() -> None:
     whole = diagnose((START + SMALL).encode())
     assert not any("missing" in note or "left out" in note for note in whole.notes)
     headless = diagnose(b"INFO 05-06 10:00:01 [gpu_model_runner.py:1347] Model loading took 7.6 GiB and 10.2 seconds\n" + SMALL.encode())
-    assert any("The beginning of the start is missing" in note for note in headless.notes)
+    assert any("The beginning of the server start is missing" in note for note in headless.notes)
     for mark in ("...", "[...]", "<snip>", "... 200 lines omitted ...", "[truncated]"):
         cut = diagnose((START + mark + "\n" + SMALL).encode())
         assert "Lines were left out of the log (at line 2)." in cut.notes, mark
@@ -266,8 +266,8 @@ def test_a_log_whose_head_or_middle_is_missing_says_so() -> None:
 def test_ranks_that_differ_are_shown_with_their_lines() -> None:
     log = START + "".join(f"(VllmWorker rank={rank} pid=5) INFO 05-06 10:00:01 [gpu_model_runner.py:1347] Model loading took "
                           f"{size} GiB and 10.2 seconds\n" for rank, size in enumerate((7.6, 7.9)))
-    said = diagnose(log.encode()).recognised
-    assert "model_weights_gib is told differently: 7.6 (line 2), 7.9 (line 3); 7.9 counts." in said
+    said = diagnose(log.encode()).input_notes
+    assert "model_weights_gib has several values: 7.6 (line 2), 7.9 (line 3); 7.9 is used." in said
 
 
 def test_a_warning_does_not_explain_a_failure() -> None:
@@ -296,3 +296,9 @@ def test_a_warning_of_many_requests_tells_the_largest() -> None:
     assert cause.id == "prompt-exceeds-context-length"
     assert [fix.flags for fix in cause.fixes if fix.flags] == [{"--max-model-len": "8192"}]
     assert "7,266 tokens" in cause.explanation
+
+
+def test_the_dots_of_a_usage_text_are_no_omission() -> None:
+    usage = b"usage: vllm [-h] [-v]\n            {chat,serve}\n            ...\nvllm: error: unrecognized arguments: --max-modle-len 8192\n"
+    assert not any("left out" in note for note in diagnose(usage).notes)
+    assert any("left out" in note for note in diagnose(usage.replace(b"{chat,serve}", b"INFO 11-20 09:17:11 [a.py:1] x")).notes)

@@ -6,7 +6,7 @@ import pytest
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import parse
-from vllm_doctor.diagnosis.fixes import Situation, fixes, typed
+from vllm_doctor.diagnosis.fixes import FixContext, fixes, let, typed
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 
 ACTIONS = {"free-gpu": Action("free-gpu", "Free the GPU", ("nvidia-smi", "GPU {{ oom_gpu_index }}"))}
@@ -15,9 +15,9 @@ ACTIONS = {"free-gpu": Action("free-gpu", "Free the GPU", ("nvidia-smi", "GPU {{
 def made(fix: dict[str, Any], *, version: str = "0.8.5", command: str = "", known: dict | None = None,
          releases: Releases | None = None, settings: dict | None = None) -> Any:
     rule = Rule("r", "r", "error", "config", "cause", (), fixes=(FixRule(**{"id": "f", "title": "Do it", **fix}),))
-    situation = Situation(known or {}, releases or Releases.of(version), ACTIONS,
+    context = FixContext(known or {}, releases or Releases.of(version), ACTIONS,
                           parse(command) if command else None, settings or {})
-    found = fixes(rule, situation, 5)
+    found = fixes(rule, context, 5)
     return found[0] if found else None
 
 
@@ -91,3 +91,111 @@ def test_what_does_not_change_the_command_does_not_show_it(command: str) -> None
                                              (0.123456789, "0.123457")])
 def test_values_as_typed(value: Any, text: str) -> None:
     assert typed(value) == text
+
+
+@pytest.mark.parametrize(("since", "title"), [
+    (">=0.15", None),  # none of these releases has the variable
+    (">=0.14", "Do it (needs vLLM >=0.4.1, <=0.14.1)"),
+    (">=0.13,<0.14", "Do it"),
+])
+def test_a_variable_that_only_some_releases_have(since: str, title: str | None) -> None:
+    fix = made({"env": {"VLLM_ATTENTION_BACKEND": "'FLASH_ATTN'"}}, releases=Releases.every().narrow(since))
+    assert (fix and fix.title) == title
+
+
+@pytest.mark.parametrize(("since", "title"), [
+    (">=0.17,<0.18", "Do it"), (">=0.17", "Do it (needs vLLM >=0.2.0, <=0.17.1)"), (">=0.18", None),
+])
+def test_a_flag_that_only_some_releases_have(since: str, title: str | None) -> None:
+    fix = made({"set": {"--swap-space": 1}}, releases=Releases.every().narrow(since))
+    assert (fix and fix.title) == title
+
+
+def test_a_flag_that_no_release_has_is_not_offered() -> None:
+    assert made({"set": {"--no-such-flag": 1}}) is None
+    assert made({"set": {"--no-such-flag": 1}}, releases=Releases.every()) is None
+
+
+@pytest.mark.parametrize(("named", "offered"), [
+    ("--max-num-seqs", True), ("--max-num-seqs=3", True), ("VLLM_ATTENTION_BACKEND", True),
+    ("--worker-cls", False), ("--worker-cls=evil.Worker", False), ("LD_PRELOAD", False), ("HOME", False),
+    ("VLLM_PLUGINS", False),
+])
+def test_a_log_may_name_only_settings_that_load_no_code(named: str, offered: bool) -> None:
+    fix = made({"set" if named.startswith("-") else "env": {"flag_meant": 8}}, known={"flag_meant": named})
+    assert (fix is not None) is offered
+    if offered:
+        assert {**fix.flags, **fix.env} == {named.partition("=")[0]: "8"}
+
+
+@pytest.mark.parametrize(("value", "offered"), [("8", True), ("-1", True), ("-1.5", True), ("--worker-cls", False), ("a\nb", False)])
+def test_a_value_from_a_log_is_never_an_option_or_several_lines(value: str, offered: bool) -> None:
+    fix = made({"set": {"--served-model-name": "value"}}, known={"value": value})
+    assert (fix.flags if fix else None) == ({"--served-model-name": value} if offered else None)
+
+
+@pytest.mark.parametrize(("settings", "value", "needed"), [
+    ({"enforce_eager": False}, True, True), ({"enforce_eager": True}, True, False), ({}, True, True),
+])
+def test_a_switch_that_is_off_may_be_set(settings: dict, value: Any, needed: bool) -> None:
+    assert (made({"set": {"--enforce-eager": value}}, settings=settings) is not None) is needed
+
+
+@pytest.mark.parametrize(("current", "value", "needed"), [
+    (64, 64, False), (64, 32, True), (64, "'auto'", True), (True, 1, True), ("auto", "'auto'", False), (None, 64, True),
+])
+def test_a_value_in_use_is_not_offered_again(current: Any, value: Any, needed: bool) -> None:
+    fix = made({"set": {"--max-model-len": value}}, settings={"max_model_len": current}, version="0.20.0")
+    assert (fix is not None) is needed
+
+
+def test_a_flag_is_removed_if_the_command_is_unknown_or_has_it() -> None:
+    assert made({"unset": ["--swap-space"]}).unset == ("--swap-space",)
+    assert made({"unset": ["--swap-space"]}, command="vllm serve m --swap-space 4").unset == ("--swap-space",)
+    assert made({"unset": ["--swap-space"]}, command="vllm serve m") is None
+
+
+def test_a_key_of_a_json_flag_needs_a_release_that_reads_dotted_keys() -> None:
+    dotted = {"set": {"--compilation-config.level": 0}}
+    assert made(dotted, version="0.9.1") is None
+    assert made(dotted, version="0.9.2").flags == {"--compilation-config.level": "0"}
+
+
+@pytest.mark.parametrize(("releases", "title"), [
+    (Releases.every(), "Do it (needs vLLM >=0.10)"), (Releases.of("0.10.2"), "Do it"), (Releases.of("0.9.2"), None),
+])
+def test_a_fix_for_some_releases_says_so_where_the_release_is_open(releases: Releases, title: str | None) -> None:
+    fix = made({"set": {"--max-num-seqs": 64}, "vllm": ">=0.10"}, releases=releases)
+    assert (fix and fix.title) == title
+
+
+def test_quantities_are_the_first_of_their_expressions_that_can_be_computed() -> None:
+    rule = Rule("r", "r", "error", "config", "cause", (),
+                let={"need": ("unknown_fact + 1", "free * 2", "7"), "twice": ("need * 2",), "none": ("unknown_fact",)})
+    assert let(rule, {"free": 4}) == {"need": 8, "twice": 16}
+    assert let(rule, {}) == {"need": 7, "twice": 14}
+
+
+def test_every_text_of_a_fix_is_rendered() -> None:
+    texts = {"title": "Set {{ fit }}", "why": "It is {{ fit }}.", "cost": "Costs {{ fit }}.", "verify": "Look for {{ fit }}.",
+             "safety": "safe"}
+    fix = made({"set": {"--max-num-seqs": "fit"}, **texts}, known={"fit": 8})
+    assert (fix.id, fix.title, fix.why, fix.cost, fix.verify, fix.safety) == (
+        "f", "Set 8", "It is 8.", "Costs 8.", "Look for 8.", "safe")
+    plain = made({"set": {"--max-num-seqs": 8}})
+    assert (plain.why, plain.cost, plain.verify) == ("", "", "")
+    assert made({"set": {"--max-num-seqs": 8}, "title": "Set {{ unknown_fact }}"}) is None
+
+
+def test_a_fix_of_a_python_call_is_a_patch() -> None:
+    fix = made({"set": {"--max-num-seqs": 8}}, command='llm = LLM("m", max_num_seqs=64)')
+    assert fix.command is None
+    assert fix.patch == {"kind": "python", "text": 'llm = LLM("m", max_num_seqs=8)'}
+
+
+def test_no_more_fixes_than_asked_for() -> None:
+    entries = tuple(FixRule(id=name, title=name, set={"--max-num-seqs": number}) for number, name in enumerate("abc", 8))
+    rule = Rule("r", "r", "error", "config", "cause", (), fixes=entries, verify="Look.")
+    context = FixContext({}, Releases.of("0.8.5"), ACTIONS)
+    assert [fix.id for fix in fixes(rule, context, 2)] == ["a", "b"]
+    assert [(fix.id, fix.verify) for fix in fixes(rule, context, 5)] == [("a", "Look."), ("b", "Look."), ("c", "Look.")]

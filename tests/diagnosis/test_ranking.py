@@ -78,3 +78,14 @@ def test_a_warning_of_the_service_comes_before_an_earlier_one_of_the_start() -> 
     late = fired("late", 90, severity="warning")
     late = Fired(late.rule._replace(phase="runtime"), late.hits)
     assert order(fired("early", 1, severity="warning"), late) == ["late", "early"]
+
+
+def test_of_errors_the_earliest_line_counts_whatever_its_phase() -> None:
+    late = fired("late", 90)
+    late = Fired(late.rule._replace(phase="runtime"), late.hits)
+    assert order(late, fired("early", 1)) == ["early", "late"]
+
+
+def test_a_fallback_alone_remains() -> None:
+    assert order(fired("fallback", 1, fallback=True)) == ["fallback"]
+    assert order() == []

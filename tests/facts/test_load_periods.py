@@ -62,7 +62,7 @@ def test_several_spells_are_told_together() -> None:
     assert periods.number == 3
     assert periods.longest is not None
     assert periods.longest.first == _at(2)
-    assert periods.describe() == ("38 minutes in 3 spells between 11-20 14:02 and 16:39, the longest of 19 minutes, "
+    assert periods.describe() == ("38 minutes in 3 periods between 11-20 14:02 and 16:39, the longest of 19 minutes, "
                               "while up to 159 requests waited")
 
 

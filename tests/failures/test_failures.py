@@ -150,13 +150,15 @@ def test_a_name_that_only_older_releases_have() -> None:
     assert "upgrade-vllm" not in actions
 
 
-def test_an_answer_of_500_is_a_failure_and_one_of_404_is_none() -> None:
+def test_an_answer_of_500_fails_the_server_and_one_of_404_only_the_request() -> None:
     log = STARTED + 'INFO:     10.0.0.1:5 - "POST /v1/completions HTTP/1.1" {} \n'
     failed = diagnose(log.format("500 Internal Server Error").encode())
     assert failed.failure is not None
     assert (failed.failure.message, failed.failure.feature, failed.worst()) == ("500 Internal Server Error", "api-server", "error")
     missed = diagnose(log.format("404 Not Found").encode())
-    assert (missed.failure, missed.status) == (None, "serving")
+    assert missed.failure is not None
+    assert (missed.failure.kind, missed.failure.message, missed.failure.counts) == ("request", "404 Not Found", False)
+    assert (missed.status, missed.worst()) == ("serving", "info")
 
 
 @pytest.mark.parametrize("noise", [
@@ -218,3 +220,14 @@ def test_a_signature_does_not_depend_on_numbers_and_paths(number: int, port: int
     log = "OSError: the widget {} of pid={} at 10.0.0.{}:{} was not found in {}\n"
     assert (failure_of(log.format(number, port, port % 256, port, path)).signature
             == failure_of(log.format(1, 2, 3, 4, "/opt/w/v")).signature)
+
+
+def test_a_start_with_only_a_bare_exception_is_the_one_reported() -> None:
+    head = ("INFO 11-20 10:00:00 [api_server.py:1839] vLLM API server version 0.11.0\n"
+            "INFO 11-20 10:00:00 [utils.py:233] non-default args: {'model': '/models/a'}\n")
+    report = diagnose(f"{head}ValueError: the third widget is too wide\n{head}".encode())
+    assert (report.source.run, report.status) == (1, "failed")
+    assert report.failure is not None
+    assert (report.failure.line, report.failure.message) == (3, "the third widget is too wide")
+    lone = diagnose((head + head).encode())
+    assert (lone.source.run, lone.failure) == (2, None)

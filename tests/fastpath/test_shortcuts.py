@@ -115,7 +115,7 @@ def test_a_client_s_words_make_no_finding() -> None:
 def reader_of(**parts: Callable[..., object]) -> Consumer:
     """A reader that reads nothing, but for these parts."""
     nothing = {"mode": lambda: None, "next_number": lambda: 1, "expects_continuation": lambda line, number, shape: True,
-               "read_short": lambda line, number, shape: False, "read_traceback": lambda *_: False,
+               "read_short": lambda line, number, shape, is_candidate: False, "read_traceback": lambda *_: False,
                "read_ending": lambda block, at: 0, "read_single_line": lambda line: False, "skip": lambda lines, size: None}
     return SimpleNamespace(**{**nothing, **parts})
 
@@ -213,7 +213,7 @@ def test_the_engines_find_the_same_lines(serving: bool, monkeypatch: pytest.Monk
     fast = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
     monkeypatch.setenv(line_skipper.ENGINE, "re")
     plain = line_skipper.scanner.__wrapped__(builtin(), serving=serving)
-    literal = re.compile(Trie(literal_forms(line_skipper.candidate_literals(builtin(), serving=serving))).any().encode("latin-1"))
+    literal = re.compile(Trie(literal_forms(line_skipper.candidate_literals(builtin(), serving=serving))).pattern().encode("latin-1"))
     assert isinstance(fast, FastScanner)
     assert not isinstance(plain, FastScanner)
     for log in LOGS:
@@ -356,7 +356,7 @@ def test_of_many_shapes_each_is_asked_at_last_whether_it_may_tell() -> None:
     assert found == [500, 1]
 
 
-FAILURE = re.compile("ERROR|CRITICAL|Error|Exception|error|rror code")  # a failure may be read from such lines: they are read in full
+FAILURE = re.compile("ERROR|CRITICAL|Error|Exception|error|rror code")  # a failure may be read from such lines
 
 
 def storm(chance: random.Random, *, quiet: bool = False) -> bytes:

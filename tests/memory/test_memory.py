@@ -314,7 +314,7 @@ def test_without_a_total_only_the_parts() -> None:
     memory = told({"vllm_version": "0.8.5.post1", "model_weights_gib": 1.2216, "cuda_graph_gib": 1.99})
     assert (memory.device_gib, memory.budget_gib) == (None, None)
     assert sizes(memory) == {"weights": 1.2216, "cuda_graphs": 1.99}
-    assert memory.note == "The log does not show the total memory, so what is left over cannot be told."
+    assert memory.note == "The log does not show the total memory, so the rest cannot be computed."
     assert ledger({"vllm_version": "0.8.5.post1", "model_weights_gib": 1.2216}) is None
 
 

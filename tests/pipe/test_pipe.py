@@ -693,7 +693,7 @@ def test_whatever_is_dropped_the_rest_is_whole_lines_with_right_numbers(chunks, 
     analyser.flush = lambda: blocked[0] or real_flush()  # type: ignore[method-assign]
     for chunk in chunks:
         blocked[0] = rng.random() < 0.7
-        analyser.hand_over(0, memoryview(chunk))
+        analyser.queue(0, memoryview(chunk))
     blocked[0] = False
     analyser.flush()
     os.close(analyser.fd)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from terminal import Terminal
 
-from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.options import Options
 from vllm_doctor.phases import PHASES
 from vllm_doctor.pipe.start_progress import StartProgress
-from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.pipe.status_line import StatusText
 from vllm_doctor.rulebase.loader import builtin
 
 WATCH = f"{sys.executable} -m vllm_doctor watch"
@@ -126,7 +126,7 @@ def test_when_it_is_wanted(monkeypatch, *, format_, quiet, tty, term, wanted) ->
     monkeypatch.delenv("TERM", raising=False)
     if term:
         monkeypatch.setenv("TERM", term)
-    assert Voice(Options(), format_, None, False, {"quiet": quiet}).status_line is wanted
+    assert LiveReporter(Options(), format_, None, False, {"quiet": quiet}).status_line is wanted
 
 
 def test_a_job_in_the_background_draws_nothing(feed) -> None:
@@ -233,11 +233,11 @@ def test_every_phase_of_a_start_has_its_words(phase) -> None:
 
 def test_words_without_a_listener_wait_for_nobody() -> None:
     read_end, write_end = os.pipe()
-    words = StatusWords(write_end, mmap.mmap(-1, 1))
+    words = StatusText(write_end, mmap.mmap(-1, 1))
     words.show("said")
     os.close(read_end)
     began = time.monotonic()
     words.show("lost")
-    words.hush()
+    words.remove()
     assert time.monotonic() - began < 0.3
     os.close(write_end)

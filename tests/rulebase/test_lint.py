@@ -28,29 +28,29 @@ def test_a_good_rule(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("old", "new", "problem"), [
     ("title: Something is wrong", "title: Something is wrong.", "the title ends with a full stop"),
-    ("pattern: something is wrong", "pattern: (something is wrong", "is no regular expression"),
-    ("pattern: something is wrong", r"pattern: (?P<kv_token>\d) something is wrong", "the group `kv_token` is no fact"),
+    ("pattern: something is wrong", "pattern: (something is wrong", "is not a valid regular expression"),
+    ("pattern: something is wrong", r"pattern: (?P<kv_token>\d) something is wrong", "the group `kv_token` is not a fact"),
     ("pattern: something is wrong", r"pattern: (?P<model>.+) something is wrong", "begins with an unbounded group"),
     ("anchor: something is wrong", "anchor: wrong", "the anchor is shorter than 6 characters"),
-    ("anchor: something is wrong", "anchor: ' 200 OK'", "stands in too many healthy lines"),
-    ("pattern: something is wrong", "pattern: something is wrong\n      vllm: '>=99.0'", "no release is >=99.0"),
+    ("anchor: something is wrong", "anchor: ' 200 OK'", "occurs in too many healthy lines"),
+    ("pattern: something is wrong", "pattern: something is wrong\n      vllm: '>=99.0'", "no release matches >=99.0"),
     ("pattern: something is wrong", "pattern: something is wrong\n      frames: '(?s)(?=.*a)(?=.*b)'", "begin with `^`"),
-    ("action: upgrade-vllm", "action: upgrad-vllm", "no action is called `upgrad-vllm`; did you mean `upgrade-vllm`?"),
+    ("action: upgrade-vllm", "action: upgrad-vllm", "unknown action `upgrad-vllm`; did you mean `upgrade-vllm`?"),
     ("action: upgrade-vllm", "set: {--max-seq-number: 1}", "no release of vLLM has the flag --max-seq-number"),
-    ("action: upgrade-vllm", "set: {--max-model-len: max_model_length}", "nothing is called `max_model_length`"),
+    ("action: upgrade-vllm", "set: {--max-model-len: max_model_length}", "unknown name `max_model_length`"),
     ("action: upgrade-vllm", "set: {--max-model-len: 9 ** 9}", "is not part of the language"),
     ("action: upgrade-vllm", "set: {--max-model-len: max_model_len | floor_too(16)}", "unknown filter `floor_too`"),
     ("action: upgrade-vllm", "env: {VLLM_NO_SUCH_THING: 1}", "vLLM reads no variable VLLM_NO_SUCH_THING"),
     ("action: upgrade-vllm", "safety: safe", "the fix `upgrade` changes nothing"),
     ("fixes:\n  - {id: upgrade, title: Upgrade, action: upgrade-vllm}\n", "", "a cause needs at least one fix"),
-    ("explain: It is.", "explain: It is {{ nothing_such }}.", "the words use `nothing_such`"),
+    ("explain: It is.", "explain: It is {{ nothing_such }}.", "the text uses the unknown name `nothing_such`"),
     ("explain: It is.", "explain: It is {{ oops.", "not a template"),
     ("explain: It is.", "explain: It is{% if pattern == 'mesage' %} so{% endif %}.", "no pattern of the rule is named `mesage`; did you mean"),
     ("action: upgrade-vllm", "action: upgrade-vllm, when: [pattern == 'gone']", "no pattern of the rule is named `gone`"),
     ("fires: null", "fires: message", "no near miss"),
     ("fires: message", "fires: other", "no test fires `message`"),
     ("fires: message", "fires: other", "a test expects the pattern `other`"),
-    ("explain: It is.", "refines: [no-such-rule]\nexplain: It is.", "`refines` names no rule: `no-such-rule`"),
+    ("explain: It is.", "refines: [no-such-rule]\nexplain: It is.", "`refines` names an unknown rule: `no-such-rule`"),
     ("- {id: upgrade, ", "- {id: upgrade, title: A, action: upgrade-vllm}\n  - {id: upgrade, ", "two fixes are named `upgrade`"),
 ])
 def test_a_planted_error_is_found(tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -64,4 +64,4 @@ def test_the_place_is_told(tmp_path: Path) -> None:
 
 def test_name_and_folder(tmp_path: Path) -> None:
     assert "1: the file must be named my-rule.yaml" in problems(tmp_path, GOOD, name="other.yaml")
-    assert "4: the file belongs into the folder config/" in problems(tmp_path, GOOD, folder="api")
+    assert "4: the file belongs in the folder config/" in problems(tmp_path, GOOD, folder="api")

@@ -141,6 +141,12 @@ SHAPES: dict[str, Shape] = {
     "media-path": lambda t: _prefixed(_PREPROCESS, "Error in preprocessing prompt inputs\n" + _TRACEBACK + f"FileNotFoundError: [Errno 2] No such file or directory: {t!r}"),
     "media-requests": lambda t: _prefixed(_PREPROCESS, "Error in preprocessing prompt inputs\n" + _TRACEBACK + f"requests.exceptions.ConnectionError: HTTPSConnectionPool(host={t!r}, port=443): Max retries exceeded with url: /{_flat(t)}"),
     "media-domain": lambda t: _prefixed(_PREPROCESS, "Error in preprocessing prompt inputs\n" + _TRACEBACK + f"ValueError: The URL must be from one of the allowed domains: []. Input URL domain: {_flat(t)}"),
+    # Records of modules that handle requests, whose wording no entry of the table has
+    "module-adapter": lambda t: _error("serving_models.py:201") + f"The lora adapter '{_flat(t)}' has already been loaded.",
+    "module-template": lambda t: _error("chat_utils.py:1001") + f"ValueError: The supplied chat template ({_flat(t)}) looks like a file path, but it failed to be opened.",
+    "module-type": lambda t: _error("serving_chat.py:241") + f"TypeError: can only concatenate str to {_flat(t)}",
+    "module-parser": lambda t: _error("pythonic_tool_parser.py:151") + f"SyntaxError: invalid syntax {_flat(t)}",
+    "module-trace": lambda t: _warning("tracing.py:120") + f"Received a request with trace context: {_flat(t)}",
     # HTTP
     "uvicorn-path": lambda t: f'INFO:     10.0.0.5:40012 - "GET /{quote(t)} HTTP/1.1" 404 Not Found',
     "uvicorn-query": lambda t: f'INFO:     10.0.0.5:40012 - "GET /v1/models?q={_flat(t)} HTTP/1.1" 200 OK',

@@ -35,4 +35,4 @@ def test_a_catastrophic_pattern_of_calls_is_stopped_and_named(key: str, tmp_path
     name = "a" * 60
     log = f'Traceback (most recent call last):\n  File "/x/{name}.py", line 1, in {name}!\n    raise X\nRuntimeError: something is wrong\n'
     report = diagnose(log.encode(), Options(rules=(str(tmp_path),)))
-    assert report.notes[-1] == "Left out, too slow: my-rule: message."
+    assert report.notes[-1] == "Patterns skipped because they took too long: my-rule: message."

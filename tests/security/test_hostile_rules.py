@@ -75,7 +75,7 @@ PLAIN = "title: Something is wrong"
     ("id: my-rule", "id: 2001-01-01", "1:5: `id` must be a text, not a date (in quotes it is a text)"),
     (PLAIN, "title: !!binary aGk=", "2:8: `title` cannot be a tagged value"),
     (PLAIN, "title: !!python/object/apply:os.system ['touch planted']", "2:8: `title` cannot be a tagged value"),
-    ("id: my-rule", 'id: "my\\nrule"', "1:5: `id` `my rule` has not the form"),
+    ("id: my-rule", 'id: "my\\nrule"', "1:5: `id` `my rule` does not have the form"),
     ("fixes:", "let: {a: !!int abc}\nfixes:", "1:1: not YAML: invalid literal for int() with base 10: 'abc'"),
     (PLAIN, f"{PLAIN}\ntitle: twice", "3:1: not YAML: `title` stands twice"),
     ("explain: It is.", "let: {a: x, b: y, a: z}\nexplain: It is.", "11:19: not YAML: `a` stands twice"),
@@ -85,10 +85,10 @@ PLAIN = "title: Something is wrong"
     ("fixes:", "let: !!set {a}\nfixes:", "12:6: `let` cannot be a tagged value"),
     ("fixes:", "references: &a [x]\nlet: {b: *a}\nfixes:", "13:10: not YAML: aliases are not allowed"),
     ("pattern: something is wrong", "pattern: 'x{99999999999999}'",
-     "9: `message`: pattern is no regular expression: the repetition number is too large"),
+     "9: `message`: pattern is not a valid regular expression: the repetition number is too large"),
     ("pattern: something is wrong", "pattern: '" + "(" * 500 + ")" * 500 + "'",
-     "9: `message`: pattern is no regular expression: maximum recursion depth exceeded"),
-    ("action: upgrade-vllm", "action: upgrade-vllm, vllm: '>=0.Q'", "13: `upgrade`: `>=0.Q` is no version specifier"),
+     "9: `message`: pattern is not a valid regular expression: maximum recursion depth exceeded"),
+    ("action: upgrade-vllm", "action: upgrade-vllm, vllm: '>=0.Q'", "13: `upgrade`: `>=0.Q` is not a version specifier"),
     ("explain: It is.", "explain: '{{ 9 ** 9 ** 9 }}'", "11: not a template: pow is not part of the language"),
 ])
 def test_a_rule_file_that_cannot_be_used_is_told_in_one_line(old: str, new: str, problem: str, tmp_path: Path) -> None:

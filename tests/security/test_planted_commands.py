@@ -95,7 +95,7 @@ def test_the_rest_of_a_typed_line_is_left_out(tail: str, kind: str) -> None:
     report = diagnose((f"$ vllm serve m --max-model-len 40960 {' ' * 400}{tail}\n" + BANNER + KV).encode())
     assert MARK not in offered(report)
     assert commands(report)[0] == "vllm serve m --max-model-len 32768"
-    assert any(note.startswith("Left out of your command: ") and kind in note for note in report.notes)
+    assert any(note.startswith("Not included in the rebuilt command: ") and kind in note for note in report.notes)
     assert not any(MARK in note for note in report.notes)
 
 
@@ -129,7 +129,7 @@ def test_printed_arguments_count() -> None:
     report = diagnose((TYPED.replace("40960", "777") + BANNER + PRINTED + KV).encode())
     assert commands(report)[0] == "vllm serve Qwen/Qwen3-8B --max-model-len 32768"
     assert "--max-model-len 40960" in commands(report)[1]
-    assert any("(--max-model-len); the printed ones count" in note for note in report.notes)
+    assert any("(--max-model-len); the printed ones are used" in note for note in report.notes)
 
 
 def test_another_model_than_printed_is_not_the_servers_command() -> None:

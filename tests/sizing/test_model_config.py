@@ -152,12 +152,12 @@ def test_what_is_no_safetensors_file(tmp_path: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("config", "words"), [
-    ({"model_type": "llama", "num_hidden_layers": 0, "vocab_size": 5}, "0 layers"),
+    ({"model_type": "llama", "num_hidden_layers": 0, "vocab_size": 5}, "invalid number of layers: 0"),
     ({"model_type": "llama", "num_hidden_layers": 10**9}, "layers"),
     ({"model_type": "deepseek_v4", "compress_ratios": [4]}, "--from LOG"),
-    ({"_name": "adapter"}, "no language model"),
+    ({"_name": "adapter"}, "does not describe a language model"),
     ({"model_type": "unheard_of", "num_hidden_layers": 2, "num_attention_heads": 2}, "hidden_size"),
-    ({**CONFIGS["gemma-2-9b"], "layer_types": ["full_attention"]}, "kinds of 1"),
+    ({**CONFIGS["gemma-2-9b"], "layer_types": ["full_attention"]}, "42 layers but 1 layer types"),
 ])
 def test_configs_that_say_too_little(config: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):

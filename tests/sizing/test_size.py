@@ -264,9 +264,9 @@ def test_a_log_that_tells_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ((), "nothing to plan"),
-    (("MODEL",), "which GPU"),
+    (("MODEL",), "the GPU is unknown"),
     (("MODEL", "--gpu", "banana"), "neither a size"),
-    (("MODEL", "--gpu", "24GiB", "--tensor-parallel-size", "3"), "cannot be divided"),
+    (("MODEL", "--gpu", "24GiB", "--tensor-parallel-size", "3"), "are not divisible by"),
     (("MODEL", "--gpu", "24GiB", "--max-model-len", "1000000"), "more than the model's own"),
     (("MODEL", "--gpu", "24GiB", "--max-model-len", "many"), "is not a number"),
     (("MODEL", "--gpu", "24GiB", "--gpu-memory-utilization", "90"), "at most 1"),
@@ -287,8 +287,8 @@ def test_the_text(tmp_path: Path) -> None:
     status, out, _ = run(llama(tmp_path), "--gpu", "24GiB", "--vllm-version", "0.30.0", "--width", "80")
     assert status == 1
     assert max(map(len, out.splitlines())) <= 80 + len(str(tmp_path))
-    for words in ("does not fit on 1 GPU of 24.00 GiB", "131,072 bytes a token, blocks of 16", "What is estimated is a range",
-                  "What makes it fit, the smallest change first", "needs 16.00 GiB"):
+    for words in ("does not fit on 1 GPU of 24.00 GiB", "131,072 bytes per token, blocks of 16", "Estimates are ranges",
+                  "Changes that make it fit, smallest first", "needs 16.00 GiB"):
         assert words in re.sub(r"\s+", " ", out)
     assert run(tmp_path, "--gpu", "24GiB", "--vllm-version", "0.30.0")[1] == run(
         tmp_path, "--gpu", "24GiB", "--vllm-version", "0.30.0")[1]

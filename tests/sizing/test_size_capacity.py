@@ -22,8 +22,8 @@ def told(facts: dict[str, Any]) -> str:
 
 def test_where_the_rest_of_nvidia_smi_is() -> None:
     text = told(HEALTHY)
-    assert "The weights take 1.12 GiB of the GPU's 23.52; nvidia-smi shows about 3.5 GiB" in text
-    assert "its share (15%) at the start: 1.75 GiB are the KV cache and 0.66 GiB activations" in text
+    assert "The weights take 1.12 GiB of the GPU's 23.52. vLLM reserves its share (15%) at startup, so nvidia-smi shows about 3.5 GiB" in text
+    assert "1.75 GiB of KV cache and 0.66 GiB of activations" in text
 
 
 def test_tokens_concurrency_and_one_more_gib() -> None:
@@ -31,7 +31,7 @@ def test_tokens_concurrency_and_one_more_gib() -> None:
     text = told(HEALTHY)
     assert "The KV cache holds 16,384 tokens: 8.0 of 2,048, 2.0 of 8,192, 0.5 of 32,768, 0.4 of 40,960 tokens at once." in text
     assert "One more GiB on the GPU (--gpu-memory-utilization +0.043) holds 9,362 tokens more: 1.1 requests of 8,192." in text
-    assert "never more than --max-num-seqs, 4." in told({**HEALTHY, "max_num_seqs": 4})
+    assert "; --max-num-seqs allows 4." in told({**HEALTHY, "max_num_seqs": 4})
     assert "One more GiB on each GPU" in told({**HEALTHY, "tensor_parallel_size": 2})
 
 
@@ -53,12 +53,12 @@ def test_a_model_with_windows_promises_less() -> None:
     ({"pinned_lines": 60, "queued_lines": 900, "peak_running": 40}, ""),
     ({"pinned_lines": 4, "peak_running": 8, "max_num_seqs": 256}, ""),
     ({"waiting_requests": 2, "kv_cache_usage_percent": 3.0, "running_requests": 1, "max_num_seqs": 1}, "behind --max-num-seqs, 1"),
-    ({"stalled_at_end": 6, "waiting_requests": 3, "kv_cache_usage_percent": 99.0}, "stands still"),
+    ({"stalled_at_end": 6, "waiting_requests": 3, "kv_cache_usage_percent": 99.0}, "the engine has stalled"),
     ({"waiting_requests": 0, "kv_cache_usage_percent": 99.0}, ""),
     ({"waiting_requests": 3, "kv_cache_usage_percent": 85.0}, ""),
     ({"saturated_lines": 1}, ""),
     ({"pinned_lines": 6, "queued_lines": 6, "peak_running": 1, "requests_that_fit": 1.16, "waiting_requests": 14,
-      "kv_cache_usage_percent": 77.8, "running_requests": 1}, "78 % full with 1 in service"),
+      "kv_cache_usage_percent": 77.8, "running_requests": 1}, "78 % full with 1 running"),
     ({"pinned_lines": 6, "queued_lines": 6, "peak_running": 1, "requests_that_fit": 1.16, "waiting_requests": 14,
       "kv_cache_usage_percent": 77.8, "running_requests": 1, "max_num_seqs": 1}, "a fixed number of 1 ran"),
     ({"saturated_lines": 5, "saturation_spells": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,

@@ -52,7 +52,7 @@ def test_text_is_estimated_and_said_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lines", [(), ("not json",), ({"no": "prompt"},), ({"prompt_tokens": True},), ({"prompt_tokens": -1},)])
 def test_files_without_a_prompt(tmp_path: Path, lines: tuple[Any, ...]) -> None:
-    with pytest.raises(InputError, match="no line tells"):
+    with pytest.raises(InputError, match="no line has"):
         read_requests(written(tmp_path, *lines))
     with pytest.raises(InputError, match="no such file"):
         read_requests(tmp_path / "nowhere.jsonl")

@@ -26,29 +26,33 @@ def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
         return fact_page(name, base)
     known = [*base.rules, *base.names, *flags.flags_of(flags.releases()[-1])]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    raise InputError(f"nothing is called `{name}`" + (f"; near: {', '.join(near)}" if near else ""))
+    raise InputError(f"no rule, flag or fact is named `{name}`" + (f"; near: {', '.join(near)}" if near else ""))
 
 
 def rule_page(rule: Rule, base: RuleBase) -> str:
     """Return the page of a rule: meaning, example, releases, conditions, fixes, similar rules, references."""
-    parts = [f"# {rule.id}", outline.title(rule.title),
-             f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## What it means",
+    titles = outline.titles(rule.title)
+    named = titles[0] if len(titles) == 1 else "Depending on the log, the report's title is:\n\n" + "\n".join(
+        f"- {title}" for title in titles)
+    parts = [f"# {rule.id}", named, f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## Meaning",
              outline.prose(rule.explain.strip())]
+    if rule.background:
+        parts += ["## Background", outline.prose(rule.background.strip())]
     example = next((test["log"] for test in read_rule(Path(rule.path)).tests if test["fires"]), None)
     if example:
         parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
     spans = [f"- `{pattern.id}`: {pattern.vllm or 'any release'}" for pattern in rule.any]
-    parts += ["## Wordings and their releases", "\n".join(spans)]
+    parts += ["## Messages and their releases", "\n".join(spans)]
     if rule.when or rule.unless:
         conditions = [f"- `{source}`" for source in rule.when] + [f"- not `{source}`" for source in rule.unless]
-        parts += ["## It is this only when", "\n".join(conditions)]
+        parts += ["## Conditions", "\n".join(conditions)]
     if rule.fixes:
-        parts += ["## What to change", "\n".join(_fix_line(fix, base) for fix in rule.fixes)]
+        parts += ["## Fixes", "\n".join(_fix_line(fix, base) for fix in rule.fixes)]
     similar_rules = [other for other in rule.refines if other in base.rules]
     similar_rules += [other.id for other in base.rules.values() if rule.id in other.refines]
     if similar_rules:
         lines = [f"- `{other}`: {outline.title(base.rules[other].title)}" for other in similar_rules]
-        parts += ["## Look-alikes", "\n".join(lines)]
+        parts += ["## Similar failures", "\n".join(lines)]
     if rule.references:
         parts += ["## References", "\n".join(f"- {link}" for link in rule.references)]
     return "\n\n".join(parts) + "\n"
@@ -71,7 +75,7 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
     """Return the page of a flag in a release: lifetime, default, choices, other spellings, rules that change it."""
     release = flags.resolve(version) if version else flags.releases()[-1]
     since = f"{flag.first} or earlier" if flag.first == flags.releases()[0] else flag.first
-    until = f", gone after {flag.last}" if flag.last != flags.releases()[-1] else ""
+    until = f", removed after {flag.last}" if flag.last != flags.releases()[-1] else ""
     parts = [f"# {flag.name}", f"In vLLM since {since}{until}."]
     if flag.exists(release):
         default = flag.default(release)
@@ -80,7 +84,7 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
         if choices:
             parts.append(f"Choices in {release}: {', '.join(f'`{choice}`' for choice in choices)}.")
     else:
-        parts.append(f"vLLM {release} has not got it." + _replacement_advice(flag))
+        parts.append(f"vLLM {release} does not have it." + _replacement_advice(flag))
     spellings = [f"`{alias}`" for alias in flag.aliases]
     if flag.yaml_key:
         spellings.append(f"YAML `{flag.yaml_key}`")
@@ -109,7 +113,7 @@ def fact_page(name: str, base: RuleBase) -> str:
     """Return the page of a fact: meaning, how values are merged, and the patterns it is read from."""
     fact = base.names[name]
     merged = {"max": "the largest", "min": "the smallest", "first": "the first", "last": "the last"}[fact.merge]
-    parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values {merged} counts."]
+    parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values, {merged} is used."]
     lines = [f"- `{pattern.anchor}` ({pattern.vllm or 'any release'})" for pattern in base.facts
              if f"(?P<{name}>" in pattern.regex or name in pattern.set]
     if fact.args:
@@ -118,8 +122,8 @@ def fact_page(name: str, base: RuleBase) -> str:
         lines.append(f"- `{fact.config}` in the engine's config line")
     if lines:
         parts += ["Read from:", "\n".join(lines)]
-    users = sorted(rule.id for rule in base.rules.values() if name in rule.explain)
+    users = sorted(rule.id for rule in base.rules.values() if name in rule.explain or name in rule.background)
     if users:
-        parts.append("Rules that speak of it: " + ", ".join(f"`{user}`" for user in users) + ".")
+        parts.append("Rules that mention it: " + ", ".join(f"`{user}`" for user in users) + ".")
     return "\n\n".join(parts) + "\n"
 

@@ -9,8 +9,8 @@ import yaml
 
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.errors import InputError
-from vllm_doctor.outputs import write_text
 from vllm_doctor.reports.model import Fix, Report
+from vllm_doctor.text_files import write_text
 
 _NOTE = "Written by `rules bless`; review each line: it says what came out, not what is right."
 _GENERAL_FACTS = ("vllm_version", "engine", "device", "model", "port")
@@ -20,7 +20,7 @@ def record_expectations(log: Path) -> Path:
     """Write the expectation of one log and return its path. Raises InputError if it exists, since it was reviewed."""
     target = log.with_suffix(".yaml")
     if target.exists():
-        raise InputError(f"{target}: exists already; remove it to have it written anew")
+        raise InputError(f"{target}: exists already; remove it first to record it again")
     text = _yaml({"id": log.stem, "source": "", "expect": expectation(diagnose(log)), "note": _NOTE})
     write_text(target, text)
     return target

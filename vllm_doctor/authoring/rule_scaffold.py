@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.events.reader import Event, EventReader
@@ -40,10 +43,7 @@ fixes:
     safety: review         # safe | review | manual
     cost: Say what it costs.
 tests:
-  - name: the line it was made from
-    log: |
-{log}
-    fires: message
+{tests}
   - name: a healthy line is another matter
     log: |
       INFO 05-06 10:00:01 [api_server.py:1090] Starting vLLM API server on http://0.0.0.0:8000
@@ -52,21 +52,72 @@ references: []
 """
 
 
+_TEST = """\
+  - name: {name}
+    log: |
+{log}
+    fires: {fires}"""
+_GAP = ".{0,200}?"  # where the messages of a group differ
+_MOST_TOKENS = 60  # of a message that are compared
+
+
+class Sample(NamedTuple):
+    """A line of a log, and its message without prefixes."""
+
+    line: str
+    message: str
+
+
 def scaffold(rule_id: str, log: str | None, line: int | None, phase: str) -> str:
     """Return the text of a new rule file. Raises InputError if the log does not have the line."""
+    sample = Sample("RuntimeError: the line that says it", "RuntimeError: the line that says it")
+    if log:
+        sample = sample_of(log, line)
+    return draft(rule_id, [sample], [], phase)
+
+
+def draft(rule_id: str, samples: Sequence[Sample], near_misses: Sequence[str], phase: str) -> str:
+    """Return the text of a new rule file whose pattern matches all samples; each is a test, as is each near miss.
+
+    A near miss that the pattern matches all the same is left out. Raises InputError for an invalid id or phase.
+    """
     if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
         raise InputError(f"`{rule_id}` is no id: small letters and digits, joined by -")
     if phase and phase not in PHASES:
         raise InputError(f"`{phase}` is no phase: {', '.join(PHASES)}")
-    raw, message = "RuntimeError: the line that says it", "RuntimeError: the line that says it"
-    if log:
-        raw, message = _message(log, line)
-    anchor = max(_ANCHOR_WORDS.findall(message) or [message[:40]], key=len).strip()
-    return _TEMPLATE.format(id=rule_id, phase=phase or "config", anchor=_quoted(anchor), pattern=_pattern(message),
-                            log="      " + raw)
+    texts = _shared_texts([sample.message for sample in samples])
+    words = [found for text in texts for found in _ANCHOR_WORDS.findall(text)]
+    anchor = max(words or [texts[0][:40]], key=len).strip()
+    pattern = _GAP.join(_pattern(text) for text in texts)
+    tests = [_test("the line it was made from" if number == 1 else f"another line of the group ({number})", sample.line,
+                   "message") for number, sample in enumerate(samples, 1)]
+    missed = [text for text in near_misses if re.search(pattern, text) is None]
+    tests += [_test(f"another failure ({number})", text, "null") for number, text in enumerate(missed, 1)]
+    return _TEMPLATE.format(id=rule_id, phase=phase or "config", anchor=_quoted(anchor), pattern=pattern,
+                            tests="\n".join(tests))
 
 
-def _message(log: str, line: int | None) -> tuple[str, str]:
+def _test(name: str, line: str, fires: str) -> str:
+    return _TEST.format(name=name, log="      " + line, fires=fires)
+
+
+def _shared_texts(messages: Sequence[str]) -> list[str]:
+    """Return the texts that all messages have, in their order; of one message it is the message itself."""
+    first = messages[0].split(" ")[:_MOST_TOKENS] if len(messages) > 1 else [messages[0]]
+    kept = set(range(len(first)))
+    for message in messages[1:]:
+        blocks = SequenceMatcher(None, first, message.split(" ")[:_MOST_TOKENS], autojunk=False).get_matching_blocks()
+        kept &= {place for block in blocks for place in range(block.a, block.a + block.size)}
+    texts: list[list[str]] = []
+    for place in sorted(kept):
+        if texts and place - 1 in kept:
+            texts[-1].append(first[place])
+        else:
+            texts.append([first[place]])
+    return [" ".join(words) for words in texts] or [messages[0]]
+
+
+def sample_of(log: str, line: int | None) -> Sample:
     """Return the line (secrets masked) and its message; without a line number, the log's first error."""
     reader, events = LineReader(), EventReader()
     best: Event | None = None
@@ -76,13 +127,13 @@ def _message(log: str, line: int | None) -> tuple[str, str]:
         if event is None:
             continue
         if line is not None and event.line == line:
-            return safe_text(redact(item.text)), safe_text(redact(event.text))
+            return Sample(safe_text(redact(item.text)), safe_text(redact(event.text)))
         if line is None and not event.is_code and event.frames:
             best = best or event
     if line is not None or best is None:
         raise InputError(f"{log}: " + (f"there is no line {line}" if line else "no error was found; name the --line"))
     text = safe_text(redact(best.text))
-    return text, text
+    return Sample(text, text)
 
 
 def _pattern(message: str) -> str:

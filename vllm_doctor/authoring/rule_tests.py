@@ -46,7 +46,7 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
     finding = next((item for item in report.findings if item.id == rule.id), None)
     problems = []
     fired = None
-    hits = diagnosis.case().run.hits.get(rule.id)
+    hits = diagnosis.analysis().run.hits.get(rule.id)
     if finding is not None and (hits is None or not hits.first):
         return ["fires only when the log is read a second time"]
     if finding is not None and hits is not None:
@@ -54,11 +54,11 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
         patterns = {hit.pattern for hit in (*hits.first, *hits.last)}
     if test["fires"] is None:
         if finding is not None:
-            problems.append(f"fires ({fired}) and must not")
+            problems.append(f"fires ({fired}) but must not")
     elif finding is None:
         problems.append("does not fire; " + why_not_fired(diagnosis, rule))
     elif test["fires"] not in patterns:
-        problems.append(f"fires by `{fired}`, not by `{test['fires']}`")
+        problems.append(f"fires on `{fired}`, not on `{test['fires']}`")
     for name, wanted in (test.get("facts") or {}).items():
         got = report.facts.get(name, report.derived.get(name))
         if not same_fact(name, wanted, got):
@@ -118,19 +118,19 @@ def same_fact(name: str, wanted: Any, got: Any) -> bool:
 
 def why_not_fired(diagnosis: Diagnosis, rule: Rule) -> str:
     """Return why a rule did not fire: a missing pattern, a failed condition, or the rule that hides it."""
-    case = diagnosis.case()
-    hits = case.run.hits.get(rule.id)
+    analysis = diagnosis.analysis()
+    hits = analysis.run.hits.get(rule.id)
     if hits is None or not hits.first:
-        return "none of its wordings stands in the log: " + ", ".join(f"`{p.id}`" for p in rule.any)
+        return "none of its patterns is in the log: " + ", ".join(f"`{p.id}`" for p in rule.any)
     if hits.absent:
-        return "a line that must be absent is there"
+        return "a line that must be absent is in the log"
     missing = [p.id for p in rule.also if p.id not in hits.also]
     if missing:
-        return f"`{missing[0]}` must be in the log as well"
-    reason = why_not(rule, case.known(rule, hits))
+        return f"`{missing[0]}` must also be in the log"
+    reason = why_not(rule, analysis.values_for(rule, hits))
     if reason:
         return reason
-    hiding = [item.rule.id for item in case.fired if rule.id in item.rule.refines]
+    hiding = [item.rule.id for item in analysis.fired if rule.id in item.rule.refines]
     if hiding:
-        return f"`{hiding[0]}` says it more exactly"
-    return "another cause stands" if rule.fallback else "it fires"
+        return f"`{hiding[0]}` refines it"
+    return "another cause was found" if rule.fallback else "it fires"

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from jinja2 import Environment, nodes
 
+_MOST = 64  # variants of a title
 _DEVICES = {
     "cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "tpu": "TPU", "npu": "Ascend NPU", "hpu": "Gaudi", "cpu": "CPU",
 }
@@ -16,6 +17,19 @@ _DEVICES = {
 def title(template: str) -> str:
     """Return a template in one line, with the last branch of each choice: the one that needs no fact."""
     return _joined(_nodes(template), every_branch=False)
+
+
+def titles(template: str) -> list[str]:
+    """Return a template in one line for each combination of its branches, in their order, at most `_MOST`.
+
+    A part that only some logs have is included.
+    """
+    found = [""]
+    for part in _nodes(template):
+        bodies = _bodies(part) if isinstance(part, nodes.If) else [[part]]
+        texts = [text for body in bodies for text in _variants(body)]
+        found = [start + text for start in found for text in texts][:_MOST]
+    return list(dict.fromkeys(" ".join(text.split()) for text in found))
 
 
 def prose(template: str) -> str:
@@ -35,6 +49,25 @@ def steps(template: str) -> list[str]:
         if text.strip():
             lines.append(f"{label}: {text}" if label else text)
     return lines
+
+
+def _variants(body: Sequence[nodes.Node]) -> list[str]:
+    found = [""]
+    for part in body:
+        if isinstance(part, nodes.Output):
+            texts = _variants(part.nodes)
+        elif isinstance(part, nodes.If):
+            texts = [text for inner in _bodies(part) for text in _variants(inner)]
+        else:
+            texts = [_text(part, every_branch=True)]
+        found = [start + text for start in found for text in texts][:_MOST]
+    return found
+
+
+def _bodies(part: nodes.If) -> list[Sequence[nodes.Node]]:
+    """Return the body of each branch of a choice."""
+    found: list[Sequence[nodes.Node]] = [one.body for one in (part, *part.elif_)]
+    return [*found, part.else_] if part.else_ else found
 
 
 @lru_cache(maxsize=1)
@@ -83,7 +116,7 @@ def _choice(part: nodes.If, *, every_branch: bool) -> str:
             texts.append(f"{label}: {text.strip()}" if label and len(branches) > 1 else text)
     if len(texts) < 2:
         return "".join(texts)
-    separator = "\n\nOr: " if texts[0].rstrip().endswith((".", ":", "!")) else " / "
+    separator = "\n\nOr: " if any(text.rstrip().endswith((".", ":", "!")) for text in texts) else " / "
     return separator.join([texts[0], *(text.strip() for text in texts[1:])])
 
 

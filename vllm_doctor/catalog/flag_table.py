@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from packaging.version import Version
 
 from vllm_doctor.catalog.flag_file import table
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 
 class Computed:
@@ -24,10 +24,10 @@ class Computed:
 COMPUTED: Final = Computed()
 """A default that is only known at run time, such as a path. None means unset, or that vLLM decides at startup."""
 
-_HUMAN_INT = lazy(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
+_HUMAN_INT = lazy_pattern(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
 _JSON_START = ("{", "[", '"')
 _NUMBERS = {"int": int, "float": float}
-_UNTAGGED = lazy(r"v?0\.[01]\.dev")  # the version of a build from a checkout without tags
+_UNTAGGED = lazy_pattern(r"v?0\.[01]\.dev")  # the version of a build from a checkout without tags
 
 
 class History(NamedTuple):

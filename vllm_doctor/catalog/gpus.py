@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 __all__ = ["NAMES", "gib_of", "total_for_gpu"]
 
@@ -21,7 +21,7 @@ _TOTALS: tuple[tuple[str, float], ...] = (
 NAMES: tuple[str, ...] = tuple(name.replace(" ", "-") for name, _ in _TOTALS)
 """The names as typed on the command line, such as `h100-80gb`."""
 
-_SIZE = lazy(r"(\d{1,18}(?:\.\d{1,18})?)\s*(gib|gb|mib|mb)?", re.IGNORECASE)
+_SIZE = lazy_pattern(r"(\d{1,18}(?:\.\d{1,18})?)\s*(gib|gb|mib|mb)?", re.IGNORECASE)
 _FACTORS = {"gib": 1.0, "gb": 1e9 / 2**30, "mib": 1 / 1024, "mb": 1e6 / 2**30}
 # Short names and the GPU they usually mean.
 _SHORT_NAMES = {"a100": "a100 80gb", "h100": "h100 80gb", "v100": "v100 16gb", "a800": "a800 80gb",

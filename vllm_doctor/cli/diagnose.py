@@ -8,16 +8,20 @@ from typing import Any
 import click
 
 from vllm_doctor.cli.diagnose_logs import diagnose
+from vllm_doctor.cli.host_options import from_hosts, host_logs
 from vllm_doctor.cli.options import of_diagnose, shared
 
 
 @click.command("diagnose")
 @click.argument("logs", nargs=-1, metavar="LOG…", type=click.Path(allow_dash=True, readable=False))
+@from_hosts
 @of_diagnose
 @shared
 def command(*, logs: tuple[str, ...], notes: tuple[str, ...], **values: Any) -> None:
     """Diagnose logs: files (also .gz .xz .bz2 .zst), or standard input (`-`, or nothing with a pipe).
 
+    --pod, --docker, --journal and --slurm read the logs that a host keeps, with the installed client.
+
     For several logs a summary of the causes comes first, then one report per log.
     """
-    sys.exit(diagnose(logs, values, notes))
+    sys.exit(diagnose((*logs, *host_logs(values)), values, notes))

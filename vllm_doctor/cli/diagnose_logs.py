@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from vllm_doctor.authoring.rule_tests import why_not_fired
@@ -15,25 +16,39 @@ from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, engine_options, exit_status
+from vllm_doctor.comparison import changes
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import EarlierStarts
+from vllm_doctor.incident import together
 from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.options import Options
-from vllm_doctor.outputs import write_text
 from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
+from vllm_doctor.text_files import write_text
 
 _CHUNK = 1 << 18
 # These refer to a file of the repository, so a path below the working directory is made relative.
 _WITH_FILE_PATHS = {"sarif", "github"}
 
 
-def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ...]) -> ExitStatus:
+@dataclass(frozen=True)
+class HostLogs:
+    """Logs that another program keeps, such as those of a pod; `name` is how the user asked for them."""
+
+    name: str
+    read: Callable[[], Iterator[Log]]
+
+
+Place = str | HostLogs
+"""A path, `-` for standard input, or what a host keeps."""
+
+
+def diagnose(logs: tuple[Place, ...], values: dict[str, Any], notes: tuple[str, ...]) -> ExitStatus:
     """Diagnose the logs (none: standard input) with the options in `values`; `notes` are added to each report.
 
     Returns the exit status. Raises DoctorError.
@@ -48,7 +63,10 @@ def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ..
     if why:
         write("".join(_why_lines(log, options, why) for log in logs))
         return ExitStatus.OK
-    reports, unreadable = _read_all(logs, options, every=run_number == "all")
+    if values["together"] or values["against"]:
+        reports, unreadable = [_joined_report(logs, options, values)], 0
+    else:
+        reports, unreadable = _read_all(logs, options, every=run_number == "all")
     reports = [report.with_caveats(*notes) for report in reports]
     written = [_is_written(path, render(reports, other, _for_a_file(values))) for other, path in values["also"]]
     if values["output"]:
@@ -56,6 +74,34 @@ def diagnose(logs: tuple[str, ...], values: dict[str, Any], notes: tuple[str, ..
     elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
         write(render(reports, format_, values))
     return ExitStatus.USAGE if unreadable or not all(written) else exit_status(reports, values["fail_on"])
+
+
+def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, Any]) -> Report:
+    """Return the one report of `--together` or `--against`. Raises InputError."""
+    if values["run_number"] == "all":
+        raise InputError("--run all has a report for each start; --together and --against have one")
+    if values["against"] and (values["together"] or len(logs) > 1):
+        raise InputError("--against compares one log with a good one")
+    if not values["against"]:
+        return together([read for log in logs for read in _diagnosed(log, options)])
+    bad = [read for log in logs for read in _diagnosed(log, options)]
+    good = _diagnosed(values["against"], options._replace(run=None, command="", config=""))
+    for path, read in ((logs[0], bad), (values["against"], good)):
+        if len(read) > 1:
+            raise InputError(f"{_name(path)}: holds several logs: name one of them")
+    report = bad[0][1]
+    found = changes(bad[0][0].analysis(), report, good[0][0].analysis(), good[0][1])
+    return report._replace(changes=found, against=good[0][1].source.path)
+
+
+def _diagnosed(path: Place, options: Options) -> list[tuple[Diagnosis, Report]]:
+    """Return each log of a file, read, with its report."""
+    with _opened(path) as logs:
+        made = []
+        for log in logs:
+            diagnosis = _fed(log, options)
+            made.append((diagnosis, diagnosis.finish()))
+        return [(diagnosis, report.with_caveats(*logs.notes)) for diagnosis, report in made]
 
 
 def _is_written(path: str, text: str) -> bool:
@@ -68,7 +114,7 @@ def _is_written(path: str, text: str) -> bool:
     return True
 
 
-def _read_all(logs: tuple[str, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
+def _read_all(logs: tuple[Place, ...], options: Options, *, every: bool) -> tuple[list[Report], int]:
     """Return the reports and the number of unreadable logs, which are reported on stderr if others were readable.
 
     Raises InputError if no log is readable.
@@ -92,12 +138,12 @@ def _for_a_file(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "color": "never"} if values["color"] == "auto" else values
 
 
-def _read(path: str, options: Options, problems: list[InputError], *, every: bool) -> list[Report]:
+def _read(path: Place, options: Options, problems: list[InputError], *, every: bool) -> list[Report]:
     """Return the report on each log of a file, with `--run all` on each of its server starts.
 
     What cannot be read is added to `problems`.
     """
-    if every and not (path != "-" and os.path.isfile(path)):
+    if every and not (isinstance(path, str) and path != "-" and os.path.isfile(path)):
         raise InputError(f"--run all reads the log more than once: give it as a file, not {_name(path)}")
     made, counts = _read_once(path, options, problems)
     for number in range(1, max(counts, default=0) + 1 if every else 1):
@@ -107,7 +153,7 @@ def _read(path: str, options: Options, problems: list[InputError], *, every: boo
     return sorted(made, key=lambda report: places[report.source.path]) if every else made
 
 
-def _read_once(path: str, options: Options, problems: list[InputError],
+def _read_once(path: Place, options: Options, problems: list[InputError],
                wanted: list[bool] | None = None) -> tuple[list[Report], list[int]]:
     """Return the report on each wanted log (default: all), and how many server starts each log holds."""
     reports, counts = [], []
@@ -127,15 +173,19 @@ def _read_once(path: str, options: Options, problems: list[InputError],
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[Logs]:
-    if path == "-":
+def _opened(path: Place) -> Iterator[Logs]:
+    if isinstance(path, HostLogs):
+        yield Logs(path.read())
+    elif path == "-":
         yield logs_in(sys.stdin.buffer, _name(path))
     else:
         with open_logs(path) as logs:
             yield logs
 
 
-def _name(path: str) -> str:
+def _name(path: Place) -> str:
+    if isinstance(path, HostLogs):
+        return path.name
     return "standard input" if path == "-" else path
 
 
@@ -145,22 +195,22 @@ def _fed(log: Log, options: Options, *, whole: bool = False) -> Diagnosis:
     Earlier server starts may be skipped unless `whole`. If they turn out to matter, the log is read again.
     """
     diagnosis = Diagnosis(options, "-" if log.name == _name("-") else log.name)
-    past = None if whole or options.run is not None else _past(log.plain)
+    earlier = None if whole or options.run is not None else _earlier_starts(log.plain)
     for chunk in log.chunks(_CHUNK):
-        diagnosis.feed(chunk, past=past is not None and past.contains(len(chunk), diagnosis.run_count))
-    if past and not past.has_enough_starts(diagnosis.run_count) and log.plain:
+        diagnosis.feed(chunk, earlier_starts=earlier is not None and earlier.contains(len(chunk), diagnosis.run_count))
+    if earlier and not earlier.has_enough_starts(diagnosis.run_count) and log.plain:
         log.plain.seek(0)
         return _fed(log, options, whole=True)
-    diagnosis.remark(*log.notes)
+    diagnosis.add_notes(*log.notes)
     return diagnosis
 
 
-def _past(file: io.BufferedReader | None) -> EarlierStarts | None:
+def _earlier_starts(file: io.BufferedReader | None) -> EarlierStarts | None:
     """Return the detector of earlier server starts in a file, which may be skipped; None for a short file or a pipe."""
     return EarlierStarts(file, KEEP_RUNS) if file is not None and os.fstat(file.fileno()).st_size > _CHUNK else None
 
 
-def _why_lines(path: str, options: Options, rule_id: str) -> str:
+def _why_lines(path: Place, options: Options, rule_id: str) -> str:
     """Return a line for each log of a file that says why a rule fired on it, or why it did not."""
     with _opened(path) as logs:
         return "".join(_why_on(log, options, rule_id) for log in logs)
@@ -192,7 +242,7 @@ def _written(reports: list[Report], format_: str, values: dict[str, Any]) -> str
     if format_ in _WITH_FILE_PATHS:
         reports = [_with_relative_path(report) for report in reports]
     text: str = writer.render(reports[0]) if len(reports) == 1 else writer.render_many(reports)
-    return inert_json(text) if format_ == "json" else text
+    return inert_json(text) if format_ in {"json", "agent"} else text
 
 
 def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., str]) -> str:
@@ -201,7 +251,8 @@ def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., 
     if len(reports) > 1:
         texts.append(summary.render(reports, columns(values["width"])))
     for report in reports:
-        text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"])
+        text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"],
+                      timeline=values["timeline"])
         run = f", run {report.source.run}" if report.source.runs > 1 else ""
         texts.append(f"== {one_line(report.source.path)}{run}\n\n{text}" if len(reports) > 1 else text)
     return "\n".join(texts)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from vllm_doctor.reports import to_command, to_github, to_html, to_json, to_junit, to_markdown, to_sarif, to_text
+from vllm_doctor.reports import (
+    to_agent,
+    to_command,
+    to_github,
+    to_html,
+    to_json,
+    to_junit,
+    to_markdown,
+    to_sarif,
+    to_text,
+)
 
 WRITERS: dict[str, ModuleType] = {
     "text": to_text,
@@ -16,4 +26,5 @@ WRITERS: dict[str, ModuleType] = {
     "junit": to_junit,
     "github": to_github,
     "command": to_command,
+    "agent": to_agent,
 }

@@ -15,21 +15,21 @@ from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
-from vllm_doctor.outputs import write_text
 from vllm_doctor.pipe import Gap, Reader
 from vllm_doctor.pipe.start_progress import StartProgress
-from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.pipe.status_line import StatusText
 from vllm_doctor.reports import to_json, to_text
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
+from vllm_doctor.text_files import write_text
 
 _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
-_SHARE = 20  # the rules are weighed anew for at most one part in so many of the time
+_CHECK_SHARE = 20  # the rules are checked again for at most this fraction of the time (1/20)
 _LONGEST_PAUSE = 0.5  # seconds
 
 
-class Voice:
+class LiveReporter:
     """Analyses the log as it arrives and reports. Runs in the analyser process, beside the one that copies bytes."""
 
     def __init__(self, options: Options, format_: str, output: str | None, once: bool, values: dict[str, Any]) -> None:
@@ -38,15 +38,15 @@ class Voice:
         self._output = output
         self._once = once
         self._values = values
-        self._status = StatusWords()
-        self._cause: str | None = None  # of a failure, as said
-        self._troubles: dict[str, str] = {}  # what limited the server, as said: id -> kind of spell
-        self._trouble = ""  # the one of them that goes on
-        self._weighed = (0, "", "", 0)  # the news when the rules were last weighed
-        self._next = 0.0
-        self._stalled = ""  # the phase in which that was said
-        self._lost = False  # something could not be said or written
-        self._shown = ("", 0.0)  # the status line's words, and when they were said
+        self._status = StatusText()
+        self._cause: str | None = None  # of a failure, as reported
+        self._limits: dict[str, str] = {}  # what limited the server, as reported: id -> kind of load period
+        self._lasting_limit = ""  # the one of them that lasts
+        self._checked = (0, "", "", 0)  # the news when the rules were last checked
+        self._next_check = 0.0
+        self._stalled = ""  # the phase in which a stall was reported
+        self._output_failed = False  # something could not be printed or written
+        self._shown = ("", 0.0)  # the status line's text, and when it was set
 
     @property
     def status_line(self) -> bool:
@@ -54,7 +54,7 @@ class Voice:
         return (self._format == "text" and not self._values["quiet"] and sys.stderr.isatty()
                 and os.environ.get("TERM", "dumb") != "dumb")
 
-    def listen(self, reader: Reader) -> int:
+    def follow(self, reader: Reader) -> int:
         """Analyse the log until it ends; return the exit status."""
         diagnosis = Diagnosis(self._options, "standard input", live=True)
         self._status = reader.status
@@ -65,18 +65,18 @@ class Voice:
                 missed += piece.size
                 continue
             diagnosis.feed(piece)
-            self._weigh(diagnosis)
+            self._check_rules(diagnosis)
             if self._once and (self._cause or diagnosis.runs[-1].status == "serving"):
                 report = diagnosis.snapshot()
                 break
         else:
             report = diagnosis.finish()
         if missed:
-            self._echo(f"vllm-doctor: {missed:,} bytes came too fast and were not analysed\n")
-        self._speak(report, whole=True)
+            self._print(f"vllm-doctor: {missed:,} bytes came too fast and were not analysed\n")
+        self._print_report(report, whole=True)
         if self._output:
             self._save(report)
-        return ExitStatus.USAGE if self._lost else exit_status([report], self._values["fail_on"])
+        return ExitStatus.USAGE if self._output_failed else exit_status([report], self._values["fail_on"])
 
     def _pieces(self, reader: Reader, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
         """Yield what arrives, b"" while nothing does; report a stalled start once per phase."""
@@ -85,11 +85,11 @@ class Voice:
         progress = StartProgress(diagnosis.base.stalls, last)
         while True:
             run, now = diagnosis.runs[-1], time.monotonic()
-            self._show("" if run.status else progress.line(now), now)
+            self._update_status_line("" if run.status else progress.line(now), now)
             if reader.wait(_PULSE):
                 piece = next(source, None)
                 if piece is None:
-                    self._tell_stall(diagnosis, time.monotonic() - last)  # on a busy machine no pulse may have come
+                    self._report_stall(diagnosis, time.monotonic() - last)  # on a busy machine no pulse may have come
                     return
                 last = time.monotonic()
                 yield piece
@@ -97,84 +97,85 @@ class Voice:
                 progress.see(piece if isinstance(piece, bytes) else b"", run.number, run.phase, last)
                 continue
             yield b""
-            self._tell_stall(diagnosis, time.monotonic() - last)
+            self._report_stall(diagnosis, time.monotonic() - last)
 
-    def _tell_stall(self, diagnosis: Diagnosis, seconds: float) -> None:
+    def _report_stall(self, diagnosis: Diagnosis, seconds: float) -> None:
         """Report a stalled start once per phase, when nothing has arrived for long enough."""
         after, phase = self._values.get("stall_after"), diagnosis.runs[-1].phase or "args"
-        report = None if after == 0 or phase == self._stalled else diagnosis.stall(seconds, after)
+        report = None if after == 0 or phase == self._stalled else diagnosis.stall_report(seconds, after)
         if report is not None:
             self._stalled = phase
-            self._speak(report, whole=False)
+            self._print_report(report, whole=False)
 
-    def _show(self, words: str, now: float) -> None:
+    def _update_status_line(self, words: str, now: float) -> None:
         """Set the status line: again with each pulse, because the log may have erased it; clear it only once."""
         before, at = self._shown
         if (words or before) and (now - at >= _PULSE or not words):
             self._status.show(words[:_terminal_width() - 1])
             self._shown = (words, now)
 
-    def _weigh(self, diagnosis: Diagnosis) -> None:
+    def _check_rules(self, diagnosis: Diagnosis) -> None:
         """Check whether the rules find more: only after news, and not too often."""
         run, now = diagnosis.runs[-1], time.monotonic()
         news = (run.number, run.phase, run.status, run.news)
-        if news == self._weighed or now < self._next:
+        if news == self._checked or now < self._next_check:
             return
-        self._weighed = news
-        cause = diagnosis.certain()
+        self._checked = news
+        cause = diagnosis.failure_cause()
         if cause is not None and cause != self._cause:
             self._cause = cause
             if not self._once:
-                self._speak(diagnosis.snapshot(), whole=False)
-        self._weigh_load(diagnosis)
-        self._next = time.monotonic() + min(_LONGEST_PAUSE, _SHARE * (time.monotonic() - now))
+                self._print_report(diagnosis.snapshot(), whole=False)
+        self._check_load(diagnosis)
+        self._next_check = time.monotonic() + min(_LONGEST_PAUSE, _CHECK_SHARE * (time.monotonic() - now))
 
-    def _weigh_load(self, diagnosis: Diagnosis) -> None:
+    def _check_load(self, diagnosis: Diagnosis) -> None:
         """Report once what limits a serving server when it has lasted, and once that it is over."""
         run = diagnosis.runs[-1]
         lasts = run.load.current_period
-        if lasts is None and self._trouble:
+        if lasts is None and self._lasting_limit:
             report = diagnosis.snapshot()
-            when = run.load.summary().get(f"{self._troubles[self._trouble]}_time")
-            title = next((item.title for item in report.findings if item.id == self._trouble), "")
+            when = run.load.summary().get(f"{self._limits[self._lasting_limit]}_time")
+            title = next((item.title for item in report.findings if item.id == self._lasting_limit), "")
             if self._format == "json":
-                self._speak(report, whole=False)
+                self._print_report(report, whole=False)
             elif title:
-                self._echo(f"\nvllm-doctor: over for now: {title} ({self._trouble}){f', {when}' if when else ''}\n")
-            self._trouble = ""
-        trouble = diagnosis.trouble() if lasts else None
-        if lasts and trouble and trouble not in self._troubles:
-            self._troubles[trouble], self._trouble = lasts[0], trouble
-            self._speak(diagnosis.snapshot(), whole=False)
+                self._print(f"\nvllm-doctor: over for now: {title} ({self._lasting_limit})"
+                            f"{f', {when}' if when else ''}\n")
+            self._lasting_limit = ""
+        limit = diagnosis.current_limit() if lasts else None
+        if lasts and limit and limit not in self._limits:
+            self._limits[limit], self._lasting_limit = lasts[0], limit
+            self._print_report(diagnosis.snapshot(), whole=False)
 
-    def _speak(self, report: Report, *, whole: bool) -> None:
+    def _print_report(self, report: Report, *, whole: bool) -> None:
         if self._format == "json":
-            self._echo(finish(to_json.render_line(report), "jsonl", [report]))
+            self._print(finish(to_json.render_line(report), "jsonl", [report]))
             return
         silent = report.worst() in {None, "info"} and report.status != "stalled" and not self._values["verbose"]
         if silent:
             return
         text = to_text.render(report, width=columns(self._values["width"]), verbose=self._values["verbose"],
                               color=colored(self._values["color"], sys.stderr), brief=not whole)
-        self._echo("\n--- vllm-doctor " + "-" * 40 + "\n" + finish(text, "text", [report]) + "\n")
+        self._print("\n--- vllm-doctor " + "-" * 40 + "\n" + finish(text, "text", [report]) + "\n")
 
-    def _echo(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         """Write to stderr in one piece, after the status line is removed."""
-        self._status.hush()
+        self._status.remove()
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
         except OSError:  # closed, or a full disk: the log goes on all the same
             discard(2)
-            self._lost = True
+            self._output_failed = True
 
     def _save(self, report: Report) -> None:
         text = to_json.render(report) if self._format == "json" else to_text.render(report)
         try:
             write_text(str(self._output), finish(text, self._format, [report]))
         except InputError as error:
-            self._echo(f"vllm-doctor: {one_line(str(error))}\n")
-            self._lost = True
+            self._print(f"vllm-doctor: {one_line(str(error))}\n")
+            self._output_failed = True
 
 
 def _terminal_width() -> int:

@@ -99,6 +99,9 @@ _DIAGNOSE = (
     click.option("--run", "run_number", type=RunNumber(), default="last", show_default=True,
                  help="Which server start in the log the report is about."),
     click.option("--no-shortcuts", is_flag=True, help="Read every line in full: slower, with the same report."),
+    click.option("--against", metavar="GOOD", help="Show what changed since this log of a start that worked."),
+    click.option("--together", is_flag=True, help="Read the logs as one incident with one cause."),
+    click.option("--timeline", is_flag=True, help="Show how long each phase of the start took."),
     click.option("--why", type=RuleId(), metavar="ID", help="Explain why this rule fired, or why it did not."),
 )
 

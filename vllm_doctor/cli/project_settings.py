@@ -53,7 +53,7 @@ class Settings(NamedTuple):
         """Return the rule ids ignored on that day (default: today)."""
         return tuple(item.id for item in self.ignore if not _expired(item, day or today))
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return what the file changes, in one sentence; "" if nothing. The user may not have written the file."""
         changes = [f"rules of {', '.join(self.rules)}"] if self.rules else []
         changes += [f"only {', '.join(self.only)}"] if self.only else []

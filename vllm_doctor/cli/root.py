@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
 
-from vllm_doctor.cli import completion, diagnose, explain, rules, run, size, watch, web
 from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.cli.streams import discard, fill_closed, words
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.version import __version__
 
+COMMANDS = ("bundle", "completion", "diagnose", "explain", "fleet", "mcp", "rules", "run", "size", "watch", "web")
+"""The commands; each is the `command` of the module with its name."""
+
 
 class _Group(click.Group):
-    """A command group that reports our own errors on one line of stderr with exit status 2."""
+    """A group that imports only the command in use, and reports our own errors on one line with exit status 2.
+
+    See "Lazily Loading Subcommands" in click's documentation.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"vllm_doctor.cli.{cmd_name}").command
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -30,10 +45,6 @@ class _Group(click.Group):
 @click.version_option(__version__, prog_name="vllm-doctor")
 def cli() -> None:
     """Explain why a vLLM server failed or runs slowly, what to change and by how much."""
-
-
-for module in (completion, diagnose, explain, rules, run, size, watch, web):
-    cli.add_command(module.command)
 
 
 def main() -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import click
 
+from vllm_doctor.authoring import prose
 from vllm_doctor.authoring.record_expectations import record_expectations
 from vllm_doctor.authoring.rule_scaffold import scaffold
 from vllm_doctor.authoring.rule_tests import run_tests
 from vllm_doctor.errors import InputError, RuleError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.fleet.draft import draft_from_group
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.lint import lint as check
 from vllm_doctor.rulebase.loader import builtin, load
@@ -22,7 +24,7 @@ from vllm_doctor.rulebase.schema import RULE_SCHEMA
 from vllm_doctor.rulebase.yaml_files import rule_files
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
-                        help="A folder of rules of your own; repeatable.")
+                        help="A folder of your own rules; repeatable.")
 
 
 @click.group("rules")
@@ -65,7 +67,9 @@ def lint(paths: tuple[str, ...]) -> None:
     rules = [rule for rule in read if not isinstance(rule, RuleError)]
     base = base.with_rules({rule.id: rule for rule in rules}) if paths else base
     problems = [str(error) for error in read if isinstance(error, RuleError)]
-    problems += [str(problem) for rule in rules for problem in check(rule, base)]
+    problems += [str(problem) for rule in rules for problem in (*check(rule, base), *prose.lint_rule(rule))]
+    if not paths:
+        problems += [str(problem) for problem in prose.lint_actions(base.actions.values())]
     for problem in problems:
         click.echo(problem)
     click.echo(f"{len(files)} rules, {len(problems)} problems", err=True)
@@ -104,15 +108,24 @@ def bless(logs: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("rule_id")
 @click.option("--from", "log", metavar="LOG", help="The log that shows the failure.")
-@click.option("--line", type=click.IntRange(min=1), help="The line that says it.")
-@click.option("--phase", default="", help="The phase it happens in (default: what the log says).")
+@click.option("--line", type=click.IntRange(min=1), help="The line that shows the failure.")
+@click.option("--from-group", "group", metavar="GROUP", help="A group of failures without a rule, by its signature.")
+@click.option("--tables", type=click.Path(path_type=Path), default=".", metavar="DIR",
+              help="The directory of `fleet --out` that has the group.")
+@click.option("--phase", default="", help="The phase it happens in (default: the phase in the log).")
 @click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
-def new(rule_id: str, log: str | None, line: int | None, phase: str, into: str) -> None:
-    """Create a draft rule with a pattern and a test taken from a line of a log."""
+def new(*, rule_id: str, log: str | None, line: int | None, group: str | None, tables: Path, phase: str,
+        into: str) -> None:
+    """Create a draft rule from a line of a log, or from the failures of a fleet that no rule explains.
+
+    The pattern and the tests are taken from the log; those of a group from several, with other failures as near misses.
+    """
     path = Path(into) / f"{rule_id}.yaml"
     if path.exists():
         raise InputError(f"{path}: exists already")
-    text = scaffold(rule_id, log, line, phase)
+    if group and log:
+        raise InputError("--from and --from-group contradict each other")
+    text = draft_from_group(rule_id, tables, group, phase) if group else scaffold(rule_id, log, line, phase)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

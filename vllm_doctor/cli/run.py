@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from vllm_doctor import pipe
-from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.command import parse
@@ -18,16 +18,16 @@ from vllm_doctor.command import parse
 @click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--output", metavar="FILE", help="Write the last report there as well.")
+@click.option("--output", metavar="FILE", help="Also write the last report to this file.")
 @shared
 def command(argv: tuple[str, ...], format_: str, output: str | None, **values: Any) -> None:
-    """Run COMMAND and read its output along. Signals are forwarded; the exit status is the command's own."""
+    """Run COMMAND and analyse its output. Signals are forwarded; the exit status is the command's own."""
     options = engine_options(values)
     check_ids(options)
     if not options.command:
         options = options._replace(command=_if_vllm(shlex.join(argv)))
-    voice = Voice(options, format_, output, False, values)
-    sys.exit(pipe.run_command(list(argv), voice.listen, status_line=voice.status_line))
+    voice = LiveReporter(options, format_, output, False, values)
+    sys.exit(pipe.run_command(list(argv), voice.follow, status_line=voice.status_line))
 
 
 def _if_vllm(text: str) -> str:

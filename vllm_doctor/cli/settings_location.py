@@ -9,13 +9,13 @@ import os
 from collections.abc import Iterator
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.text_files import read_bytes
 
 OWN_FILE = "vllm-doctor.toml"
 PROJECT = "pyproject.toml"
 TABLE = "vllm-doctor"
-_TOOL = lazy(r"""\s*\[\s*["']?tool["']?\s*\]""")  # [tool], a rare spelling: our table follows on a later line
+_TOOL = lazy_pattern(r"""\s*\[\s*["']?tool["']?\s*\]""")  # [tool], a rare spelling: our table follows on a later line
 
 
 def places(start: str | os.PathLike[str] = ".") -> Iterator[str]:

@@ -72,16 +72,17 @@ def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("size")
 @click.argument("model_dir", required=False, metavar="[MODEL_DIR]")
 @click.option("--from", "log", metavar="LOG",
-              help="Take what the log of an earlier start measured, and its flags.")
+              help="Use the measurements and flags in the log of an earlier start.")
 @click.option("--gpu", metavar="SIZE|NAME", help="The GPU: 24GiB, or a name such as h100-80gb, rtx-4090, l4.")
 @click.option("--device", type=click.Choice(("cuda", "cpu")), default="cuda", show_default=True)
 @click.option("--kv-cache-space", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
               help="VLLM_CPU_KVCACHE_SPACE of the CPU backend.")
-@click.option("--vllm-version", default="", metavar="V", help="The vLLM release; the log's, else the newest known.")
+@click.option("--vllm-version", default="", metavar="V",
+              help="The vLLM release (default: the log's, else the newest known).")
 @click.option("--requests", "requests_file", metavar="FILE",
               help="JSON lines of requests: their lengths, or their text.")
 @click.option("--tokenizer", metavar="FILE",
-              help="A tokenizer.json to count that text with; else 4 characters a token.")
+              help="A tokenizer.json to count that text with (default: 4 characters per token).")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text.")
 @_vllm_flags
@@ -91,7 +92,7 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     Exit status: 0 it fits, 1 it does not, 2 wrong use. Nothing is downloaded.
     """
     if not model_dir and not log:
-        raise InputError("nothing to plan: name a model folder, or a log with --from LOG")
+        raise InputError("nothing to plan: pass a model folder, or a log with --from LOG")
     total = _total(values["gpu"])
     logged = None
     if log:  # if the log does not show its GPU, it is assumed to be the given one
@@ -141,7 +142,7 @@ def _launch(values: dict[str, Any], logged: LoggedLaunch | None) -> Launch:
     fields["enforce_eager"] = values["enforce_eager"] or fields.get("enforce_eager", False)
     if values["kv_cache_space"] is not None:
         if values["device"] != "cpu":
-            raise InputError("--kv-cache-space is of the CPU backend: add --device cpu")
+            raise InputError("--kv-cache-space applies only to the CPU backend: add --device cpu")
         fields["kv_cache_memory_bytes"] = int(values["kv_cache_space"] * 2**30)
     release = ".".join(map(str, version))
     for name in ("kv_cache_memory_bytes", "cpu_offload_gb", "kv_cache_dtype", "mamba_ssm_cache_dtype"):
@@ -165,10 +166,10 @@ def _target(gpu: str | None, total: float | None, logged: LoggedLaunch | None, m
         total = logged.device_gib
     if launch.device == "cpu":
         if launch.kv_cache_memory_bytes is None:
-            raise InputError("on the CPU, say how much the KV cache gets: --kv-cache-space GIB")
+            raise InputError("with --device cpu, pass the size of the KV cache: --kv-cache-space GIB")
         total = total or launch.kv_cache_memory_bytes / 2**30
     if total is None:
-        raise InputError("which GPU? --gpu 24GiB, or a name such as --gpu h100-80gb")
+        raise InputError("the GPU is unknown: pass --gpu 24GiB, or a name such as h100-80gb")
     return LaunchTarget(
         device_gib=total, model=model, measured=logged.measured if logged is not None else None,
         derived_length=model.max_model_len if model is not None else logged.derived_length if logged is not None else 0,

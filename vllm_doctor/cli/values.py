@@ -40,7 +40,7 @@ def apply_project_settings(command: str, values: dict[str, Any], is_typed: Calla
     if command == "diagnose":
         defaults["format_"] = settings.format
     values.update({name: value for name, value in defaults.items() if value is not None and not is_typed(name)})
-    told = "" if named else settings.told()  # a file that the user did not name
+    told = "" if named else settings.describe()  # a file that the user did not name
     return (*((told,) if told else ()), *settings.notes())
 
 

@@ -9,7 +9,7 @@ import click
 
 from vllm_doctor import pipe
 from vllm_doctor.cli.error_output import print_error_line
-from vllm_doctor.cli.live_reporter import Voice
+from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.errors import InputError
@@ -17,10 +17,10 @@ from vllm_doctor.errors import InputError
 
 @click.command("watch")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
-              help="json: one report a line, at each change of the cause.")
-@click.option("--output", metavar="FILE", help="Write the last report there as well.")
+              help="json: one report per line, whenever the cause changes.")
+@click.option("--output", metavar="FILE", help="Also write the last report to this file.")
 @click.option("--stall-after", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Silence of a start that is a stall (default: by phase, 180 to 900; 0: never).")
+              help="Seconds without output that are a stall (default: 180 to 900 by phase; 0: never).")
 @click.option("--once", is_flag=True, help="End after the first certain cause, or when the server serves.")
 @shared
 def command(format_: str, output: str | None, once: bool, **values: Any) -> None:
@@ -29,8 +29,8 @@ def command(format_: str, output: str | None, once: bool, **values: Any) -> None
         raise InputError("nothing is piped in: vllm serve … 2>&1 | vllm-doctor watch")
     options = engine_options(values)
     check_ids(options)
-    voice = Voice(options, format_, output, once, values)
-    result = pipe.pump(voice.listen, once=once, status_line=voice.status_line)
+    voice = LiveReporter(options, format_, output, once, values)
+    result = pipe.pump(voice.follow, once=once, status_line=voice.status_line)
     if result.analyser_died:
         print_error_line("vllm-doctor: the analyser ended early; all bytes were passed on")
     sys.exit(result.status)

@@ -17,8 +17,8 @@ from vllm_doctor.web.server import Server
 @click.command("web")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; by default a free one.")
 @click.option("--max-size", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="MIB",
-              help="The largest log that is taken.")
-@click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable.")
+              help="The largest log accepted.")
+@click.option("--rules", multiple=True, metavar="DIR", help="A folder of your own rules; repeatable.")
 def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     """Serve a page on 127.0.0.1 to paste or drop a log into; it shows the HTML report. Ctrl-C ends it.
 

@@ -24,20 +24,20 @@ from vllm_doctor.command.shell import (
 )
 from vllm_doctor.command.words import split
 from vllm_doctor.facts.python_literals import read_value
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_KEY = lazy(
+_KEY = lazy_pattern(
     r"(?P<indent>[ \t]*)(?P<dash>- +)?[\"']?"
     r"(?P<key>command|args|entrypoint|image|environment|env)[\"']?[ \t]*:(?P<rest>[ \t].*|)$",
     re.IGNORECASE,
 )
 _KEY_STARTS = frozenset({"com", "arg", "ent", "ima", "env"})
 
-_ENTRY_LINE = lazy(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
-_DESCRIBED = lazy(r"(?:Args|Command):[ \t]*$", re.MULTILINE)
+_ENTRY_LINE = lazy_pattern(r"(?P<key>[A-Za-z][\w.-]*)[ \t]*:(?P<rest>[ \t\n].*|)$", re.DOTALL)
+_DESCRIBED = lazy_pattern(r"(?:Args|Command):[ \t]*$", re.MULTILINE)
 _MAX_GROUPS = 200
-_FILLED_IN = lazy(r"\$[\w({]|\{\{")
-_ELSEWHERE = lazy(r"^[ \t]*(?:apiVersion|containers|kind|valueFrom|resources)[ \t]*:", re.MULTILINE)
+_FILLED_IN = lazy_pattern(r"\$[\w({]|\{\{")
+_ELSEWHERE = lazy_pattern(r"^[ \t]*(?:apiVersion|containers|kind|valueFrom|resources)[ \t]*:", re.MULTILINE)
 
 
 def key_of(line: str) -> re.Match[str] | None:

@@ -17,7 +17,7 @@ from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start, parse_bare
 from vllm_doctor.command.words import split
 from vllm_doctor.literal_search import any_of
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 _MAX_LINES = 200
 _MAX_CALL_LINES = 40
@@ -27,48 +27,49 @@ _MAX_QUOTED = 8 * 1024
 _MAX_EXPORTS = 64
 
 _CONTINUATIONS = ("\\", " ^", " `")
-_FLAG_LINE = lazy(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)", cues=("--",))
-_OTHER_PROMPT = lazy(r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@", cues=("@", "$"))
-_SECOND_PROMPT = lazy(r">\s+")
-_LOG_LINE = lazy(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
-_OUTPUT = lazy(  # output of a server or of a program around it, which nobody types
+_FLAG_LINE = lazy_pattern(r"\s*(?:>\s*)?--[A-Za-z][\w.-]*(?:[=\s]|$)", cues=("--",))
+_OTHER_PROMPT = lazy_pattern(
+    r"(?:\([\w .-]{1,40}\)\s)?[\w.+-]{1,64}@[\w.-]{1,64}[:\s]|\$\s|\[[\w.-]+@", cues=("@", "$"))
+_SECOND_PROMPT = lazy_pattern(r">\s+")
+_LOG_LINE = lazy_pattern(r"(?:\(\w+[^()]{0,60}\)\s)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]|Traceback \(most recent")
+_OUTPUT = lazy_pattern(  # output of a server or of a program around it, which nobody types
     r"(?:\[[^\]\n]{1,80}\]:? {0,4}){0,2}(?:\(\w[^()]{0,80}pid=\d+[^()]{0,40}\) {0,4}){0,3}"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b[\s:]|(?<=\) )\S|Traceback \(most recent"
     r"|[\d/-]{8,10}[ T][\d:.,]{8,18}\S{0,6}[ -].{0,80}\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
     r"|[\d.a-f:]{7,39} - - \[|\[[\d-]{10}T[\d:.Z]{8,16}\] \"|\{\")"
 )
 # The message of Python's subprocess module when a program that launched vLLM logs its failure.
-_LAUNCHED = lazy(
+_LAUNCHED = lazy_pattern(
     r"[\w.:+,() -]{1,200}: Command '\[.{1,16000}\]' (?:returned non-zero exit status|died with) .{1,40}$",
     cues=("Command '[",),
 )
-_ERROR_RECORD = lazy(r"(?:\([^()]{0,80}\) {0,4}){0,3}(?:ERROR|CRITICAL)\b")
+_ERROR_RECORD = lazy_pattern(r"(?:\([^()]{0,80}\) {0,4}){0,3}(?:ERROR|CRITICAL)\b")
 _PLATFORM_MESSAGES = ("usage: ", "Automatically detected platform", "No platform detected")
 _START_MESSAGES = (
     "vLLM API server version", "args: Namespace(", "non-default args: {", "Initializing an LLM engine",
     "Initializing a LLM engine", "Initializing a V0 LLM engine", "Initializing a V1 LLM engine",
 )  # fmt: skip
-_EXPORT = lazy(r"(?:.{0,120}?[$#%>]\s+)?export\s+([A-Za-z_]\w{0,80})=(.*)$")
-_CALL_LEAD = lazy(
+_EXPORT = lazy_pattern(r"(?:.{0,120}?[$#%>]\s+)?export\s+([A-Za-z_]\w{0,80})=(.*)$")
+_CALL_LEAD = lazy_pattern(
     r"\s*(?:\([^()]{0,60}\)\s*|\[[^\]]{0,60}\]:?\s*|>>>\s*|In\s\[\d+\]:\s*|-*>(?:\s+|(?=\d))|\d+\s+)*"
     r"(?:[\w.]{1,80}\s*=\s*|return\s+)?(?:await\s+)?$"
 )
-_FRAME = lazy(r"File \"(?P<path>[^\"]{1,400})\", line \d+")
-_NOTEBOOK_FRAME = lazy(r"\s*(?:File )?(?P<path>[~/][^\s:]{1,400}\.py)(?::\d+,)? in \w")
-_NUMBERED = lazy(r"\s*(?:-+>?\s*|>\s*)?\d+ ?")  # numbered source lines of a notebook cell
-_CURRENT_CELL_LINE = lazy(r"\s*-+>\s*\d+ ")
+_FRAME = lazy_pattern(r"File \"(?P<path>[^\"]{1,400})\", line \d+")
+_NOTEBOOK_FRAME = lazy_pattern(r"\s*(?:File )?(?P<path>[~/][^\s:]{1,400}\.py)(?::\d+,)? in \w")
+_NUMBERED = lazy_pattern(r"\s*(?:-+>?\s*|>\s*)?\d+ ?")  # numbered source lines of a notebook cell
+_CURRENT_CELL_LINE = lazy_pattern(r"\s*-+>\s*\d+ ")
 _LIBRARY_PATHS = (
     "site-packages", "dist-packages", "/vllm/entrypoints/", "/vllm/engine/", "/vllm/v1/", "/vllm/executor/",
     "/vllm/worker/", "/vllm/benchmarks/",
 )  # fmt: skip
-_DESCRIBED = lazy(r"\s*(?:Args|Command|Image):(?:\s|$)", cues=("Args:", "Command:", "Image:"))
+_DESCRIBED = lazy_pattern(r"\s*(?:Args|Command|Image):(?:\s|$)", cues=("Args:", "Command:", "Image:"))
 WORDS = (
     "vllm", "export ", "LLM(", "EngineArgs(", "command", "Command:", "entrypoint", "args:", "Args:", "image:", "Image:",
     "environment:", "env:", 'args"', 'image"', "args'", "image'", 'File "', "vLLM API server version", "LLM engine",
     "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--max-num-seqs",
 )  # fmt: skip
 """Literals of which every line that begins a command or reports the start of a server contains at least one."""
-_YAML_LINE = lazy(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
+_YAML_LINE = lazy_pattern(r"\s*(?:- |[\"']?[\w./ -]{1,60}[\"']?:(?:\s|$)|[\]})#])")
 
 
 class CommandFinder:

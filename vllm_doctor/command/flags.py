@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from vllm_doctor.catalog import flags
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.size_units import FACTORS
 
 MODEL = "--model"
@@ -55,21 +55,21 @@ SHORT = {
 """Short forms, used when the flag table does not have them."""
 
 # Flags without a value, for spellings that the flag table does not know.
-_SWITCH = lazy(
+_SWITCH = lazy_pattern(
     r"--(?:enable|disable|no|use|skip|trust|enforce|allow|log|calculate|return|multi|ray|worker-use|engine-use)-.+"
     r"|--(?:async-scheduling|language-model-only|headless|h|help|version)"
 )
-_NO_SWITCH = lazy(
+_NO_SWITCH = lazy_pattern(
     r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.[^=]*=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
 )
 _SEVERAL = frozenset({
     "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
     "--cudagraph-capture-sizes", "--logits-processors", "--middleware", "--api-key",
 })  # fmt: skip
-_FLAG = lazy(r"--[A-Za-z]|-[A-Za-z]")
-_HUMAN = lazy(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
-_INTEGER = lazy(r"[-+]?\d+", re.ASCII)
-_FLOAT = lazy(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_FLAG = lazy_pattern(r"--[A-Za-z]|-[A-Za-z]")
+_HUMAN = lazy_pattern(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
+_INTEGER = lazy_pattern(r"[-+]?\d+", re.ASCII)
+_FLOAT = lazy_pattern(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _MAX_DIGITS = 100
 
 

@@ -28,8 +28,9 @@ from vllm_doctor.command.flags import (
 )
 
 Form = Literal["shell", "yaml", "python", "compose", "kubernetes"]
-Entry = Literal["serve", "module", "image", "call", "file"]
-"""What receives the arguments: `vllm serve`, `python -m`, an image's entrypoint, a Python call, a YAML file."""
+Entry = Literal["serve", "module", "image", "call", "file", "frontend"]
+"""What receives the arguments: `vllm serve`, `python -m`, an image's entrypoint, a Python call, a YAML file, a program
+around vLLM."""
 
 
 class Word(NamedTuple):

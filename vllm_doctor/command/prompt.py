@@ -13,9 +13,9 @@ from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.flags import Lookup
 from vllm_doctor.command.line import Command
 from vllm_doctor.command.shell import may_start, parse_shell
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_PROMPT = lazy(
+_PROMPT = lazy_pattern(
     r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*"
     r"(?:[\w.+-]{1,64}@[\w.-]{1,64}(?:[:\s][^\n$#%>|]{0,200})?[$#%>]\s*"
     r"|\[[^\]\n]{1,120}\]\s?[$#%>]\s*"
@@ -26,8 +26,8 @@ _PROMPT = lazy(
     r"|In\s\[\d{1,5}\]:\s!?|!(?=\w))",
     cues=("@", "]", ":\\", "sh-", "\u276f", "\u279c", "$", "#", "%", ">", "+", "!"),
 )
-_COMMON_PROMPT = lazy(r"\s*[$#]\s+", cues=("$", "#"))
-_LABEL = lazy(
+_COMMON_PROMPT = lazy_pattern(r"\s*[$#]\s+", cues=("$", "#"))
+_LABEL = lazy_pattern(
     r"(?:^\s*(?:[*-]|\d{1,2}[.)])\s+|(?:^|(?<=[\s(]))(?=`)"  # of a list; code in a sentence
     r"|[:=>]\s+|\uff1a\s*|\s--\s+|\d:\d\d\s+|\b(?:ExecStart|command|cmd)=|\b(?:CMD|ENTRYPOINT)\s+"
     r"|[\d\]+-]\s{1,4}(?:Killed|Aborted|Terminated|Hangup|Bus error|Illegal instruction|Segmentation fault"
@@ -91,14 +91,14 @@ _PROGRAMS = frozenset(
         "py-spy",
     ]
 )
-_FIRST_WORD = lazy(r"\s*(?P<word>[^\s=]{1,400})(?P<equals>=?)")
-_WRAPPER = lazy(r"[\w./=:@%+,~$-]+")
-_ASSIGNED = lazy(r"[A-Z_][A-Z0-9_]*")
-_PYTHON = lazy(r"python[\d.]*")
-_USAGE = lazy(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
+_FIRST_WORD = lazy_pattern(r"\s*(?P<word>[^\s=]{1,400})(?P<equals>=?)")
+_WRAPPER = lazy_pattern(r"[\w./=:@%+,~$-]+")
+_ASSIGNED = lazy_pattern(r"[A-Z_][A-Z0-9_]*")
+_PYTHON = lazy_pattern(r"python[\d.]*")
+_USAGE = lazy_pattern(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
 _MAX_LABELS = 12
 _LABEL_REACH = 120  # characters of which a label consists
-_QUOTED = lazy(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: a quotation or the text of a message
+_QUOTED = lazy_pattern(r"[\"'{}|]|Error|Exception|[a-z]://")  # before a label: a quotation or the text of a message
 _MAX_LABELLED = 16 * 1024
 
 

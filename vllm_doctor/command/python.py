@@ -8,16 +8,16 @@ from __future__ import annotations
 from vllm_doctor.command.flags import Lookup, known_flag
 from vllm_doctor.command.line import Command, Document, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-CALL = lazy(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
+CALL = lazy_pattern(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
 """The beginning of a call that may start vLLM."""
 
-_STRING = lazy(r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')")
-_NAME = lazy(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
-_KEYWORD = lazy(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
-_LEAD = lazy(r"(?:(?<![\w.])[A-Za-z_][\w.]{0,80}\s*=\s*)?(?:await\s+)?$")
-_MARK = lazy(r"[\"'()\[\]{},#]")
+_STRING = lazy_pattern(r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')")
+_NAME = lazy_pattern(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
+_KEYWORD = lazy_pattern(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
+_LEAD = lazy_pattern(r"(?:(?<![\w.])[A-Za-z_][\w.]{0,80}\s*=\s*)?(?:await\s+)?$")
+_MARK = lazy_pattern(r"[\"'()\[\]{},#]")
 _MAX_CHARACTERS = 16 * 1024
 
 

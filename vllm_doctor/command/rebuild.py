@@ -11,7 +11,7 @@ import re
 import shlex
 
 from vllm_doctor.command.line import Command, Option, Word
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 _VARIABLES = (
     "VLLM_", "CUDA_", "HF_", "HUGGING", "NCCL_", "TORCH", "PYTORCH_", "RAY_", "OMP_", "MKL_", "ROCR_", "HIP_",
@@ -24,8 +24,8 @@ _MORE_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "HOST_IP", "HOME", "LANG", "LC_ALL", "TZ", "NO_PROXY", "no_proxy", "HTTP_PROXY",
     "HTTPS_PROXY", "http_proxy", "https_proxy", "DO_NOT_TRACK", "MALLOC_ARENA_MAX", "TMPDIR", "XDG_CACHE_HOME",
 })  # fmt: skip
-_LOADS_CODE = lazy(r"PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH")
-_ASSIGNED = lazy(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
+_LOADS_CODE = lazy_pattern(r"PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH")
+_ASSIGNED = lazy_pattern(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
 _LAUNCHERS = frozenset({
     "docker", "podman", "nerdctl", "srun", "torchrun", "mpirun", "mpiexec", "numactl", "nohup", "time", "env",
     "exec", "uv", "uvx", "poetry", "pdm", "conda", "mamba", "micromamba", "pipenv", "pixi", "taskset", "nice",
@@ -35,10 +35,11 @@ _LAUNCHERS = frozenset({
 _PRIVILEGED = frozenset({"sudo", "doas", "su", "runuser"})
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
-_LAUNCHER_WORD = lazy(r"[\w./:=,@%+~-]{1,4000}", re.ASCII)
-_RUNS_CODE = lazy(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|split-string)\b|-S")
-_EXPANDED = lazy(r"[\w./:=@,+%~-]*(?:\$(?:\w+(?!\w)|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./-]*", re.ASCII)
-_EMBRACED = lazy(r"<[\w .-]{1,40}>|\.\.\.")
+_LAUNCHER_WORD = lazy_pattern(r"[\w./:=,@%+~-]{1,4000}", re.ASCII)
+_RUNS_CODE = lazy_pattern(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|split-string)\b|-S")
+_EXPANDED = lazy_pattern(
+    r"[\w./:=@,+%~-]*(?:\$(?:\w+(?!\w)|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./-]*", re.ASCII)
+_EMBRACED = lazy_pattern(r"<[\w .-]{1,40}>|\.\.\.")
 _CONTAINER_OPTIONS = frozenset({
     "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cpus", "--cpuset-cpus", "--cpuset-mems",
     "--detach", "--device", "--entrypoint", "--env", "--env-file", "--gpus", "--group-add", "--hostname",
@@ -49,7 +50,7 @@ _CONTAINER_OPTIONS = frozenset({
     "--ulimit", "--user", "--userns", "--volume", "--volumes-from", "--workdir", "--device-cgroup-rule",
     "--cgroupns", "--uts", "--no-healthcheck", "--oom-kill-disable", "--tls-verify", "--rmi",
 })  # fmt: skip
-_CONTAINER_SHORT = lazy(r"-[a-zA-Z]{1,4}")
+_CONTAINER_SHORT = lazy_pattern(r"-[a-zA-Z]{1,4}")
 _OMITTED_KINDS = {
     "|": "a pipe", "|&": "a pipe", ";": "other commands", ";;": "other commands",
     "&&": "other commands", "||": "other commands",

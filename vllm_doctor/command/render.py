@@ -12,10 +12,10 @@ import yaml
 
 from vllm_doctor.command.flags import is_flag
 from vllm_doctor.command.line import Command, Word, join
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_PLAIN = lazy(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
-_NUMBER = lazy(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
+_PLAIN = lazy_pattern(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
+_NUMBER = lazy_pattern(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
 
 

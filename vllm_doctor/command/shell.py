@@ -9,33 +9,33 @@ from typing import NamedTuple
 from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, parse_flag, value_count
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 MAX_CHARACTERS = 64 * 1024
 """The maximal length of a command; a longer text is no command that anyone typed."""
 
-PROGRAM = lazy(
+PROGRAM = lazy_pattern(
     r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
     r"|-m[\"']?,?\s*[\"']?(?:ipex_llm\.)?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
 )
 """vLLM's own programs, as written in a command."""
 
-_FORK = lazy(r"ipex_llm\.vllm\.[cx]pu\.entrypoints\.openai\.api_server", cues=("ipex_llm.vllm.",))
+_FORK = lazy_pattern(r"ipex_llm\.vllm\.[cx]pu\.entrypoints\.openai\.api_server", cues=("ipex_llm.vllm.",))
 """Intel's fork of the server module, which accepts the same flags."""
 
-_CONTAINER = lazy(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
+_CONTAINER = lazy_pattern(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
 
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
-_ASSIGNMENT = lazy(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ASSIGNMENT = lazy_pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
-_INTERPRETER = lazy(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
+_INTERPRETER = lazy_pattern(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 # Options of `docker run` that take no value; every other one takes the next word.
-_CONTAINER_SWITCH = lazy(
+_CONTAINER_SWITCH = lazy_pattern(
     r"-[ditPq]+|--(?:rm|detach|interactive|tty|init|privileged|publish-all|read-only|oom-kill-disable|no-healthcheck"
     r"|sig-proxy|disable-content-trust|quiet|replace|tls-verify|rmi)"
 )
-_IMAGE_ID = lazy(r"(?:sha256:)?[0-9a-f]{12,64}")
+_IMAGE_ID = lazy_pattern(r"(?:sha256:)?[0-9a-f]{12,64}")
 COMMON = frozenset({
     "--model", "--tensor-parallel-size", "--pipeline-parallel-size", "--max-model-len", "--max-num-seqs",
     "--gpu-memory-utilization", "--max-num-batched-tokens", "--served-model-name", "--trust-remote-code",
@@ -44,10 +44,10 @@ COMMON = frozenset({
 """Flags that identify an argument list as vLLM's."""
 
 _MAX_QUOTED = 1  # a shell inside a shell
-_DOUBLE_QUOTED = lazy(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
-_BOOLEAN_WORD = lazy(r"true|false", re.IGNORECASE)
-_OTHER_CONTINUATION = lazy(r"(?<=\s)[`^](?=\r?\n)", cues=("`", "^"))
-_FOLDED_LEVEL = lazy(r"-O(=?)(\S+)", cues=("-O",))
+_DOUBLE_QUOTED = lazy_pattern(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
+_BOOLEAN_WORD = lazy_pattern(r"true|false", re.IGNORECASE)
+_OTHER_CONTINUATION = lazy_pattern(r"(?<=\s)[`^](?=\r?\n)", cues=("`", "^"))
+_FOLDED_LEVEL = lazy_pattern(r"-O(=?)(\S+)", cues=("-O",))
 
 
 def may_start(text: str) -> bool:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.command.line import Word
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_PARENTHESIS = lazy(r"[()]")
-_GAP = lazy(r"(?:[ \t\r]|\\\r?\n)+")
-_OPERATOR = lazy(r"\n|\d*>&\d*-?|\d*<&\d*-?|&>>?|\d*>>|\d*>\||\d*>|<<<|<<-?|\d*<|&&|\|\||\|&|;;|[;|&()]")
-_PLAIN = lazy(r"[^ \t\r\n\"'\\$`;|&()<>]+")
-_SINGLE = lazy(r"'([^']*)('?)")
-_DOUBLE_PLAIN = lazy(r"[^\"\\$`]+")
-_EXPANSION = lazy(r"\$(?:\w+|[@*#?$!-]|\{[^}\n]*\}?)")
+_PARENTHESIS = lazy_pattern(r"[()]")
+_GAP = lazy_pattern(r"(?:[ \t\r]|\\\r?\n)+")
+_OPERATOR = lazy_pattern(r"\n|\d*>&\d*-?|\d*<&\d*-?|&>>?|\d*>>|\d*>\||\d*>|<<<|<<-?|\d*<|&&|\|\||\|&|;;|[;|&()]")
+_PLAIN = lazy_pattern(r"[^ \t\r\n\"'\\$`;|&()<>]+")
+_SINGLE = lazy_pattern(r"'([^']*)('?)")
+_DOUBLE_PLAIN = lazy_pattern(r"[^\"\\$`]+")
+_EXPANSION = lazy_pattern(r"\$(?:\w+|[@*#?$!-]|\{[^}\n]*\}?)")
 
 
 class Token(NamedTuple):

@@ -11,6 +11,7 @@ from vllm_doctor.memory import Memory
 
 _GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)
+_FAR = 2  # times the needed length; less is a margin that one may want
 _LASTING = 3  # statistics lines; one busy line is no pressure
 
 
@@ -19,7 +20,8 @@ def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memo
 
     Only what the facts show; empty if they show neither the weights nor the KV cache.
     """
-    found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), pressure(facts, derived)]
+    found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), requests(facts, derived),
+             pressure(facts, derived)]
     return tuple(sentence for sentence in found if sentence)
 
 
@@ -35,9 +37,11 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     held = sum(part.gib for part in inside if part.gib > 0)
     rest = held - weights - cache
     share = memory.budget_gib / memory.device_gib
-    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}; nvidia-smi shows about "
-            f"{held:.1f} GiB, for vLLM takes its share ({share:.0%}) at the start: {cache:.2f} GiB are the KV cache")
-    return text + (f" and {rest:.2f} GiB activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
+    seen = "nvidia-smi shows" if facts.get("device") in {None, "cuda"} else "in use are"
+    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}. "
+            f"vLLM reserves its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: "
+            f"{cache:.2f} GiB of KV cache")
+    return text + (f" and {rest:.2f} GiB of activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
 
 
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -50,13 +54,22 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     linear = linear_token_bytes(derived) is not None
     lengths = [at for at in _LENGTHS if not length or at < length] + ([length] if length else [])
     sequences = number(facts, "max_num_seqs")
-    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}{_count(tokens / at)} of {at:,}" for at in lengths)
-    text = f"The KV cache holds {tokens:,.0f} tokens: {rooms} tokens at once"
+    text = f"The KV cache holds {tokens:,.0f} tokens"
+    if sequences and lengths and tokens / lengths[-1] >= sequences:
+        return (f"{text}, enough for the {_counted(sequences, 'sequence')} of --max-num-seqs "
+                f"at {lengths[-1]:,} tokens each.")
+    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}"
+                      f"{_count(min(tokens / at, sequences or tokens))} of {at:,}" for at in lengths)
+    text += f": {rooms} tokens at once"
     if not linear:
-        text += " (fewer short ones in a model whose layers have a window or a state)"
+        text += " (fewer short ones if layers have a window or a state)"
     if sequences and lengths and tokens / lengths[0] > sequences:
-        text += f", and never more than --max-num-seqs, {sequences:,.0f}"
+        text += f"; --max-num-seqs allows {sequences:,.0f}"
     return text + "."
+
+
+def _counted(value: float, noun: str) -> str:
+    return f"{value:,.0f} {noun}" + ("" if value == 1 else "s")
 
 
 def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -72,6 +85,25 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     return f"One more GiB on {where}{share} holds {more:,.0f} tokens more: {_count(more / 8192)} requests of 8,192."
 
 
+def requests(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
+    """Return how far --max-model-len is from what the logged requests need; "" where it is near."""
+    count, needed, length = (number(facts, name) for name in ("logged_requests", "request_length_needed",
+                                                              "max_model_len"))
+    if not count or not needed or not length or length < _FAR * needed:
+        return ""
+    prompts = ", ".join(f"P{percent} {facts[f'request_prompt_p{percent}']:,}" for percent in (50, 95, 99))
+    text = (f"The first {count:,.0f} requests in the log have prompts of {prompts} tokens; with the output they ask "
+            f"for, 99 % need at most {facts['request_total_p99']:,}. --max-model-len {length:,.0f} is "
+            f"{length / needed:.1f} times that: --max-model-len {needed:,.0f} holds them")
+    tokens = number(derived, "kv_cache_capacity_tokens")
+    sequences = number(facts, "max_num_seqs")
+    if tokens and linear_token_bytes(derived) is not None:
+        text += f", {_count(tokens / needed)} at once"
+        if sequences and tokens / needed < sequences:
+            text += f" (--max-num-seqs is {sequences:,.0f}: more than that are preempted)"
+    return text + "."
+
+
 def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
     """Return the bytes of KV cache per token, if they fit a model that keeps every token in every layer.
 
@@ -82,16 +114,16 @@ def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
 
 
 def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
-    """Return what limits waiting requests, by the statistics counters (`load.Load.summary`); "" for none.
+    """Return what limits waiting requests, by the statistics counters (`ServerLoad.summary`); "" for none.
 
     The limit is a full KV cache, --max-num-seqs reached while the cache has room, or a scheduler that is stuck.
     """
     known = {**derived, **facts}
     usage, waiting = number(known, "kv_cache_usage_percent"), number(known, "waiting_requests")
     if (number(known, "stalled_at_end") or 0) >= _LASTING:
-        return "Requests wait and none runs: the engine stands still, which is no matter of memory."
-    if usage is not None and usage == number(known, "stalled_usage_percent") and _idle_while_running(known):
-        return ""  # a step that does not end is no matter of memory
+        return "Requests are waiting and none is running: the engine has stalled. Memory is not the reason."
+    if usage is not None and usage == number(known, "stalled_usage_percent") and _computes_no_tokens(known):
+        return ""  # a step that does not end: memory is not the reason
     saturated, pinned = number(known, "saturated_lines") or 0, number(known, "pinned_lines") or 0
     if known.get("saturation_spells") and saturated >= pinned:
         return "Requests waited while the KV cache was full: it is the limit."
@@ -99,11 +131,11 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     queued, sequences = number(known, "queued_lines") or pinned, number(known, "max_num_seqs") or running
     if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
         if usage is not None and running and _fills_cache(known):
-            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} in service, "
-                    "and one more of that length would not fit.")
-        if _crawls(known):
-            return (f"Requests wait, and {running:,.0f} in service get less than a token in 5 seconds each: "
-                    "the steps are slow, which is no matter of memory.")
+            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} running, "
+                    "and one more of that length does not fit.")
+        if _is_slow(known):
+            return (f"Requests wait, and the {running:,.0f} running ones each get less than one token in 5 seconds: "
+                    "the steps are slow. Memory is not the reason.")
         most = f" of {running:,.0f}" if running else ""
         return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
     if not waiting or usage is None:
@@ -116,13 +148,13 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     return ""
 
 
-def _idle_while_running(known: Mapping[str, Any]) -> bool:
+def _computes_no_tokens(known: Mapping[str, Any]) -> bool:
     """Return whether the last statistics show running requests but no token computed."""
     return bool(number(known, "running_requests")) and not any(
         number(known, name) for name in ("prompt_tokens_per_s", "generation_tokens_per_s"))
 
 
-def _crawls(known: Mapping[str, Any]) -> bool:
+def _is_slow(known: Mapping[str, Any]) -> bool:
     """Return whether the last statistics show no prompt and under 0.2 tokens/s per request, with no known limit."""
     running, made = number(known, "running_requests"), number(known, "generation_tokens_per_s")
     slow = running and made is not None and made < running * 0.2 and number(known, "prompt_tokens_per_s") == 0

@@ -1,4 +1,4 @@
-"""The failure of a case: what the log shows, beside the rules that fired, and what to try next."""
+"""The failure of one server start: what the log shows, beside the rules that fired, and what to try next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from vllm_doctor import failures
 from vllm_doctor.diagnosis import fixes
 from vllm_doctor.diagnosis.ranking import Fired
-from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures import next_steps
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Rule
@@ -27,10 +27,10 @@ class Failed:
     candidate: failures.Candidate
 
 
-def failed(case: Case, status: str) -> Failed | None:
+def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     """Return what failed, given the state of the start by its markers and rules."""
-    run = case.run
-    causes = [item for item in case.fired if item.rule.role == "cause" and not item.recovered]
+    run = analysis.run
+    causes = [item for item in analysis.fired if item.rule.role == "cause" and not item.recovered]
     errors = [item for item in causes if item.rule.severity == "error"]
     start = failures.Start(status, run.phase, run.advances, run.serving_line, run.stopped_line, run.last_line)
     proofs = [failures.Proof(hit.line, hit.text) for item in errors[:1] for hit in item.hits.first]
@@ -39,30 +39,31 @@ def failed(case: Case, status: str) -> Failed | None:
     candidate = failures.find(run.failures, start, proofs, passing)
     if candidate is None:
         return None
-    given, source = _given(case)
+    given, source = _given(analysis)
     found = failures.describe(candidate, start, given, source, run.failures,
-                              release=str(release) if (release := case.facts.get("vllm_version")) else None)
+                              release=str(release) if (release := analysis.facts.get("vllm_version")) else None)
     by = errors[0] if errors else next((item for item in causes if _lies_in(item, candidate)), None)
     return Failed(found, by, candidate)
 
 
-def steps(case: Case, found: Failed, clean: Callable[[Any], Any]) -> tuple[Fix, ...]:
+def steps(analysis: RunAnalysis, found: Failed, clean: Callable[[Any], Any]) -> tuple[Fix, ...]:
     """Return what to try next; a step is never presented as a cure or as safe."""
     failure = found.failure
-    given, _ = _given(case)
+    given, _ = _given(analysis)
     text = "\n".join([failure.message, *(frame.path for frame in found.candidate.frames)])
-    entries = next_steps.next_steps(failure, given, case.facts, text)
-    known: Mapping[str, Any] = {**case.facts, "releases": case.releases, **next_steps.names(failure)}
-    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
-    return fixes.fixes(_NO_RULE._replace(fixes=tuple(entries)), situation, min(case.options.max_fixes, _MOST_STEPS))
+    entries = next_steps.next_steps(failure, given, analysis.facts, text)
+    known: Mapping[str, Any] = {**analysis.facts, "releases": analysis.releases, **next_steps.names(failure)}
+    context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
+                               analysis.run.settings, clean, analysis.frontend)
+    return fixes.fixes(_NO_RULE._replace(fixes=tuple(entries)), context, min(analysis.options.max_fixes, _MOST_STEPS))
 
 
-def _given(case: Case) -> tuple[Mapping[str, Any] | None, str]:
+def _given(analysis: RunAnalysis) -> tuple[Mapping[str, Any] | None, str]:
     """Return the user's settings by keyword, and their source; None where the log does not show them."""
-    if case.typed is not None:
-        return case.typed.arguments(), "command"
-    if case.run.settings:
-        return case.run.settings, "arguments"
+    if analysis.typed is not None:
+        return analysis.typed.arguments(), "command"
+    if analysis.run.settings:
+        return analysis.run.settings, "arguments"
     return None, ""
 
 

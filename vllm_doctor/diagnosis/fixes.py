@@ -7,6 +7,7 @@ value, and when it would change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -14,15 +15,17 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases, admitted
 from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
+from vllm_doctor.command.frontends import Seen, translate
 from vllm_doctor.command.render import render, render_patch
+from vllm_doctor.diagnosis.fix_order import Candidate, ordered
 from vllm_doctor.logs.foreign_text import HIDDEN
-from vllm_doctor.patterns import lazy
-from vllm_doctor.reports.model import Fix
+from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.reports.model import Fix, ProgramChange
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
 
-_NEGATIVE = lazy(r"-\d[\d.]*")
+_NEGATIVE = lazy_pattern(r"-\d[\d.]*")
 _LOADS_CODE = frozenset({
     "--middleware", "--tool-parser-plugin", "--reasoning-parser-plugin", "--worker-cls", "--worker-extension-cls",
     "--logits-processors", "--scheduler-cls", "--io-processor-plugin", "--trust-remote-code",
@@ -32,7 +35,7 @@ _LOADS_CODE = frozenset({
 """Flags and variables whose values are code, or where to find it."""
 
 
-class Situation(NamedTuple):
+class FixContext(NamedTuple):
     """What fixes are computed from: the facts, the releases it can be, what the user ran."""
 
     known: Mapping[str, Any]
@@ -41,6 +44,7 @@ class Situation(NamedTuple):
     command: Command | None = None
     settings: Mapping[str, Any] = MappingProxyType({})  # keyword -> value the server was started with
     mask: Callable[[str], str] = str  # hides secrets in a text
+    frontend: Seen | None = None  # the program around vLLM
 
 
 def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,49 +59,55 @@ def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def fixes(rule: Rule, situation: Situation, limit: int) -> tuple[Fix, ...]:
-    """Return the rule's fixes that apply here, best first."""
-    made: list[Fix] = []
-    for entry in rule.fixes:
-        fix = _fix(entry, rule, situation)
-        if fix is not None:
-            made.append(fix)
-            if len(made) == limit:
-                break
-    return tuple(made)
+def fixes(rule: Rule, context: FixContext, limit: int) -> tuple[Fix, ...]:
+    """Return the rule's fixes that apply here, best first: as the rule has them, or by what the user loses."""
+    made = ((entry, _fix(entry, rule, context)) for entry in rule.fixes)
+    if rule.order == "loss":
+        candidates = [Candidate(fix, _suffices(entry, context.known)) for entry, fix in made if fix is not None]
+        return tuple(ordered(candidates, context.known)[:limit])
+    return tuple(islice((fix for _, fix in made if fix is not None), limit))
 
 
-def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
-    known, releases = situation.known, situation.releases
+def _suffices(entry: FixRule, known: Mapping[str, Any]) -> bool:
+    """Return whether the numbers of the log prove that a fix suffices."""
+    return bool(entry.suffices) and all(evaluator.parse(source).holds(known) for source in entry.suffices)
+
+
+def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
+    known, releases = context.known, context.releases
     if not all(evaluator.parse(source).holds(known) for source in entry.when):
         return None
     if entry.vllm and releases.admits(entry.vllm) is False:
         return None
-    wanted = _hide_names(entry.set, known)
-    env = _hide_names(entry.env, known)
+    wanted = _typed_values(entry.set, known)
+    env = _typed_values(entry.env, known)
     if wanted is None or env is None:
         return None
     if not (_may_offer(entry.set, wanted, known) and _may_offer(entry.env, env, known)):
         return None
-    wanted = {name: value for name, value in wanted.items() if not _has(name, value, situation)}
-    drop = tuple(name for name in _flag_names(entry.unset, known) if _may_drop(name, situation))
+    wanted = {name: value for name, value in wanted.items() if not _is_already_set(name, value, context)}
+    drop = tuple(name for name in _flag_names(entry.unset, known) if _can_remove(name, context))
     if wanted and not drop and not all(name.startswith("-") for name in entry.unset):
         return None  # the word to be replaced does not stand in the command, so it would go on failing
-    lacking = [name for name, value in wanted.items() if not _exists(name, value, releases)]
-    lacking += [name for name in env if not all(flags.env_exists(name, release) for release in releases.candidates)]
-    maybe = not releases.known and not any(_never(name, releases) for name in lacking)
-    if (lacking and not maybe) or not (wanted or env or drop or entry.action):
+    missing = [name for name, value in wanted.items() if not _exists(name, value, releases)]
+    missing += [name for name in env if not all(flags.env_exists(name, release) for release in releases.candidates)]
+    maybe = not releases.known and not any(_is_in_no_release(name, releases) for name in missing)
+    if (missing and not maybe) or not (wanted or env or drop or entry.action):
         return None
     title = renderer.render_line(entry.title, known)
     if title is None:
         return None
-    needs = _needs(entry, lacking, releases)
-    action = situation.actions.get(entry.action)
+    needs = _needs(entry, missing, releases)
+    action = context.actions.get(entry.action)
     command = None
-    if situation.command and (wanted or env or drop):
-        command = change(situation.command, wanted, drop, env).masked(situation.mask)
+    if context.command and (wanted or env or drop):
+        command = change(context.command, wanted, drop, env).masked(context.mask)
+        if command == context.command.masked(context.mask):  # the shown command has these settings already
+            if not entry.action:
+                return None
+            wanted, env, drop, command = {}, {}, (), None
     patch = render_patch(command) if command is not None else None
-    return Fix(
+    fix = Fix(
         id=entry.id,
         title=title + (f" (needs vLLM {needs})" if needs else ""),
         flags=wanted,
@@ -113,6 +123,21 @@ def _fix(entry: FixRule, rule: Rule, situation: Situation) -> Fix | None:
         verify=renderer.render_line(entry.verify or rule.verify, known) or "",
         proof=_proof(entry, rule, known),
     )
+    return _in_program(fix, context)
+
+
+def _in_program(fix: Fix, context: FixContext) -> Fix:
+    """Return the fix in the words of the program around vLLM, if there is one."""
+    seen = context.frontend
+    if seen is None or not (fix.flags or fix.env or fix.unset):
+        return fix
+    if seen.typed is not None:
+        seen = seen._replace(typed=seen.typed.masked(context.mask))
+    translated = translate(seen, fix.flags, fix.unset, fix.env)
+    return fix._replace(
+        command=translated.command, patch=translated.patch, steps=(*translated.notes, *fix.steps),
+        program=ProgramChange(translated.program, dict(translated.settings), translated.missing,
+                              translated.shown))
 
 
 def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:
@@ -126,7 +151,7 @@ def _value(source: Any, known: Mapping[str, Any]) -> Any:
     return evaluator.parse(source).value(known) if isinstance(source, str) else source
 
 
-def _hide_names(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
+def _typed_values(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
     """Return flags or variables with their values as typed; None if one cannot be computed."""
     made: dict[str, str] = {}
     for name, source in entries.items():
@@ -151,12 +176,12 @@ def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mappi
             is_option = value.startswith("-") and not _NEGATIVE.fullmatch(value)
             if is_read and (is_option or HIDDEN in value or "\n" in value):
                 return False
-            if (is_read and flag in _LOADS_CODE) or (flag != name and not _may_name(flag)):
+            if (is_read and flag in _LOADS_CODE) or (flag != name and not _may_be_named_by_log(flag)):
                 return False
     return True
 
 
-def _may_name(name: str) -> bool:
+def _may_be_named_by_log(name: str) -> bool:
     """Return whether a log may name a flag or variable to be set."""
     if name.startswith("-"):
         return name.partition("=")[0] not in _LOADS_CODE
@@ -199,19 +224,19 @@ def _exists(name: str, value: str, releases: Releases) -> bool:
     return True
 
 
-def _never(name: str, releases: Releases) -> bool:
+def _is_in_no_release(name: str, releases: Releases) -> bool:
     """Return whether none of the candidate releases has the flag or variable."""
-    flag = flags.lookup(name)
-    if flag is not None:
-        return not any(flag.exists(release) for release in releases.candidates)
+    if name.startswith("-"):
+        flag = flags.lookup(name)
+        return flag is None or not any(flag.exists(release) for release in releases.candidates)
     return not any(flags.env_exists(name, release) for release in releases.candidates)
 
 
-def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
+def _needs(entry: FixRule, missing: list[str], releases: Releases) -> str:
     """Return the releases a fix needs if it is unknown whether this is one of them, else ""."""
     if entry.vllm and releases.admits(entry.vllm) is None:
         return entry.vllm
-    for name in lacking:
+    for name in missing:
         flag = flags.lookup(name)
         if flag is None and flags.env(name) is None:
             continue
@@ -220,12 +245,12 @@ def _needs(entry: FixRule, lacking: list[str], releases: Releases) -> str:
     return ""
 
 
-def _has(name: str, value: str, situation: Situation) -> bool:
+def _is_already_set(name: str, value: str, context: FixContext) -> bool:
     """Return whether the server was already started with this value."""
     flag = flags.lookup(name)
-    if flag is None or not flag.keyword or flag.keyword not in situation.settings:
+    if flag is None or not flag.keyword or flag.keyword not in context.settings:
         return False
-    current = situation.settings[flag.keyword]
+    current = context.settings[flag.keyword]
     if value == "":
         return current is True
     if isinstance(current, (int, float)) and not isinstance(current, bool):
@@ -236,16 +261,17 @@ def _has(name: str, value: str, situation: Situation) -> bool:
     return str(current) == value
 
 
-def _may_drop(name: str, situation: Situation) -> bool:
+def _can_remove(name: str, context: FixContext) -> bool:
     """Return whether the command has the flag to remove, as far as the command is known."""
-    if situation.command is None:
+    if context.command is None:
         return True
-    return situation.command.value(name) is not None
+    return context.command.value(name) is not None
 
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers a fix was computed from, so that anyone can check it."""
-    todo = [source for source in (*entry.set.values(), *entry.env.values(), *entry.when) if isinstance(source, str)]
+    sources = (*entry.set.values(), *entry.env.values(), *entry.when, *entry.suffices)
+    todo = [source for source in sources if isinstance(source, str)]
     names: dict[str, None] = {}
     while todo:
         for name in sorted(evaluator.parse(todo.pop(0)).names):

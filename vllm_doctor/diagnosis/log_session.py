@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import CommandFinder
+from vllm_doctor.command.frontends import FrontendFinder
 from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.facts.request_lengths import MARKER as REQUEST_MARKER
 from vllm_doctor.facts.store import FactStore
+from vllm_doctor.fastpath.line_skipper import READ_WHOLE
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.retained_lines import RetainedLine
 from vllm_doctor.fastpath.shortcuts import Shortcuts
@@ -37,11 +40,13 @@ class LogSession:
         self.events = EventReader(base.foreign.is_request)
         self.foreign = ForeignText(base.foreign)
         self.finder = CommandFinder()
+        self.programs = FrontendFinder()
         self.redactor = None if options.show_secrets else Redactor()
         self.shortcuts = Shortcuts(self)
         self._recorder = Recorder(base, options)
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
         self.chosen: Run | None = None  # the start asked for by number, kept when others are dropped
+        self.on_start_end: Callable[[Run], None] | None = None
         self._missed_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed
 
@@ -93,6 +98,8 @@ class LogSession:
     def _read_line(self, line: Line) -> None:
         if self._missed_lines:
             line = Line(line.number + self._missed_lines, line.text, line.source)
+        if line.number <= READ_WHOLE and REQUEST_MARKER in line.text:
+            self.current.requests.see(line.text)
         if self.is_healthy(line.text):
             process = self.events.key(line) if self.events.is_open(line.number) else ""
             self.end_open_message(line.number, process)
@@ -101,10 +108,13 @@ class LogSession:
             self.redactor.learn_line(line.text)
         original, line = line.text, self.foreign.read(line)
         self.read_retained_lines()
-        if line.refusal or (self.events.expects_any_continuation(line.number) and self.events.quotes_client(line)):
+        is_continuation = self.events.expects_any_continuation(line.number)
+        if line.refusal or line.handler or (is_continuation and self.events.quotes_client(line)):
             self.finder.skip_output()
         else:
             self.finder.feed(line.number, line.text)
+            if line.number <= READ_WHOLE:  # what is printed at the start; later lines may be skipped
+                self.programs.feed(line.number, line.text, line.source)
         if self._run_begins and not self.finder.is_reading:
             self.finder.start_run()
             self._run_begins = False
@@ -151,18 +161,24 @@ class LogSession:
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source in kept:
             text = printable(raw.decode()).rstrip()
-            event = self.events.parse_single_line(Line(number, text, source.decode()))
+            line = self.foreign.hide_in_single_line(Line(number, text, source.decode()))
+            if line is None:  # never kept back: a client's text may continue in the next line
+                continue
+            event = self.events.parse_single_line(line)
             event = event._replace(frames=frames, releases="") if frames else event
             self._recorder.record(self.current, event, text, times)
 
     def _begin_run(self, number: int) -> None:
         self._settle_run()
-        self.current.command = self.finder.command
+        ended = self.current
+        ended.command = self.finder.command
         self._run_begins = True
         run = self._new_run(number)
         self.runs.append(run)
         if self.options.run == number:
             self.chosen = run
+        if self.on_start_end is not None:
+            self.on_start_end(ended)
 
     def _settle_run(self) -> None:
         run = self.current

@@ -14,13 +14,16 @@ from vllm_doctor.facts.load_periods import Moment
 from vllm_doctor.facts.store import Fact, read_settings
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 
-_OF_ONE_ENGINE = lazy(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
+_OF_ONE_ENGINE = lazy_pattern(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 # As programs around vLLM print it, behind a prefix of their own without a quote.
-_ENGINE_ARGS = lazy(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
+_ENGINE_ARGS = lazy_pattern(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
+# The subcommands in argparse's usage text, which prints `...` below them.
+_USAGE = lazy_pattern(r"\s*\{[\w,-]{1,2000}\}\s*")
+_JOINED = lazy_pattern(r"\brank (?P<rank>\d{1,6}) in world size \d|\bworld_size=\d{1,6} rank=(?P<of>\d{1,6})\b")
 _V1_PROCESSES = ("EngineCore", "VllmWorker ", "Worker_TP", "Worker_DP", "Worker_PP")
 
 
@@ -31,6 +34,7 @@ class Recorder:
         self.matcher = Matcher(base)
         self._base = base
         self._options = options
+        self._previous = ""  # the text of the event before
 
     def record(self, run: Run, event: Event, text: str, times: int = 0) -> None:
         """Record an event, given its line's text. It represents `times` lines, which the load has already counted."""
@@ -38,13 +42,20 @@ class Recorder:
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
+        if event.time and not times and " ip=" not in event.process:  # another machine has another clock
+            run.clock.see(event.time, event.level, event.text)
+        if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
+            run.ranks.add(event.rank)
+        elif "world" in text and (joined := _JOINED.search(text)):
+            run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
             run.remember_block(event)
-            run.failures.see(event, run.phase, served=bool(run.serving_line), advances=run.advances)
+            run.collect_failure(event)
         if event.is_code:
             return
-        if not event.level and is_omission(event.text):
+        if not event.level and is_omission(event.text) and not _USAGE.fullmatch(self._previous):
             run.omit(event.line)
+        self._previous = event.text
         is_settings = event.text.startswith(_SETTINGS) or _ENGINE_ARGS.match(event.text) is not None
         if is_settings and not (event.refusal or event.frames):
             self._record_settings(run, event)

@@ -11,7 +11,7 @@ from vllm_doctor.diagnosis import capacity, fixes
 from vllm_doctor.diagnosis.failed import Failed, failed, steps
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
-from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures import Origin
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.matching.matcher import Hits
@@ -19,53 +19,59 @@ from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 from vllm_doctor.templating import renderer
+from vllm_doctor.timeline import timeline
 
 _EVIDENCE = 3
 _EVIDENCE_WIDTH = 600
 _LONGEST = 16_384  # of a message that is looked at for secrets; more than is shown
 _PLACES = 16
+_SHORTAGES = frozenset({"kv-cache-too-small-for-max-len", "low-kv-capacity"})
 _CALLS = 2  # of a traceback that are shown
 _MESSAGE_LINES = 12
 
 
-def build(case: Case, source: Source, notes: tuple[str, ...] = (), recognised: tuple[str, ...] = ()) -> Report:
+def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
+          input_notes: tuple[str, ...] = ()) -> Report:
     """Build the report on one run."""
-    run = case.run
-    clean = _cleaner(case.redactor)
-    findings = tuple(finding(item, case) for item in case.fired)
+    run = analysis.run
+    clean = _cleaner(analysis.redactor)
+    findings = tuple(finding(item, analysis) for item in analysis.fired)
     causes = [item for item in findings if item.role == "cause" and not item.recovered]
-    status = _status(case)
+    status = _status(analysis)
     explained = any(item.severity == "error" for item in causes)
-    found = failed(case, status)
+    found = failed(analysis, status)
     if found is None and status == "failed" and not run.status and not explained:
         status = run.state(survived=True)  # what was raised while the process tidied up
-    failure = None if found is None else _failure(found, case, clean)
+    failure = None if found is None else _failure(found, analysis, clean)
     is_ended = found is not None and found.candidate.shape == "fatal" and status == "serving"
     is_open = is_ended or status in {"unknown", "starting"}
     if failure is not None and failure.counts and is_open and not _passing(found):
         status = "failed"
     is_named = status != "failed" or explained or (failure is not None and bool(failure.explained_by))
-    derived, ledger = memory.derived(case.facts), memory.ledger(case.facts)
+    derived, ledger = memory.derived(analysis.facts), memory.ledger(analysis.facts)
     return Report(
-        source=source._replace(path=case.redactor.redact(source.path)) if case.redactor else source,
+        source=source._replace(path=analysis.redactor.redact(source.path)) if analysis.redactor else source,
         status=status,
         phase=run.phase or None,
-        facts=clean(dict(case.facts)),
+        facts=clean(dict(analysis.facts)),
         facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
                               for fact in run.facts.observations(name)[:_PLACES] if fact.line)
-                  for name in case.facts if run.facts.observations(name)},
+                  for name in analysis.facts if run.facts.observations(name)},
         derived=derived,
         memory=ledger,
         primary=causes[0].id if causes and is_named else None,  # a warning does not explain a failure
         failure=failure,
         findings=findings,
+        lengths=memory.context_lengths(analysis.facts) if causes and is_named and causes[0].id in _SHORTAGES else (),
         notes=(*notes, *_about_masks(findings)),
-        capacity=() if status == "failed" or explained else _capacity(case, derived, ledger),
-        recognised=recognised,
-        release=case.releases_told.words() if run.last_line else "",
-        release_is_known=case.releases_told.known,
-        command=clean(render(case.command)) if case.command is not None else None,
-        redactor=case.redactor,
+        capacity=() if status == "failed" or explained else _capacity(analysis, derived, ledger),
+        input_notes=input_notes,
+        release=analysis.releases_by_wording.words() if run.last_line else "",
+        release_is_known=analysis.releases_by_wording.known,
+        command=clean(render(typed)) if (typed := analysis.shown_command) is not None else None,
+        load=run.load.curve.points,
+        redactor=analysis.redactor,
+        timeline=timeline(run.clock, analysis.facts, analysis.releases_by_wording),
     )
 
 
@@ -80,8 +86,9 @@ def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     return (f"{MASK} in a command stands for a secret of the log: put your own value there{variable}.",)
 
 
-def _capacity(case: Case, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
-    return capacity.sentences({**case.facts, **case.run.load.summary()}, derived, ledger)
+def _capacity(analysis: RunAnalysis, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
+    run = analysis.run
+    return capacity.sentences({**analysis.facts, **run.load.summary(), **run.requests.summary()}, derived, ledger)
 
 
 def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:
@@ -98,17 +105,17 @@ def _safe_values(value: Any) -> Any:
     return safe_text(value) if isinstance(value, str) else value
 
 
-def _status(case: Case) -> str:
+def _status(analysis: RunAnalysis) -> str:
     """Return one of failed, serving, starting, stopped, unknown."""
-    run = case.run
+    run = analysis.run
     fatal = any(item.rule.role in {"cause", "cascade"} and item.rule.severity == "error" and not item.recovered
                 and not _of_a_request(item, run) and not (item.rule.phase == "api" and run.serves)
-                for item in case.fired)
+                for item in analysis.fired)
     if fatal and not run.serving_line:
         return "failed"
     # A request's error ends in a traceback too: it is told right before it, or by it.
     return run.state(any(_of_a_request(item, run) and item.hits.latest.line >= run.crash_line - 1
-                         for item in case.fired))
+                         for item in analysis.fired))
 
 
 def _of_a_request(item: Fired, run: Run) -> bool:
@@ -118,13 +125,14 @@ def _of_a_request(item: Fired, run: Run) -> bool:
             and ORDER[run.phase or "api"] >= ORDER["api"])
 
 
-def finding(item: Fired, case: Case) -> Finding:
-    """Return the finding of a rule that fired, for this case."""
-    clean = _cleaner(case.redactor)
+def finding(item: Fired, analysis: RunAnalysis) -> Finding:
+    """Return the finding of a rule that fired, for this analysis."""
+    clean = _cleaner(analysis.redactor)
     rule, hits = item.rule, item.hits
-    known = case.known(rule, hits)
+    known = analysis.values_for(rule, hits)
     known.update(fixes.let(rule, known))
-    situation = fixes.Situation(known, case.releases_told, case.base.actions, case.command, case.run.settings, clean)
+    context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
+                               analysis.run.settings, clean, analysis.frontend)
     return Finding(
         id=rule.id,
         title=clean(renderer.render_line(rule.title, known) or renderer.with_ellipses(rule.title)),
@@ -134,8 +142,9 @@ def finding(item: Fired, case: Case) -> Finding:
         phase=rule.phase,
         evidence=_evidence(hits, clean),
         explanation=clean(renderer.render_paragraphs(rule.explain, known)),
+        background=clean(renderer.render_paragraphs(rule.background, known)),
         fixes=tuple(_clean_fix(fix, clean)
-                    for fix in fixes.fixes(rule, situation, case.options.max_fixes)),
+                    for fix in fixes.fixes(rule, context, analysis.options.max_fixes)),
         links=rule.references,
         ranks=_ranks(hits, known),
         recovered=item.recovered,
@@ -178,6 +187,8 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
         why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
         proof={name: clean(value) for name, value in fix.proof.items()},
+        program=None if fix.program is None else fix.program._replace(
+            settings=clean(dict(fix.program.settings)), shown=tuple(map(clean, fix.program.shown))),
     )
 
 
@@ -186,19 +197,19 @@ def _passing(found: Failed | None) -> bool:
     return found is not None and found.explained_by is not None and found.explained_by.rule.survives
 
 
-def _failure(found: Failed, case: Case, clean: Callable[[Any], Any]) -> Failure:
+def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any]) -> Failure:
     """Return the failure as the report shows it."""
     failure, by = found.failure, found.explained_by
     is_request = failure.kind == "request"
     return Failure(
         line=failure.line, last_line=failure.last_line, exception=failure.exception,
-        message=clean(_quoted(found, case.run)),
+        message=clean(_quoted(found, analysis.run)),
         origin=_place(failure.origin, clean), vllm_frame=_place(failure.vllm_frame, clean),
         caller=clean(failure.caller) if failure.caller else None, own_frame=_place(failure.own_frame, clean),
         feature=failure.feature, kind=failure.kind,
         settings=tuple(Setting(one.flag, clean(one.value), one.source) for one in failure.settings),
         signature=failure.signature,
-        fixes=() if by else tuple(_clean_fix(fix, clean) for fix in steps(case, found, clean)),
+        fixes=() if by else tuple(_clean_fix(fix, clean) for fix in steps(analysis, found, clean)),
         text=_excerpt(found, clean),
         counts=not is_request or failure.is_alone,
         explained_by=by.rule.id if by else "",

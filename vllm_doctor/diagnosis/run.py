@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
+from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import FailureCollector
+from vllm_doctor.failures.collect import RepeatedCalls
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
+from vllm_doctor.timeline import StartClock
 
 _OMISSIONS = 5
 _HIDDEN_LINES = 256
@@ -74,6 +78,9 @@ class Run:
         self._chained = False  # the next traceback belongs to the one before
         self.last_line = 0
         self.failures = FailureCollector()
+        self.clock = StartClock()
+        self.ranks: set[int] = set()  # that printed a line with their rank
+        self.requests = RequestLengths()
         self.advances = 0  # how often it made progress
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far
@@ -89,12 +96,14 @@ class Run:
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.advances += phase != self.phase
             self.phase, self.crashed = phase, False
+            self.clock.reach(phase)
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "stopped":
                 self.stopped_line = line
             if status == "serving" and not self.serving_line:
                 self.serving_line = line
+                self.clock.serve()
 
     def omit(self, line: int) -> None:
         """Note a line that represents omitted lines."""
@@ -130,6 +139,27 @@ class Run:
             self.block, self.block_open, self.block_process = True, True, event.process
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
             self.block_open = not event.frames
+
+    def collect_failure(self, event: Event) -> None:
+        """Collect what may be the failure from an event."""
+        self.failures.see(event, self.phase, served=bool(self.serving_line), advances=self.advances)
+
+    def traceback_repeater(self, calls: Sequence[Event]) -> Callable[[Event], None]:
+        """Return what records a traceback with the same calls again, given its exception.
+
+        `calls` are the events of all lines before the exception.
+        """
+        collected = RepeatedCalls.of(calls)
+
+        def record(exception: Event) -> None:
+            head = calls[0]._replace(line=exception.line - len(calls))
+            self.remember_block(head)
+            self.collect_failure(head)
+            self.failures.repeat_calls(head, collected)
+            self.remember_block(exception)
+            self.collect_failure(exception)
+
+        return record
 
     def state(self, survived: bool = False) -> str:
         """Return its state: a marker's word, failed after an exception it did not survive, starting, or unknown."""

@@ -1,4 +1,4 @@
-"""One start of the server and what the user told beside the log: what is known of it, and which rules fire on it."""
+"""Analyse one start of the server: the facts of its log and of the user's command, and the rules that fire."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.command.arguments import from_arguments
 from vllm_doctor.command.changes import change
+from vllm_doctor.command.frontends import FrontendFinder, Seen
 from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
+from vllm_doctor.failures import raised_by_engine
+from vllm_doctor.failures.frames import is_called_by_own_code, origin
 from vllm_doctor.matching.matcher import Hit, Hits, fires
 from vllm_doctor.memory import derived
 from vllm_doctor.options import Options
@@ -22,20 +25,22 @@ from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import Rule, RuleBase
 
 
-class Case:
-    """A run as it stood when the case was made. `typed` is the command as told, or as typed in the log.
+class RunAnalysis:
+    """The analysis of one server start. `typed` is the command that the user gave, or typed in the log.
 
     `redactor` knows the log's secrets; None where they are to be shown.
     """
 
     def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None,
-                 redactor: Redactor | None = None, *, is_given: bool = False) -> None:
+                 redactor: Redactor | None = None, *, is_given: bool = False,
+                 programs: FrontendFinder | None = None) -> None:
         self.run = run
         self.base = base
         self.options = options
         self.typed = typed
         self.is_given = is_given  # on the command line, not read from the log
         self.redactor = redactor
+        self.programs = programs
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -69,6 +74,23 @@ class Case:
         return None if self._rebuilt is None else self._rebuilt[0]
 
     @cached_property
+    def frontend(self) -> Seen | None:
+        """Return the program that started vLLM, if the log shows one."""
+        if self.programs is None:
+            return None
+        typed = self.typed
+        is_vllm_command = typed is not None and typed.form != "python" and not typed.is_bare
+        stacks = [candidate.frames for candidate in self.run.failures.candidates() if candidate.frames]
+        calls = ((place.file, place.function) for frames in stacks for place in map(origin, frames))
+        is_own_code = typed is None and any(map(is_called_by_own_code, stacks))
+        return self.programs.seen(calls, is_vllm_command=is_vllm_command, is_own_code=is_own_code)
+
+    @property
+    def shown_command(self) -> Command | None:
+        """Return the command that fixes change: that of the program around vLLM, if there is one."""
+        return self.command if self.frontend is None else self.frontend.typed
+
+    @cached_property
     def left_out(self) -> tuple[str, ...]:
         """Return the parts of the user's command that `command` leaves out."""
         return () if self._rebuilt is None else self._rebuilt[1]
@@ -79,16 +101,16 @@ class Case:
         if self.typed is None or self.is_given or self.run.settings_kind not in {"arguments", "non-default"}:
             return ()
         arguments, printed = self._typed_arguments, self.run.settings
-        names = [name for name, value in arguments.items() if name in printed and not _agree(value, printed[name])]
-        return tuple(names)
+        return tuple(name for name, value in arguments.items()
+                     if name in printed and not _is_same_value(value, printed[name]))
 
     @cached_property
     def _rebuilt(self) -> tuple[Command, tuple[str, ...]] | None:
         command = self.typed
         if self.run.settings and (command is None or "model" in self.differing):
-            command = self._printed
+            command = self._printed_command
         elif command is not None and self.differing:
-            printed = self._printed
+            printed = self._printed_command
             named = ("--" + name.replace("_", "-") for name in self.differing)
             wanted = {flag: printed.value(flag) for flag in named}
             command = change(command, {name: value for name, value in wanted.items() if value is not None},
@@ -96,28 +118,28 @@ class Case:
         return None if command is None else rebuild(command)
 
     @property
-    def _printed(self) -> Command:
+    def _printed_command(self) -> Command:
         return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
                               non_default_only=self.run.settings_kind == "non-default")
 
     @cached_property
-    def _common(self) -> dict[str, Any]:
+    def _common_values(self) -> dict[str, Any]:
         run = self.run
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
-                "settings_given": " ".join(self._given())}
+                "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures)}
 
     @cached_property
     def _typed_arguments(self) -> Mapping[str, object]:
         return self.typed.arguments() if self.typed is not None else {}
 
-    def _given(self) -> Iterable[str]:
+    def _user_settings(self) -> Iterable[str]:
         """Return the keywords of the user's settings."""
         if self.typed is not None:
             return self._typed_arguments
         return self.run.settings if self.run.settings_kind == "non-default" else ()
 
-    def known(self, rule: Rule, hits: Hits) -> dict[str, Any]:
+    def values_for(self, rule: Rule, hits: Hits) -> dict[str, Any]:
         """Return all names a rule's expressions can read: facts, counters, and the numbers of the rule's first hit.
 
         A warning covers many requests, so the largest number counts; the numbers of an error belong together.
@@ -132,7 +154,7 @@ class Case:
             values = {name: value for name, value in values.items() if merge_of(name) not in {"max", "min"}}
         releases = _narrowed(self.releases, rule, hits)
         of_hit = {"releases": releases, "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
-        return {**self._common, **values, **of_hit}
+        return {**self._common_values, **values, **of_hit}
 
     @cached_property
     def fired(self) -> list[ranking.Fired]:
@@ -144,7 +166,7 @@ class Case:
                 continue
             if self.options.only and rule_id not in self.options.only:
                 continue
-            if fires(rule, hits, self.known(rule, hits)):
+            if fires(rule, hits, self.values_for(rule, hits)):
                 passing = rule.survives and self.run.status == "failed"
                 found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
         if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
@@ -153,7 +175,7 @@ class Case:
         return ranking.rank(found)
 
     @cached_property
-    def releases_told(self) -> Releases:
+    def releases_by_wording(self) -> Releases:
         """Return the releases, narrowed by the wordings of the rules that fire as well."""
         releases = self.releases
         for item in self.fired:
@@ -174,7 +196,7 @@ def _ends_server(item: ranking.Fired) -> bool:
             and rule.phase != "api")
 
 
-def _agree(typed: Any, printed: Any) -> bool:
+def _is_same_value(typed: Any, printed: Any) -> bool:
     """Return whether an argument was printed as it was typed, as far as is known."""
     if isinstance(typed, (bool, int, float)) and isinstance(printed, (bool, int, float)):
         return float(typed) == float(printed)

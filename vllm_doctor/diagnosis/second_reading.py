@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from vllm_doctor.logs.pasted_text import Row, corrected, is_altered, known_words, restored
+from vllm_doctor.logs.pasted_text import Row, corrected, is_altered, known_words, lookalikes, restored
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.model import RuleBase
 
@@ -14,6 +14,7 @@ REJOINED = "The text was read a second time: broken lines joined, copy artefacts
 CORRECTED = ("The text was read a second time with misread characters corrected by their nearest known words: compare "
              "what is reported with the original.")
 _WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
+_MISREAD = 4  # words with a lookalike in place of a character that make a text with a complete traceback a misread one
 _ESCAPES = re.compile(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
 
 
@@ -25,9 +26,11 @@ def is_wanted(report: Report, data: bytes) -> bool:
     return cause.confidence <= _WEAK or is_altered(data)
 
 
-def is_better(report: Report, first: Report, data: bytes) -> bool:
-    """Return whether the second reading explains more than the first."""
+def is_better(report: Report, first: Report, data: bytes, note: str = REJOINED) -> bool:
+    """Return whether the second reading explains more than the first, or withdraws what only misread calls said."""
     cause, before = report.cause, first.cause
+    if note == CORRECTED and cause is None and before is not None and before.confidence <= _WEAK:
+        return report.failure is not None and bool(report.failure.exception)
     if cause is not None:
         return before is None or cause.confidence > before.confidence or is_altered(data)
     return before is None and report.failure is not None and bool(report.failure.exception) and (
@@ -37,16 +40,15 @@ def is_better(report: Report, first: Report, data: bytes) -> bool:
 def readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Sequence[Row], str]]:
     """Yield the rows to read, with the note that says how they were made, the least changed first.
 
-    Words are corrected only where the first reading found no exception with its place: a text that has both is not
-    misread.
+    Words are corrected only where the first reading found no exception with its place, or where several of its words
+    differ from known ones as misread ones do: other texts that have both are not misread.
     """
     rows = restored(data)
     if [row.text for row in rows] != data.decode("utf-8", "replace").splitlines():
         yield rows, REJOINED
-    if first.failure is not None and first.failure.exception and first.failure.origin is not None:
-        return
+    has_place = first.failure is not None and bool(first.failure.exception) and first.failure.origin is not None
     made = corrected(rows, _vocabulary(base))
-    if made != rows:
+    if made != rows and (not has_place or lookalikes(rows, made) >= _MISREAD):
         yield made, CORRECTED
 
 
@@ -61,4 +63,5 @@ def _vocabulary(base: RuleBase) -> dict[str, str]:
 
 _COMMON = """Traceback most recent call last File line ValueError RuntimeError AssertionError TypeError KeyError OSError
 AttributeError ImportError ModuleNotFoundError NotImplementedError FileNotFoundError PermissionError IndexError torch
-OutOfMemoryError CUDA memory vllm serve model engine error unrecognized arguments argument invalid choice"""
+OutOfMemoryError CUDA memory vllm serve model engine error unrecognized arguments argument invalid
+choice in is of or to for from with not the be"""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.report_builder import finding
-from vllm_doctor.diagnosis.run_analysis import Case
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.matching.matcher import Hit, Hits
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.model import Stall
 from vllm_doctor.templating import evaluator
 
 
-def stalled(report: Report, case: Case, stall: Stall, seconds: float) -> Report:
+def stalled(report: Report, analysis: RunAnalysis, stall: Stall, seconds: float) -> Report:
     """Return the report of a start without a line for `seconds`: status `stalled`, with the likely cause."""
     note = f"No log line for {seconds:.0f} s in phase {stall.phase}. The most common cause is {stall.likely}."
     findings = report.findings
-    rule = case.base.rules.get(stall.rule)
+    rule = analysis.base.rules.get(stall.rule)
     known = rule is not None and all(item.id != stall.rule for item in findings)
-    if rule is not None and known and (not stall.when or evaluator.parse(stall.when).holds(case.facts)):
+    if rule is not None and known and (not stall.when or evaluator.parse(stall.when).holds(analysis.facts)):
         hits = Hits()
-        hits.add(Hit("stall", max(case.run.last_line, 1), note, None, "", stall.phase, {}))
-        findings = (finding(Fired(rule, hits), case), *findings)
+        hits.add(Hit("stall", max(analysis.run.last_line, 1), note, None, "", stall.phase, {}))
+        findings = (finding(Fired(rule, hits), analysis), *findings)
     primary = report.primary or (stall.rule if findings != report.findings else None)
     notes = (note, *report.notes)
     return report._replace(status="stalled", findings=findings, primary=primary, notes=notes)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_V0 = lazy(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine\.py|core/scheduler\.py"
+_V0 = lazy_pattern(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine\.py|core/scheduler\.py"
            r"|engine/async_llm_engine\.py:"
            r"(?:_raise_exception_on_finish|_log_task_completion|run_engine_loop|engine_step|step_async)\b)",
            cues=("vllm/worker/", "llm_engine.py", "multiprocessing/engine.py", "vllm/core/scheduler.py"))  # fmt: skip
 # Files that only vllm/v1 has, in the releases from 0.6.6 to 0.33.0.
-_OF_V1 = lazy(r"[\[ ](?:async_llm|core|core_client|gpu_model_runner|gpu_worker|kv_cache_utils|loggers)\.py:\d+\] ",
+_OF_V1 = lazy_pattern(
+    r"[\[ ](?:async_llm|core|core_client|gpu_model_runner|gpu_worker|kv_cache_utils|loggers)\.py:\d+\] ",
               cues=(".py:",))  # fmt: skip
-_EGG = lazy(r"\bvllm-(?P<release>\d[\w.]{0,40})"
+_EGG = lazy_pattern(r"\bvllm-(?P<release>\d[\w.]{0,40})"
             r"(?:\+[\w.]{0,40}?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d{0,8})?-py3[^/\n]{0,60}\.egg/",
             cues=(".egg/",))  # fmt: skip
 LONGEST_FRAME = 240

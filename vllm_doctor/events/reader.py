@@ -20,46 +20,49 @@ from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback
 from vllm_doctor.logs.line_prefix import BARE
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
-from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.patterns import lazy_pattern, portable
 
-_PROCESS = lazy(
+_PROCESS = lazy_pattern(
     r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
     r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
 )
-_RECORD = lazy(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
+_RECORD = lazy_pattern(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
-_PLACE = lazy(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time are missing
+_PLACE = lazy_pattern(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time are missing
 # A custom format (VLLM_LOGGING_CONFIG_PATH, or a program that serves models with vLLM):
 # `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
 # `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
-_OWN_RECORD = lazy(
-    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
+_OWN_RECORD = lazy_pattern(
+    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d{1,9})? "
+    r"(?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
     r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
     cues=(".py:", "vllm"),
 )
-_TIMELESS = lazy(  # a shortened record: without its time and mostly without its process id
+_TIMELESS = lazy_pattern(  # a shortened record: without its time and mostly without its process id
     r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
     cues=("INFO [", "WARNING [", "ERROR [", "CRITICAL [", "DEBUG ["),
 )
-_UVICORN = lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
+_UVICORN = lazy_pattern(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
-_LEVEL_WORD = lazy(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
+_LEVEL_WORD = lazy_pattern(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
 _PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
-_RECORD_APART = lazy(portable(
+_RECORD_APART = lazy_pattern(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
-_QUOTED = lazy(r"[\"'`=]|[Ee]rror")  # before a prefix: the prefix is quoted by a message
+_QUOTED = lazy_pattern(r"[\"'`=]|[Ee]rror")  # before a prefix: the prefix is quoted by a message
 _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
-_FRAME = lazy(
+_VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
+_FRAME = lazy_pattern(
     r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
 )
-_RAY_FRAME = lazy(r"\s*ray::\S+\(\)?", cues=("ray::",))
-_EXCEPTION = lazy(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
-_RANK_SOURCE = lazy(r"\brank ?(\d{1,6})\b")
+_RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
+_EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
+_RANK_SOURCE = lazy_pattern(r"\brank ?(\d{1,6})\b")
 # The releases that print a prefix: vllm/logger.py and decorate_logs of each. The first match counts.
 _PREFIX_RELEASES = (
     ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
@@ -72,7 +75,7 @@ _PREFIX_RELEASES = (
     ("Worker", ">=0.10.2"),
 )
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-_PYDANTIC = lazy(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
+_PYDANTIC = lazy_pattern(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """The sentences between the chained tracebacks of one failure."""
 START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
@@ -83,8 +86,8 @@ MAX_FRAMES = 200
 _MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
 _PAGE = 40  # a shorter line was not broken at the width of a page
-_REST = lazy(r"[a-z(\d][^=:]{0,40} ")
-_COMPLETE = lazy(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
+_REST = lazy_pattern(r"[a-z(\d][^=:]{0,40} ")
+_COMPLETE = lazy_pattern(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
 _MAX_STREAMS = 256
 _MAX_OTHER_MESSAGES = 1  # other messages of a process within its traceback, after which the traceback is abandoned
 _REACH = 200  # lines within which an open traceback or message of a process continues
@@ -95,9 +98,10 @@ class Event(NamedTuple):
 
     `line` is its 1-based line number; `rank` the worker that printed it, if the prefix names one; `run` counts the
     starts of the server from 1. In the last lines of a traceback `frames` holds its calls, outermost first, as
-    `path/file.py:function` joined by newlines, and `context` the earlier lines of the exception's message.
+    `path/file.py:function` joined by newlines (the functions of vLLM's envs.py have no name: behind them stands the
+    variable that they read), and `context` the earlier lines of the exception's message.
     `is_code` marks a source line of a traceback, which is no message. `refusal` marks vLLM's message about a request it
-    refused. `releases` is the version range that prints such a prefix.
+    refused. `releases` is the version range that prints such a prefix, `time` the time in it as printed.
     """
 
     line: int
@@ -111,6 +115,7 @@ class Event(NamedTuple):
     is_code: bool = False
     context: str = ""
     refusal: bool = False
+    time: str = ""
 
 
 class StartNote(NamedTuple):
@@ -243,6 +248,9 @@ class EventReader:
             is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
             is_clients = is_quoted and self._is_request("\n".join(stream.frames))
         placed = self._in_context(stream, event, logged=logged)
+        is_quoted = TRACEBACK in event.text and not event.text.startswith(TRACEBACK)
+        if line.handler and (is_quoted or not (placed.frames or placed.is_code)):  # else its calls decide
+            placed = placed._replace(refusal=True)
         if is_clients and placed.frames:
             placed = placed._replace(refusal=True)
         if stream.inside and TRACEBACK in event.text:
@@ -313,7 +321,7 @@ class EventReader:
 
     def parse_single_line(self, line: Line) -> Event:
         """Parse a line that belongs to no traceback and contains none of WORDS."""
-        return self._split(line)[1]
+        return self._split(line)[1]._replace(refusal=line.refusal or line.handler)
 
     def opened_message_key(self, line: Line) -> str | None:
         """Return the key of the process whose exception message a line begins, "" if it begins none.
@@ -333,20 +341,22 @@ class EventReader:
         stream.begin_message(message)
         self._update_open(key, stream, number)
 
-    def traceback(self, lines: Sequence[Line]) -> tuple[str, Event] | None:
-        """Parse the lines of a traceback on their own: return the key of the process and the exception's event.
+    def traceback(self, lines: Sequence[Line]) -> tuple[str, list[Event]] | None:
+        """Parse the lines of a traceback on their own: return the key of the process and the events.
 
         None means that the lines are not exactly one complete traceback, or that one may begin or end a server start.
         """
         separate_reader = EventReader(self._is_request)
-        events = [separate_reader.read(line) for line in lines]
-        if any(event is None or not event.is_code or concerns_run(event.text) for event in events[:-1]):
+        events = [event for line in lines if (event := separate_reader.read(line))]
+        if len(events) < len(lines) or any(concerns_run(event.text) for event in events):
             return None
-        shown, last = events[-1], lines[-1]
-        if shown is None or not shown.frames or shown.context or concerns_run(shown.text):
+        *calls, shown = events
+        if not all(event.is_code for event in calls) or not shown.frames or shown.context:
             return None
+        last = lines[-1]
         process, event, _ = self._split(last)
-        return f"{last.source}\0{process}", event._replace(text=shown.text, frames=shown.frames, releases="")
+        return f"{last.source}\0{process}", [
+            *calls, event._replace(text=shown.text, frames=shown.frames, releases="")]
 
     def end_traceback(self, number: int, key: str, event: Event, message: str) -> None:
         """Record a complete traceback and its exception, whose message may continue.
@@ -364,10 +374,10 @@ class EventReader:
     def _split(self, line: Line) -> tuple[str, Event, bool]:
         """Split a line: the process as printed, the event without the prefixes, and whether it has a record prefix."""
         process, rank, rest = self._process(line.text, line.source)
-        level, message, style = _record(rest)
+        level, message, style, time = _record(rest)
         releases = _releases_of(process) or style if process else style
         event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
-                      refusal=line.refusal)
+                      refusal=line.refusal, time=time)
         return process, event, rest is not message
 
     def _in_context(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
@@ -443,6 +453,7 @@ class EventReader:
                 stream.frames.append(frame(call["path"], call["function"]))
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
+            _name_variable(stream.frames, message)
             return _as_code(event)
         if lead and stream.frames:  # an indented traceback: its exception is indented no deeper than its calls
             stream.indent, message = stream.indent + lead, message[lead:]
@@ -458,7 +469,7 @@ class EventReader:
         if not event.level and not event.process and not self._is_request(stream.last_frames):
             self._runs.crash()
         return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
-                     refusal=event.refusal)
+                     refusal=event.refusal, time=event.time)
 
     def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
         """Split off `(EngineCore_DP0 pid=12) ` prefixes: return the process as printed, its rank and the rest."""
@@ -499,6 +510,14 @@ def is_record(line: bytes) -> bool:
     return _RECORD_APART.match(line) is not None
 
 
+def _name_variable(frames: list[str], code: str) -> None:
+    """Add the environment variable that a source line of vLLM's envs.py reads to the call, which has no name."""
+    if frames and frames[-1].endswith("vllm/envs.py:<lambda>"):
+        found = _VARIABLE.search(code)
+        if found:
+            frames[-1] += f" {found[1]}"
+
+
 def _begins_message(message: str) -> bool:
     """Return whether a message is the first line of an exception printed without its traceback."""
     if "Error: " in message or "Exception: " in message:
@@ -520,28 +539,30 @@ def _releases_of(process: str) -> str:
 
 
 def _as_code(event: Event) -> Event:
-    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, "", "", True)
+    return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True,
+                 time=event.time)
 
 
-def _record(text: str) -> tuple[str, str, str]:
-    """Split off the record prefix of vLLM or uvicorn: return the level, the message and the prefix's releases."""
+def _record(text: str) -> tuple[str, str, str, str]:
+    """Split off the record prefix of vLLM or uvicorn: return level, message, the prefix's releases and its time."""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
     if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
-        return level, rest[inner.end():] if inner else rest, ">=0.8.0" if match["file"] else "<0.8.0"
+        releases = ">=0.8.0" if match["file"] else "<0.8.0"
+        return level, rest[inner.end():] if inner else rest, releases, match["time"]
     match = _UVICORN.match(text)
     if match:
-        return match["level"], text[match.end():], ""
+        return match["level"], text[match.end():], "", ""
     match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
     if match:
-        return match["level"], text[match.end():], ""
+        return match["level"], text[match.end():], "", match["time"]
     timeless = _TIMELESS.match(text)
     begin = timeless.end() if timeless else 0
     match = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
     if match:
-        return timeless["level"] if timeless else "", text[match.end():], ""
-    return "", text, ""
+        return timeless["level"] if timeless else "", text[match.end():], "", ""
+    return "", text, "", ""
 
 
 def may_concern_starts(line: str) -> bool:
@@ -549,5 +570,5 @@ def may_concern_starts(line: str) -> bool:
     at = 0
     while match := _PROCESS.match(line, at):
         at = match.end()
-    level, message, _ = _record(line[at:])
+    level, message, *_ = _record(line[at:])
     return concerns_run(message) or not (level or at) or not BARE.match(line)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vllm_doctor.literal_search import any_of
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_PROMPT = lazy(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
+_PROMPT = lazy_pattern(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
 _ENDED = (
     "Engine core initialization failed", "Engine process failed to start", "EngineCore failed to start",
     "vllm: error: ", "vllm serve: error: ", "api_server.py: error: ", "Finished server process",
@@ -21,10 +21,10 @@ WORDS = (
 """Literals; a message without any of them neither begins nor ends a start (one for each expression here)."""
 _STAGES = (  # the messages of a start, each with literals of which its line contains at least one
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
-    ("usage", ("usage: ",), lazy(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-    ("banner", ("server version", " version "), lazy(r"vLLM API server version|[█▀▄ ]{3} version \d")),
-    ("arguments", ("args: ",), lazy(r"args: Namespace\(|non-default args: \{")),
-    ("engine", ("LLM engine",), lazy(r"Initializing an? (?:V\d )?LLM engine")),
+    ("usage", ("usage: ",), lazy_pattern(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
+    ("banner", ("server version", " version "), lazy_pattern(r"vLLM API server version|[█▀▄ ]{3} version \d")),
+    ("arguments", ("args: ",), lazy_pattern(r"args: Namespace\(|non-default args: \{")),
+    ("engine", ("LLM engine",), lazy_pattern(r"Initializing an? (?:V\d )?LLM engine")),
 )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 TRACEBACK = "Traceback (most recent call last):"
-_CALL = lazy(
+_CALL = lazy_pattern(
     r'File \\?"(?P<path>[^"\\]{1,400})\\?", line \d+, in (?P<function>[\w<>.]{1,200}?)(?P<more>\s+(?=\S)|\\n|\s*$)',
     cues=('File "', 'File \\"'),
 )
-_EXCEPTION = lazy(
+_EXCEPTION = lazy_pattern(
     r"(?:(?<=\\n)|(?<![\w.'\"(\\]))(?<!except )"
     r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit): ",
     cues=("Error: ", "Exception: ", "Interrupt: ", "Exit: "),

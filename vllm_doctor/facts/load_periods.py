@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 LASTING = 3
 """Consecutive statistics lines of one engine that make a period, or end one."""
 _GAP = 600.0  # seconds without such a line that end a period: an idle server prints no statistics
-_STAMP = lazy(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_STAMP = lazy_pattern(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # of a leap year: 02-29 is a valid day
 _STAMP_REACH = 160  # characters of a line that contain vLLM's prefix
 
@@ -84,7 +84,7 @@ class LoadPeriods(NamedTuple):
                       self.first or period, period, longest)
 
     def describe(self) -> str:
-        """Return `41 minutes in 3 spells between 11-20 14:02 and 16:40, while up to 212 requests waited`, or ""."""
+        """Return `41 minutes in 3 periods between 11-20 14:02 and 16:40, while up to 212 requests waited`, or ""."""
         if self.first is None or self.last is None or self.longest is None or not self.seconds:
             return ""
         begin, end = self.first.first.stamp[:-3], self.last.last.stamp[:-3]
@@ -92,7 +92,7 @@ class LoadPeriods(NamedTuple):
         if self.number == 1:
             when = f"{_duration(self.seconds)} " + (f"at {begin}" if begin.endswith(end) else f"from {begin} to {end}")
         else:
-            when = (f"{_duration(self.seconds)} in {self.number:,} spells between {begin} and {end}, "
+            when = (f"{_duration(self.seconds)} in {self.number:,} periods between {begin} and {end}, "
                     f"the longest of {_duration(self.longest.seconds)}")
         return f"{when}, while up to {self.waiting:,} request{'' if self.waiting == 1 else 's'} waited"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Generic, NamedTuple, TypeVar
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 T = TypeVar("T")
 
@@ -97,20 +97,20 @@ class _Missing:
 
 _MISSING = _Missing()
 
-_SPACE = lazy(r"\s*")
-_SEPARATORS = lazy(r"[\s,]*")
-_KEY = lazy(r"(?P<key>[A-Za-z_][\w.-]*)\s*=(?!=)\s*")
-_NEXT_KEY = lazy(r"(?P<comma>,)\s*[A-Za-z_][\w.-]*=(?!=)")
-_CALL = lazy(r"(?P<name>[A-Za-z_][\w.]*)\(")
-_ENUM = lazy(r"<(?P<name>[A-Za-z_][\w.]*): ")
-_STRING = lazy(r"(?P<prefix>[bBrRuUfF]{0,2})(?P<quote>'''|\"\"\"|'|\")")
-_STRING_BODY = {quote: lazy(rf"[^{quote}\\]+") for quote in "'\""}
-_NUMBER = lazy(r"[-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?=$|[\s,:)\]}>])")
-_VALUE_STOP = lazy(r"[^,)\]}\n]*")
-_ENUM_STOP = lazy(r"[^,)\]}>\n]*")
-_DICT_KEY_STOP = lazy(r"[^,:)\]}\n]*")
-_ANGLE = lazy(r"[<>]")
-_ADDRESS = lazy(r" at 0x[0-9a-fA-F]+$")
+_SPACE = lazy_pattern(r"\s*")
+_SEPARATORS = lazy_pattern(r"[\s,]*")
+_KEY = lazy_pattern(r"(?P<key>[A-Za-z_][\w.-]*)\s*=(?!=)\s*")
+_NEXT_KEY = lazy_pattern(r"(?P<comma>,)\s*[A-Za-z_][\w.-]*=(?!=)")
+_CALL = lazy_pattern(r"(?P<name>[A-Za-z_][\w.]*)\(")
+_ENUM = lazy_pattern(r"<(?P<name>[A-Za-z_][\w.]*): ")
+_STRING = lazy_pattern(r"(?P<prefix>[bBrRuUfF]{0,2})(?P<quote>'''|\"\"\"|'|\")")
+_STRING_BODY = {quote: lazy_pattern(rf"[^{quote}\\]+") for quote in "'\""}
+_NUMBER = lazy_pattern(r"[-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?=$|[\s,:)\]}>])")
+_VALUE_STOP = lazy_pattern(r"[^,)\]}\n]*")
+_ENUM_STOP = lazy_pattern(r"[^,)\]}>\n]*")
+_DICT_KEY_STOP = lazy_pattern(r"[^,:)\]}\n]*")
+_ANGLE = lazy_pattern(r"[<>]")
+_ADDRESS = lazy_pattern(r" at 0x[0-9a-fA-F]+$")
 _CLOSERS = ")]}"
 _NAMES: dict[str, object] = {
     "None": None, "null": None, "True": True, "true": True, "False": False, "false": False,
@@ -118,9 +118,9 @@ _NAMES: dict[str, object] = {
     "-inf": float("-inf"), "-Infinity": float("-inf"),
 }  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
-_CODES = {letter: lazy(rf"[0-9a-fA-F]{{{digits}}}") for letter, digits in (("x", 2), ("u", 4), ("U", 8))}
-_OCTAL = lazy(r"[0-7]{1,3}")
-_SURROGATES = lazy("([\ud800-\udbff])([\udc00-\udfff])")
+_CODES = {letter: lazy_pattern(rf"[0-9a-fA-F]{{{digits}}}") for letter, digits in (("x", 2), ("u", 4), ("U", 8))}
+_OCTAL = lazy_pattern(r"[0-7]{1,3}")
+_SURROGATES = lazy_pattern("([\ud800-\udbff])([\udc00-\udfff])")
 
 
 class _Reader:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from vllm_doctor.facts.load_curve import LoadCurve
 from vllm_doctor.facts.load_periods import LoadPeriod, LoadPeriodTracker, Moment
 
 SATURATED_PERCENT = 90.0
@@ -48,6 +49,7 @@ class ServerLoad:
         self.peak_waiting = 0
         self.peak_kv_cache_usage_percent = 0.0
         self.zero_prefix_hit_lines = 0
+        self.curve = LoadCurve()
         self._engines: dict[int, _Engine] = {}
         self._in_period = False
         self._trackers = {name: LoadPeriodTracker() for name in ("saturation", "stall", "queue")}
@@ -63,6 +65,7 @@ class ServerLoad:
               line: int, stamp: str | bytes) -> None:
         """Count one statistics line of an engine: its requests, its cache usage in percent, its place in the log."""
         self.stats_lines += 1
+        self.curve.add(usage, running, waiting)
         if running:
             self.busy_lines += 1
             self.peak_running = max(self.peak_running, running)
@@ -83,12 +86,13 @@ class ServerLoad:
         if waiting:
             engine.pinned_lines += running == engine.peak_running and running > 0 and usage < ROOMY_PERCENT
 
-    def count_unqueued(self, running: Sequence[int], waiting: Iterable[int], usage: Iterable[float],
+    def count_unqueued(self, running: Sequence[int], waiting: Iterable[int], usage: Sequence[float],
                        indices: Sequence[int], no_prefix_hits: Sequence[bool | None]) -> bool:
         """Count lines without waiting requests together; return False if their order matters."""
         if self._in_period or any(waiting) or any(engine.stalled_in_a_row for engine in self._engines.values()):
             return False
         self.stats_lines += len(running)
+        self.curve.add_unqueued(usage, running)
         self.busy_lines += len(running) - running.count(0)
         self.peak_running = max(self.peak_running, *running)
         self.peak_kv_cache_usage_percent = max(self.peak_kv_cache_usage_percent, *usage)

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.facts.python_literals import Repr, read_pairs, read_value
 from vllm_doctor.logs.foreign_text import HIDDEN
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.size_units import FACTORS, GIB_OF_UNIT
 
-_QUANTITY = lazy(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
-_INTEGER = lazy(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgGtT])\s*)?$")
+_QUANTITY = lazy_pattern(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
+_INTEGER = lazy_pattern(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgGtT])\s*)?$")
 # Without `.dev1+gabc`.
-_VERSION = lazy(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
+_VERSION = lazy_pattern(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
 _MAX = 1e18  # no quantity of a log is larger
 _KEEP = 8  # observations kept at each end of a fact's list
@@ -224,10 +224,10 @@ class Settings(NamedTuple):
 
 
 _RENAMED = {"chunked_prefill_enabled": "enable_chunked_prefill"}  # its name in the engine's line before 0.12
-_NAMESPACE = lazy(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
-_NON_DEFAULT = lazy(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
-_ENGINE_ARGS = lazy(r"\bargs: (?=(?:Async)?EngineArgs\()", cues=("args: AsyncEngineArgs(", "args: EngineArgs("))
-_CONFIG = lazy(r"(?:Initializing an?|Dumping input data for) (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ",
+_NAMESPACE = lazy_pattern(r"\bargs: (?=Namespace\()", cues=("args: Namespace(",))
+_NON_DEFAULT = lazy_pattern(r"\bnon-default args: (?=\{)", cues=("non-default args: {",))
+_ENGINE_ARGS = lazy_pattern(r"\bargs: (?=(?:Async)?EngineArgs\()", cues=("args: AsyncEngineArgs(", "args: EngineArgs("))
+_CONFIG = lazy_pattern(r"(?:Initializing an?|Dumping input data for) (?:V\d )?LLM engine (?:\([^)]*\) )?with config: ",
                cues=("with config: ",))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from vllm_doctor.failures.assess import Proof, Start, describe, find
+from vllm_doctor.failures.assess import Proof, Start, describe, find, raised_by_engine
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.model import Candidate, Failure, Origin, Setting
 
-__all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "describe", "find"]
+__all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "describe", "find",
+           "raised_by_engine"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from vllm_doctor.catalog import names
 from vllm_doctor.failures import exceptions, frames, messages
-from vllm_doctor.failures.choose import choose, is_cascade, is_request, is_teardown
+from vllm_doctor.failures.choose import choose, is_cascade, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
@@ -22,6 +22,7 @@ _INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils
 _MISUSED = re.compile(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
+_OF_ENGINE = re.compile(r"vllm/v1/(?:engine/core|executor/\w+|worker/[\w/]+)\.py$|vllm/worker/\w+\.py$")
 _WEAK = {"cut", "record", "http", "sentence"}
 
 
@@ -54,7 +55,8 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     """
     told = [one for one in collected.candidates() if _counts(one, start)]
     lasting = [one for one in told if not any(one.begin <= line <= one.last_line for line in passing)]
-    if start.status == "failed" and any(one.shape not in _WEAK and not is_teardown(one) for one in lasting):
+    if start.status == "failed" and any(
+            one.shape not in _WEAK and not is_teardown(one) and not is_cascade(one) for one in lasting):
         told = lasting
     chosen = choose(told, advances=start.advances, evidence=[proof.line for proof in proofs])
     if proofs and not (chosen and any(chosen.line <= proof.line <= chosen.last_line for proof in proofs)):
@@ -67,6 +69,13 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     if chosen is not None and start.status in {"serving", "stopped"} and is_cascade(chosen):
         return None
     return chosen
+
+
+def raised_by_engine(collected: FailureCollector) -> bool:
+    """Return whether the engine or a worker raised an exception with a name that no pattern for errors has."""
+    return any(one.shape == "traceback" and not is_cascade(one) and not is_teardown(one)
+               and one.exception is not None and not one.exception.endswith(("Error", "Exception"))
+               and any(_OF_ENGINE.search(frame.path) for frame in one.frames) for one in collected.candidates())
 
 
 def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None, source: str,
@@ -120,10 +129,10 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     """Return whether a candidate can be the failure of a start in this state."""
     if start.status in {"failed", "unknown"}:
         return True
-    if candidate.shape == "http" or is_bad_request(candidate):
-        return start.status != "starting" and not (is_request(candidate) and start.status in {"serving", "stopped"})
     if start.stopped_line and candidate.line >= start.stopped_line:
         return False
+    if candidate.shape == "http" or is_bad_request(candidate):
+        return start.status != "starting"
     if start.status in {"serving", "stopped"}:
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
@@ -41,6 +42,21 @@ class _Open:
     group: int = 0
     chained: bool = False
     ignored: bool = False
+
+
+class RepeatedCalls(NamedTuple):
+    """The calls of a traceback that is printed again and again; `last_line` counts from its first line."""
+
+    frames: tuple[Frame, ...]
+    last_line: int
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> RepeatedCalls:
+        """Return the calls, given the events of all lines before the exception."""
+        collector = FailureCollector()
+        for event in events:
+            collector.see(event, "", served=False, advances=0)
+        return collector.calls_of(events[0])
 
 
 class FailureCollector:
@@ -91,9 +107,27 @@ class FailureCollector:
             self.done_line = event.line
         self._judge(stream, event, state)
 
+    def calls_of(self, head: Event) -> RepeatedCalls:
+        """Return the calls of the open traceback of a process, given its first line."""
+        stream = self._stream(head.process)
+        return RepeatedCalls(tuple(stream.frames), stream.last_call - head.line)
+
+    def repeat_calls(self, head: Event, calls: RepeatedCalls) -> None:
+        """Read the calls of a traceback again; its first line was just read."""
+        stream = self._stream(head.process)
+        stream.frames, stream.last_call = list(calls.frames), head.line + calls.last_line
+
     def may_continue(self, number: int) -> bool:
         """Return whether the line of that number may belong to what was read last."""
-        return any(number - max(stream.last_call, stream.last_line) <= _REACH for stream in self._open.values())
+        return any(number - max(stream.last_call, stream.last_line) <= _REACH for stream in self._open.values()
+                   if stream.candidate is not None or stream.frames)
+
+    def end_message(self, process: str) -> None:
+        """End the message of a process: it printed a record of level INFO that reports no failure."""
+        stream = self._open.get(process)
+        if stream is not None:
+            self._close(stream)
+            stream.frames = []
 
     def candidates(self) -> Iterator[Candidate]:
         """Return the candidates for the failure, in the order of the log."""
@@ -212,7 +246,7 @@ class FailureCollector:
             return
         told = messages.fatal(text)
         if told is not None and level not in _QUIET:
-            self._begin(stream, event, "fatal", None, told, state, level=level)
+            self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
             self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
         elif not level:
@@ -255,7 +289,8 @@ class FailureCollector:
             return True
         most = messages.MOST_LONG_LINES if stream.is_long else messages.MOST_LINES
         is_part = (
-            made.shape not in {"http", "fatal", "quoted"}
+            (made.shape not in {"http", "fatal", "quoted"}
+             or (made.shape == "fatal" and messages.says_what(text) and messages.thrown(made.message) is not None))
             and stream.lines < most
             and gap <= _REACH
             and (gap == 1 or (stream.is_long and gap <= 3) or bool(made.process))

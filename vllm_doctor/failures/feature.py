@@ -24,6 +24,10 @@ _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "depend
 _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
                "vllm/config",
               "vllm/v1/engine/async_llm", "ray/", "pydantic/", "argparse.py")
+_PLUGINS = re.compile(r"^vllm_(?:ascend|gaudi|spyre|omni|metal|neuron|hpu|tpu)/(?:core/|worker/)?")
+"""Packages for other hardware, whose folders have the names of vLLM's."""
+_MIRRORED = ("vllm/v1/", "vllm/", "vllm/model_executor/")
+_LAST_CALLS = 3  # calls whose names and source lines are read where nothing else decides
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 
 
@@ -57,7 +61,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return "other-software"
     if by_calls is not None:
         return by_calls
-    return _by_hints(text)
+    return _by_hints(text) or _by_source(candidate.frames)
 
 
 def _of_import(candidate: Candidate, text: str, *, has_settings: bool) -> str | None:
@@ -82,17 +86,41 @@ def _by_hints(text: str) -> str | None:
     return next((one.id for one in features() if any(word.search(text) for word in one.hints)), None)
 
 
+def _by_source(frames: Iterable[Frame]) -> str | None:
+    """Return the feature that the deepest calls name: their functions and source lines."""
+    for frame in reversed(tuple(frames)[-_LAST_CALLS:]):
+        package, file = package_of(frame.path)
+        if package in {"python", None} or file.startswith(_PASSES_ON):
+            continue
+        text = f"{frame.function}: {frame.code}"
+        found = _by_words(text) or _by_hints(text)
+        if found is not None:
+            return found
+    return None
+
+
+def _of_file(file: str, function: str) -> str | None:
+    """Return the feature of a call; a plug-in's file is looked up under the name that it has in vLLM."""
+    found = feature_of_path(f"{file}:{function}")
+    plugin = _PLUGINS.match(file)
+    if plugin is None:
+        return found
+    rest = f"{file[plugin.end():]}:{function}"
+    of_vllm = next((one for one in (feature_of_path(root + rest) for root in _MIRRORED) if one is not None), None)
+    return of_vllm or found or "platform"
+
+
 def _by_calls(frames: Iterable[Frame]) -> str | None:
     """Return the feature of the deepest call that has one; functions that only forward calls have none."""
     fallback = None
     for frame in reversed(tuple(frames)):
         package, file = package_of(frame.path)
         if file.startswith(_PASSES_ON):
-            fallback = fallback or feature_of_path(f"{file}:{frame.function}")
+            fallback = fallback or _of_file(file, frame.function)
             continue
         if package == "python":
             continue
-        found = feature_of_path(f"{file}:{frame.function}")
+        found = _of_file(file, frame.function)
         if found == "model-class" and file.startswith("vllm/model_executor/layers/") and fallback is None:
             fallback = found
             continue

@@ -25,6 +25,7 @@ _CHECKOUTS = (
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
+    "huggingfaceserver",
 )  # fmt: skip
 _LONGEST = 1_000  # characters of a path; its end is kept
 _CHECKOUT = re.compile(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
@@ -34,7 +35,7 @@ LIBRARIES = frozenset({
     "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
     "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
     "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
-    "prometheus_client",
+    "prometheus_client", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
@@ -88,11 +89,22 @@ def deepest(frames: Sequence[Frame], package: str) -> Origin | None:
 
 def caller_of(frames: Sequence[Frame]) -> str | None:
     """Return the file that called vLLM, where that is neither vLLM nor what runs programs; None where none did."""
+    caller = _caller(frames)
+    return None if caller is None else caller[1]
+
+
+def is_called_by_own_code(frames: Sequence[Frame]) -> bool:
+    """Return whether code that belongs to no package called vLLM."""
+    caller = _caller(frames)
+    return caller is not None and caller[0] is None
+
+
+def _caller(frames: Sequence[Frame]) -> tuple[str | None, str] | None:
     packages = [package_of(frame.path) for frame in frames]
     first = next((at for at, (package, _) in enumerate(packages) if package == "vllm"), len(packages))
     for package, file in reversed(packages[:first]):
         if package not in PLUMBING and package != "ray" and not file.endswith(("bin/vllm", "runpy.py")):
-            return file
+            return package, file
     return None
 
 

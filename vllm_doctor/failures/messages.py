@@ -45,6 +45,8 @@ _FATAL = re.compile(
     r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
     r"|\A.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
+_THROWN = re.compile(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
+_WHAT = re.compile(r"\s*what\(\): ")
 _USAGE = re.compile(
     r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
 _SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
@@ -73,6 +75,17 @@ def fatal(text: str) -> str | None:
     """Return what a line reports about a killed process: a signal, the kernel, a runtime, a container."""
     match = _FATAL.search(text[:_LONGEST])
     return match["text"].strip() if match else None
+
+
+def thrown(text: str) -> str | None:
+    """Return the class of a C++ exception that ended a process."""
+    match = _THROWN.search(text[:_LONGEST])
+    return match["name"] if match else None
+
+
+def says_what(text: str) -> bool:
+    """Return whether a line is the text of a C++ exception, behind the one that names its class."""
+    return _WHAT.match(text[:_LONGEST]) is not None
 
 
 def usage(text: str) -> str | None:

@@ -98,7 +98,7 @@ def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixR
     return FixRule(
         f"without-{name}" + (f"-{number + 1}" if number else ""), f"To test: {switch.title}", vllm=switch.vllm,
         set=switch.set or {}, unset=tuple(drop), env=switch.env or {},
-        why="If the failure is gone, it is in this part; the server then runs without it.")
+        why="If the failure does not occur, it is in this part; the server then runs without it.")
 
 
 def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:

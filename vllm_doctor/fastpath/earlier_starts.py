@@ -12,10 +12,11 @@ from __future__ import annotations
 import io
 import os
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 _MANY = 32  # starts after which the estimate is made
-_START_LINE = lazy(rb"vLLM API server version|\xe2\x96\x88 +version | LLM engine|args: |usage: |-m vllm\.|vllm serve ")
+_START_LINE = lazy_pattern(
+    rb"vLLM API server version|\xe2\x96\x88 +version | LLM engine|args: |usage: |-m vllm\.|vllm serve ")
 _MARGIN = 2  # times as many starts as the report keeps are read in full
 _REACH = 1 << 26  # bytes that are searched for such messages
 _STEP = 1 << 20

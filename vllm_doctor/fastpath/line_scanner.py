@@ -21,18 +21,18 @@ from functools import cached_property
 from itertools import accumulate, compress, count, repeat
 from typing import Any, NamedTuple
 
-from vllm_doctor.fastpath.tracebacks import HEAD, traceback_at
+from vllm_doctor.fastpath.repeated_tracebacks import HEAD, traceback_at
 from vllm_doctor.literal_search import Trie, rare_pieces, without_extensions
 from vllm_doctor.logs.encoding import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import NO_FRONT, Front, front
-from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.patterns import lazy_pattern, portable
 
 # What the line reader removes or converts, so that a literal may be hidden in it: terminal escapes, non-breaking
 # spaces, and line continuations of a shell. As Latin-1.
 _ODD = ("\x1b[", "\x1b(B", "\x1b]", "\xc2\x9b", "\xc2\xa0", "\xef\xbb\xbf", "\\\n", "^\n", "`\n")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_DIGIT = lazy(rb"\d")
-_ID = lazy(rb"[0-9a-f](?<!\w.)[0-9a-f-]{15,}(?!\w)")
+_DIGIT = lazy_pattern(rb"\d")
+_ID = lazy_pattern(rb"[0-9a-f](?<!\w.)[0-9a-f-]{15,}(?!\w)")
 _PATIENCE = 500  # templates for which `may_matter` is not called: its preparation costs as much as reading many lines
 _LONG = 512  # maximal bytes of a line whose template is remembered
 _MOST = 1 << 14  # templates remembered
@@ -78,12 +78,12 @@ class Scanner:
                  may_matter: Callable[[bytes], bool] = lambda _: True, patience: int = _PATIENCE) -> None:
         self._literals = literal_forms(literals)
         healthy_line = rf"(?:{healthy or '(?!)'})\r?\n"
-        self._healthy = lazy(portable(healthy_line).encode("latin-1"))
+        self._healthy = lazy_pattern(portable(healthy_line).encode("latin-1"))
         # Any number of healthy lines, then another line; nothing more at the end.
-        self._next = lazy(portable(rf"(?:{healthy_line})*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
+        self._next = lazy_pattern(portable(rf"(?:{healthy_line})*+(?:([^\n]*\n)|\Z)").encode("latin-1"))
         self._skips_healthy = bool(healthy)
         self._layout = layout
-        self._may_tell = may_matter
+        self._may_matter = may_matter
         self._patience = patience
         self._templates: dict[bytes, LineTemplate] = {}
         self._unhealthy_pieces = 0  # expected to follow
@@ -260,7 +260,7 @@ class Scanner:
                     self._templates.clear()
                     self._candidates.clear()
             if is_candidate and not self._patience:
-                is_candidate = self._may_tell(text[before.size:])
+                is_candidate = self._may_matter(text[before.size:])
             layout = self._layout(text) if is_candidate else None
             opens_traceback = text[:len(text) - before.rest].rstrip().endswith(HEAD)
             template = LineTemplate(text, is_candidate, certain, layout, opens_traceback, before)
@@ -374,7 +374,7 @@ def _encoded(words: Iterable[str]) -> list[bytes]:
 
 
 def _any_of(words: Iterable[bytes]) -> re.Pattern[bytes]:
-    return re.compile(Trie(word.decode("latin-1") for word in words).any().encode("latin-1"))
+    return re.compile(Trie(word.decode("latin-1") for word in words).pattern().encode("latin-1"))
 
 
 def literal_forms(literals: Iterable[str]) -> set[str]:

@@ -17,11 +17,11 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
-from vllm_doctor.events.reader import START_WORDS, may_concern_starts
+from vllm_doctor.events.reader import CHAIN, START_WORDS, may_concern_starts
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.fastpath.line_scanner import FastScanner, LineTemplate, Row, Scanner
+from vllm_doctor.fastpath.repeated_tracebacks import Traceback, traceback_at
 from vllm_doctor.fastpath.statistics_lines import Layouts
-from vllm_doctor.fastpath.tracebacks import Traceback, traceback_at
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
@@ -36,7 +36,7 @@ _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS, *PART_WORDS)  # of lines that matter
 _FAILURES = (  # messages of a killed process, and error records that no rule matches
     "Fatal Python error", "Caught signal", "egfault encountered", "Bus error", "Killed", "core dumped", '" 50',
     "ERROR ", "ERROR:",
-    "CRITICAL ", "CRITICAL:", "terminate called",
+    "CRITICAL ", "CRITICAL:", "terminate called", "Exception ignored in", *CHAIN,
 )
 _AWAITED = 1 << 13  # bytes to read before checking again whether something may continue
 _LONG = 1 << 16  # bytes of an unfinished line that are kept until it is known whether the line matters
@@ -61,14 +61,17 @@ class Consumer(Protocol):
     def expects_continuation(self, data: bytes, number: int, template: LineTemplate) -> bool:
         """Return whether a line may continue what came before."""
 
-    def read_short(self, data: bytes, number: int, template: LineTemplate) -> bool:
-        """Count a line as one of many of its kind; return False if it must be read in full."""
+    def read_short(self, data: bytes, number: int, template: LineTemplate, *, is_candidate: bool) -> bool:
+        """Count a line as one of many of its kind; return False if it must be read in full.
+
+        No rule, fact or reader can match it without `is_candidate`.
+        """
 
     def read_traceback(self, traceback: Traceback, data: bytes, number: int, template: LineTemplate) -> bool:
         """Count a traceback, given its last line; return False if it must be read in full."""
 
     def read_ending(self, block: bytes, at: int) -> int:
-        """Read the next line if it is a healthy or statistics line after something open; return its size."""
+        """Read the next line if it is a healthy line after something open; return its size."""
 
     def read_single_line(self, data: bytes) -> bool:
         """Read the next line on its own; return False if it must be read in context."""
@@ -167,9 +170,8 @@ class LineSkipper:
                     break
                 number, stop = first + place, begin + len(line)
                 awaited = mode.awaited and template and reader.expects_continuation(line, number, template)
-                is_counted = template and not awaited and (
-                    (mode.awaited and not mode.scanner.is_candidate(template, line))
-                    or reader.read_short(line, number, template))
+                is_counted = template and not awaited and reader.read_short(
+                    line, number, template, is_candidate=not mode.awaited or mode.scanner.is_candidate(template, line))
                 if is_counted and (next_mode := reader.mode()) is mode:
                     continue
                 here, lines = (stop, place + 1) if is_counted else (begin, place)

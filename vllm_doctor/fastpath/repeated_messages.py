@@ -3,8 +3,8 @@
 Two messages have the same template if they differ only in numbers and long ids.
 Skipped: a message whose template was seen before, matches the same patterns and has no fact beyond its earlier range.
 Safe, because such a message changes only the count of hits, and the report keeps FIRST and LAST lines of each. The
-patterns are still searched in every message with other numbers. During a start no message with a match is kept back,
-because its meaning depends on the phase.
+patterns are still searched in every message with other numbers, and the collector of failures (`failures/`) sees
+each that may be one. During a start no message with a match is kept back, because its meaning depends on the phase.
 Gain: a million equal errors cost a search each instead of a full read.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from vllm_doctor.events.reader import Event
 from vllm_doctor.facts.store import FactName, FactStore
 from vllm_doctor.fastpath.line_scanner import LineTemplate
+from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.retained_lines import FIRST, RetainedLine, RetainedLines
-from vllm_doctor.fastpath.tracebacks import Traceback
 from vllm_doctor.logs.encoding import one_digit
 from vllm_doctor.logs.wrappers.byte_patterns import Front
 from vllm_doctor.matching.matcher import Matcher, compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from vllm_doctor.command import CommandFinder
@@ -19,6 +20,9 @@ class FailureReader(Protocol):
 
     def may_continue(self, number: int) -> bool:
         """Return whether the line of that number may belong to what was read last."""
+
+    def end_message(self, process: str) -> None:
+        """End the message of a process: it printed a record of level INFO that reports no failure."""
 
 
 class CurrentStart(Protocol):
@@ -42,8 +46,11 @@ class CurrentStart(Protocol):
     def advance(self, phase: str, status: str, line: int) -> None:
         """Record how far the start has come."""
 
-    def remember_block(self, event: Event) -> None:
-        """Keep the first traceback."""
+    def collect_failure(self, event: Event) -> None:
+        """Collect what may be the failure from an event."""
+
+    def traceback_repeater(self, calls: Sequence[Event]) -> Callable[[Event], None]:
+        """Return what records a traceback with the same calls again, given its exception."""
 
 
 class Session(Protocol):

@@ -4,7 +4,8 @@ The first lines of a log are all read (`line_skipper.READ_WHOLE`). After them a 
 - it is known to be healthy, or contains none of the literals of a rule (`line_skipper`, `line_scanner`);
 - it is one of many statistics lines: these are counted (`statistics_lines`);
 - it repeats a message with other numbers, or ends a traceback whose calls came before (`repeated_messages`).
-While a message, a traceback or a command may continue, no line is skipped. The report is the same with
+While a message, a traceback or a command may continue, no line is skipped. What may be a failure is collected from
+repeated messages and tracebacks too, as if they were read in full. The report is the same with
 `Options.shortcuts` off; a test compares both over all logs.
 """
 
@@ -21,14 +22,15 @@ from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanner
 from vllm_doctor.fastpath.repeated_messages import Plan, plan, printed
+from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.session import Session
-from vllm_doctor.fastpath.tracebacks import Traceback
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front
+from vllm_doctor.redact import secrets_in
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
-_FAILURE = re.compile(rb"ERROR|CRITICAL|Error|Exception")  # a failure may be read from such a line
+_FAILURE = re.compile(rb"ERROR|CRITICAL|[Ee]rror|[Ee]xception|HTTP/")  # a failure may be read from such a line
 _SHORT = 512  # maximal bytes of a line whose kind is remembered
 _MOST_REMEMBERED = 1 << 12  # processes, and lines that concern starts
 
@@ -73,15 +75,16 @@ class Shortcuts:
         session = self._session
         if self._settled_mode is not None:
             return self._settled_mode
-        if not (session.lines.is_idle and session.foreign.is_idle):
+        if not session.lines.is_idle or (self._earlier_starts and not session.foreign.is_idle):
             return None
         if self._earlier_starts:
             self._settled_mode = mode_of(session.base, awaited=False, serving=False, earlier_starts=True)
             return self._settled_mode
         serves = session.current.serves
-        if session.current.failures.may_continue(session.next_number()):
-            return None
-        awaited = not session.awaits_no_command or session.events.expects_any_continuation(session.next_number())
+        number = session.next_number()
+        awaited = (not session.awaits_no_command or not session.foreign.is_idle
+                   or session.events.expects_any_continuation(number)
+                   or session.current.failures.may_continue(number))
         if serves and self._patience is None:
             self._patience = line_skipper.READ_WHOLE
         if not serves and self._patience:
@@ -107,7 +110,7 @@ class Shortcuts:
 
         A message of another process than the awaited one is recorded.
         """
-        if not self._session.awaits_no_command:
+        if not (self._session.awaits_no_command and self._session.foreign.is_idle):
             return True
         key = self._process_key(data, template.front)
         if key is not None and not self._session.events.expects_continuation(key):
@@ -116,22 +119,31 @@ class Shortcuts:
         is_message = is_short and _is_message(template.text, template.front.size)
         return not (is_message and self._session.events.skip_record(number, data))
 
-    def read_short(self, data: bytes, number: int, template: LineTemplate) -> bool:
+    def read_short(self, data: bytes, number: int, template: LineTemplate, *, is_candidate: bool) -> bool:
         """Count a line as one of many of its kind; return False if it must be read in full."""
         if self._earlier_starts:
             return self._note_start(data, number, template)
         run = self._session.current
-        if _FAILURE.search(data):
-            return False
+        may_continue = run.failures.may_continue(number) and not self._ends_failure(data, template)
+        if not (is_candidate or may_continue):
+            return True
         if template.layout is not None:
+            if may_continue:
+                return False
             run.evidence_count += 1
             return run.statistics_lines.try_shortcut(data, number, template.layout)
         return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime")
 
     def read_traceback(self, traceback: Traceback, data: bytes, number: int, template: LineTemplate) -> bool:
-        """Note a traceback of an earlier start, given its last line; any other is a failure, to be read in full."""
-        del traceback
-        return self._earlier_starts and self._note_start(data, number, template, whole=True)
+        """Count a traceback whose calls came before, given its last line; return False if it must be read in full."""
+        if self._earlier_starts:
+            return self._note_start(data, number, template, whole=True)
+        run = self._session.current
+        reads_calls = self._session.awaits_no_command and self._session.foreign.is_idle and run.block
+        if not reads_calls or run.block_open:
+            return False
+        return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime",
+                                                  traceback=traceback)
 
     def read_ending(self, block: bytes, at: int) -> int:
         """Read the line at `at` if it shows that the server still serves, after a line that left something open.
@@ -145,15 +157,10 @@ class Shortcuts:
             return 0
         lines = scanner(session.base, serving=True)
         data = lines.healthy_at(block, at)
-        if data:
-            key = self._process_key(data, lines.template_of(data).front)
-            if key is None:
-                return 0
-            session.end_open_message(number, key)
-        else:
-            data = block[at:block.find(b"\n", at) + 1]
-            if not data or not self._ends_in_statistics(data, number, lines.template_of(data)):
-                return 0
+        key = self._process_key(data, lines.template_of(data).front) if data else None
+        if key is None:
+            return 0
+        session.end_open_message(number, key)
         session.lines.skip(1, len(data))
         self._settled_mode = None
         return len(data)
@@ -163,7 +170,9 @@ class Shortcuts:
         session = self._session
         serves = session.current.serves
         line = session.lines.parse_single_line(data)
-        if line is None or any_of(_STRUCTURE).search(line.text) or (not serves and session.is_healthy(line.text)):
+        if line is None or not line.text.strip() or any_of(_STRUCTURE).search(line.text):
+            return False
+        if not serves and session.is_healthy(line.text):
             return False
         line = session.foreign.hide_in_single_line(line)
         if line is None:
@@ -188,13 +197,22 @@ class Shortcuts:
             return None
         if traceback:
             return self._traceback_plan(data, front, line, traceback)
-        if any_of(COMMAND_WORDS).search(line.text) or session.is_healthy(line.text):
+        if any_of(COMMAND_WORDS).search(line.text) or session.is_healthy(line.text) or secrets_in(line.text):
             return None
         key = session.events.opened_message_key(line)
         if key is None:
             return None
-        return plan(printed(data, front), session.events.parse_single_line(line), session.matcher, session.base.names,
-                    (lambda number, message: self._open_message(number, key, message)) if key else None)
+        event = session.events.parse_single_line(line)
+        is_failure = _FAILURE.search(data) is not None
+
+        def effect(number: int, message: str) -> None:
+            if key:
+                session.events.open_message(number, key, message)
+            if key or is_failure or session.current.failures.may_continue(number):
+                session.current.collect_failure(event._replace(line=number, text=message))
+                self._settled_mode = None
+
+        return plan(printed(data, front), event, session.matcher, session.base.names, effect)
 
     def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
         session = self._session
@@ -207,30 +225,17 @@ class Shortcuts:
         result = session.events.traceback(lines) if session.finder.contain_no_command(texts) else None
         if result is None:
             return None
-        key, event = result
+        key, (*calls, event) = result
         last_call = next((text for text in reversed(texts) if 'File "' in text), "")
+        repeat = session.current.traceback_repeater(calls)
 
-        def then(number: int, message: str) -> None:
+        def effect(number: int, message: str) -> None:
             session.finder.record_call(last_call)
             session.events.end_traceback(number, key, event, message)
-            session.current.remember_block(event)
+            repeat(event._replace(line=number, text=message))
             self._settled_mode = None
 
-        return plan(printed(data, front), event, session.matcher, session.base.names, then)
-
-    def _open_message(self, number: int, key: str, message: str) -> None:
-        self._session.events.open_message(number, key, message)
-        self._settled_mode = None
-
-    def _ends_in_statistics(self, data: bytes, number: int, template: LineTemplate) -> bool:
-        """Count a statistics line after something open; return False if it must be read in full."""
-        session, layout = self._session, template.layout
-        if layout is None or layout.counts_rare or not session.awaits_no_command:
-            return False
-        if not session.events.skip_record(number, data):
-            return False
-        session.current.advance("runtime", "", number)
-        return self.read_short(data, number, template)
+        return plan(printed(data, front), event, session.matcher, session.base.names, effect)
 
     def _note_start(self, data: bytes, number: int, template: LineTemplate, *, whole: bool = False) -> bool:
         """Record how a line affects the server starts; return False if it must be read in full.
@@ -252,6 +257,18 @@ class Shortcuts:
                 self._start_notes.clear()
             note = self._start_notes[key] = self._session.events.start_note(line)
         return note
+
+    def _ends_failure(self, data: bytes, template: LineTemplate) -> bool:
+        """Return whether a line shows that the message of the last failure is over, and record that."""
+        is_message = len(template.text) <= _SHORT and _is_message(template.text, template.front.size)
+        key = self._process_key(data, template.front) if is_message and not _FAILURE.search(data) else None
+        if key is None:
+            return False
+        source, _, process = key.partition("\0")
+        failures = self._session.current.failures
+        failures.end_message(process or source)
+        self._settled_mode = None
+        return not failures.may_continue(self._session.next_number())
 
     def _process_key(self, data: bytes, before: Front) -> str | None:
         """Return the key of the process that prints a line; None if the line must be read in full."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.fastpath.retained_lines import FIRST, LAST, RetainedLine, RetainedLines
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
-from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.patterns import lazy_pattern, portable
 from vllm_doctor.rulebase.model import RuleBase
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
@@ -27,7 +27,7 @@ WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 _RARE = ("preemptions", "swapped_requests")
 _FIELDS = ("engine_index", "num_engines", "prompt_tokens_per_s", "generation_tokens_per_s", "running_requests",
            "waiting_requests", "kv_cache_usage_percent", "prefix_cache_hit_percent")  # in the order they are printed in
-_NUMBER = lazy(rb"0{1,9}(?:\.0*)?")  # of a template
+_NUMBER = lazy_pattern(rb"0{1,9}(?:\.0*)?")  # of a template
 _NONE = b"0.0"  # tokens per second
 _BATCH = 256  # lines that are counted together
 _MOST_STATES = 4096
@@ -50,7 +50,6 @@ class Layout(NamedTuple):
     stamp: slice
     rare: slice
     unpack: Callable[[bytes], tuple[bytes, ...]]
-    counts_rare: bool
 
 
 StatisticsLine = tuple[bytes, int, Layout]
@@ -61,7 +60,7 @@ class Layouts:
     """The layouts of statistics lines, from the wordings of a rule base."""
 
     def __init__(self, base: RuleBase) -> None:
-        self._expressions = [(wording.id, lazy(_line_expression(wording.regex))) for wording in base.facts
+        self._expressions = [(wording.id, lazy_pattern(_line_expression(wording.regex))) for wording in base.facts
                              if wording.id in WORDINGS]
 
     def of(self, shape: bytes) -> Layout | None:
@@ -76,7 +75,7 @@ class Layouts:
                 rare = slice(*next((spans[name] for name in _RARE if name in spans), (0, 0)))
                 source = slice(*spans.get("source", (0, 0)))
                 return Layout(wording, slice(*spans["line"]), source, slice(*spans["stamp"]), rare,
-                              _unpacker(spans, len(shape)), rare.stop > 0)
+                              _unpacker(spans, len(shape)))
         return None
 
 

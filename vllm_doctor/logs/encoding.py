@@ -11,13 +11,13 @@ import codecs
 import re
 from typing import AnyStr
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 CONTROLS = bytes([*range(9), *range(11, 32), 127])
 NOISE = bytes(code for code in CONTROLS if code not in b"\0\a\b\r\x1b")
 """Control characters that are rare in text, without zeros (file padding) and those that terminals use."""
 _FEW = 8  # a line with at most this many is text, however short it is: they may frame it
-ODD = lazy("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
+ODD = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
 _VISIBLE = {
     **{code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)},
     0x7F: 0x2421,
@@ -26,25 +26,25 @@ _VISIBLE = {
 }  # fmt: skip
 SGR = r"\x1b\[[\d;:]*m"
 """The expression for a terminal's colour."""
-_SGR = lazy(SGR)
-_ESCAPE = lazy(
+_SGR = lazy_pattern(SGR)
+_ESCAPE = lazy_pattern(
     r"\x1b(?:\[(?P<csi>[0-?]*[ -/]*[@-~])|_(?P<bk>bk;t=\d{13})\x07|[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\]\d*;?|\[[0-?]*$|[ -/]+[0-~]|[0-Z\\-~]|$)|\x9b[0-?]*[ -/]*[@-~]",
 )
 # Colours whose escape character was lost or spelled out: `[0;36m(APIServer pid=1)[0;0m`, `\x1b[36m`.
-_SPELLED = lazy(
+_SPELLED = lazy_pattern(
     r"(?:\^\[|\\x1b|\\u001b|\\033|#033|␛)?\[(?:[0-47]|2[2-9]|[34][0-79]|9[0-7]|0[0-7]|38;5;\d{1,3}|48;5;\d{1,3})"
     r"(?:;\d{1,3}){0,4}m(?!\])",
 )
 RESETS = ("[0m", "[0;0m", "[39m", "[22m")
 SPELLED_RETURN = "^M"
 """A carriage return at the end of a line, as editors and `cat -v` show it."""
-_ENTITY = lazy(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
+_ENTITY = lazy_pattern(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
 ENTITIES = {
     "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'", "&#34;": '"',
     "&nbsp;": " ",
 }  # fmt: skip
-_BARE_AMPERSAND = lazy(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
+_BARE_AMPERSAND = lazy_pattern(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
 
 
 def one_digit(text: AnyStr, zero: AnyStr) -> AnyStr:
@@ -107,10 +107,10 @@ def _unescape(text: str) -> str:
     return _ENTITY.sub(lambda m: ENTITIES[m[0]], text)
 
 
-_HANZI = lazy(rb"[\xb0-\xf7][\xa1-\xfe]|[\xa1-\xa3][\xa1-\xfe]")
+_HANZI = lazy_pattern(rb"[\xb0-\xf7][\xa1-\xfe]|[\xa1-\xa3][\xa1-\xfe]")
 _HIGH = bytes(range(128, 256))
 _BINARY = bytes(0xB7 if code < 32 or 127 <= code <= 160 else code for code in range(256))  # a visible middle dot
-_UNFINISHED = lazy(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})$")
+_UNFINISHED = lazy_pattern(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})$")
 
 
 def sniff(head: bytes) -> tuple[str, int]:

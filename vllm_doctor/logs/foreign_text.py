@@ -14,25 +14,25 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.lines import Line
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 HIDDEN = "\u2026"
 """The character that replaces hidden text; no command, flag or pattern contains it."""
 
 _MAX_OPEN_LINES = 200
 _MAX_MARKERS = 32
-_NAME = lazy(r"[A-Za-z0-9_/~.][\w./:@+-]{0,199}", re.ASCII)
-_PATH = lazy(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
-_FAULT = lazy(r"Error|Exception|Exit|Interrupt|Abort|Killed")
-_QUOTE = lazy(r"(?<![\w)\]])([\"'])|`")
+_NAME = lazy_pattern(r"[A-Za-z0-9_/~.][\w./:@+-]{0,199}", re.ASCII)
+_PATH = lazy_pattern(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
+_FAULT = lazy_pattern(r"Error|Exception|Exit|Interrupt|Abort|Killed")
+_QUOTE = lazy_pattern(r"(?<![\w)\]])([\"'])|`")
 _TRACEBACK = "Traceback (most recent call last)"
-_RECORD = lazy(
+_RECORD = lazy_pattern(
     r"(?:\(\w[^()]{0,80}\) {0,4}){0,3}"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: {1,8}(?:\d|\[)|: {1,6}\S)|Traceback \(most recent call last\))"
     r"|\[rank\d+\]:"
 )
 """The beginning of a line that does not continue a client's text."""
-_MESSAGE = lazy(
+_MESSAGE = lazy_pattern(
     r"(?:\(\w[^()]{0,80}\) {0,4}){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [^\]]{0,120}\] |"
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,6})?"
 )
@@ -79,13 +79,22 @@ class ForeignTable:
         self.templates = tuple(Template(**entry) for entry in entries["templates"])
         self._within = tuple(entries["requests"]["within"])
         self.rules = frozenset(entries["requests"]["rules"])
+        self._modules = tuple(f"{module}:" for module in entries["requests"]["modules"])
         self._outside = tuple(entries["requests"]["outside"])
         self.markers = (*(record.marker for record in self.records), *(entry.before for entry in self.templates))
+        self.words = (*self.markers, *self._modules)
 
     def is_request(self, frames: str) -> bool:
         """Return whether the calls of a traceback handle a request and belong neither to the engine nor to a start."""
         return (any(part in frames for part in self._within)
                 and not any(part in frames for part in self._outside))
+
+    def is_of_handler(self, text: str) -> bool:
+        """Return whether a line is a record of a module that handles requests."""
+        if not any(module in text for module in self._modules):
+            return False
+        prefix = _prefix(text)
+        return any(module in prefix for module in self._modules)
 
     def hide(self, text: str) -> VisibleLine:
         """Return a line without its foreign text."""
@@ -187,11 +196,13 @@ class ForeignText:
         """Return a line without foreign text."""
         text = line.text
         opened = self._open.pop(line.source, None) if self._open else None
-        marked = bool(any_of(self._table.markers).search(text))  # it may be a continuation
+        marked = bool(any_of(self._table.words).search(text))  # it may be a continuation
+        if marked and self._table.is_of_handler(text):
+            line = line._replace(handler=True)
         if opened is not None:
             marked = marked and any(marker in text for marker in self._table.markers)
         if opened is not None and opened.continues(text, marked=marked):
-            begin = len(opened.prefix)
+            begin = len(opened.prefix) if text.startswith(opened.prefix) else 0
             if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # possibly the record's own
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
                 return line._replace(text=self._table.hide(text).text if marked else text, refusal=True)
@@ -208,10 +219,12 @@ class ForeignText:
 
     def hide_in_single_line(self, line: Line) -> Line | None:
         """Return a single line without foreign text; None if the text may continue in the next lines."""
-        if not any_of(self._table.markers).search(line.text):
+        if not any_of(self._table.words).search(line.text):
             return line
         shown = self._table.hide(line.text)
-        return None if shown.opened else line._replace(text=shown.text, refusal=shown.refusal)
+        if shown.opened:
+            return None
+        return line._replace(text=shown.text, refusal=shown.refusal, handler=self._table.is_of_handler(line.text))
 
 
 class _OpenText(NamedTuple):
@@ -226,9 +239,10 @@ class _OpenText(NamedTuple):
 
     def continues(self, text: str, *, marked: bool) -> bool:
         """Return whether a line belongs to the same message."""
-        if not (self.left and text.startswith(self.prefix)):
+        is_quote = self.quote in {"'", '"', "`"}
+        if not self.left or not (is_quote or text.startswith(self.prefix)):
             return False
-        if "] " in self.prefix:  # of a record, which repeats its prefix on each of its lines
+        if "] " in self.prefix and text.startswith(self.prefix):  # a record repeats its prefix on each of its lines
             return not marked or self.quote == "request"
         return not _RECORD.match(text)
 
@@ -266,7 +280,7 @@ def _marked(text: str, record: Record, begin: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _read_traceback_line(quote: str) -> re.Pattern[str]:
+def _quoted_text_pattern(quote: str) -> re.Pattern[str]:
     """Compile the expression for the inside of a quoted text, up to its closing quote."""
     mark = re.escape(quote)
     return re.compile(rf"[^{mark}\\]*(?:\\.[^{mark}\\]*)*{mark}", re.DOTALL)
@@ -274,7 +288,7 @@ def _read_traceback_line(quote: str) -> re.Pattern[str]:
 
 def _closing(text: str, quote: str, begin: int) -> int:
     """Return where a quote opened before `begin` closes; the end of the text if it does not."""
-    match = _read_traceback_line(quote).match(text, begin)
+    match = _quoted_text_pattern(quote).match(text, begin)
     return match.end() - 1 if match else len(text)
 
 

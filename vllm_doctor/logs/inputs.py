@@ -68,14 +68,19 @@ class Log:
 
 
 class Logs:
-    """The logs of a file, one after the other: one, or those of an archive. Ask for the next when one is read."""
+    """The logs of a source, one after the other: one, or several of an archive or a host.
 
-    def __init__(self, made: Log | Archive) -> None:
+    Ask for the next when one is read.
+    """
+
+    def __init__(self, made: Log | Archive | Iterator[Log]) -> None:
         self._made = made
 
     def __iter__(self) -> Iterator[Log]:
         if isinstance(self._made, Log):
             yield self._made
+        elif not isinstance(self._made, Archive):
+            yield from self._made
         else:
             for member in self._made:
                 yield Log(member, member.name)
@@ -83,14 +88,15 @@ class Logs:
     @property
     def only(self) -> Log:
         """Return the only log. Raises InputError for an archive."""
-        if isinstance(self._made, Archive):
-            raise InputError(f"{self._made.name}: is an archive of files: unpack it, and name the log")
+        if not isinstance(self._made, Log):
+            name = getattr(self._made, "name", "this")
+            raise InputError(f"{name}: is an archive of files: unpack it, and name the log")
         return self._made
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the notes for the report on each log, once all are read."""
-        if isinstance(self._made, Log):
+        if not isinstance(self._made, Archive):
             return ()
         return (*((DAMAGED,) if self._made.damaged else ()), *self._made.budget.notes())
 

@@ -6,7 +6,7 @@ row begins a new line, or that a message follows a progress bar.
 
 from __future__ import annotations
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 VLLM_PROCESS = (
     r"\((?:API_?Server|Api_?Server|(?:DP)?EngineCore|CoreEngine|Worker|V(?:llm|LLM)_?Worker|VLLM_DP_Coord|DP_?Coord"
@@ -17,12 +17,12 @@ _VLLM_LEVEL = r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d"
 # A line that begins like this is a log line without a wrapper. (A vLLM process may forward a Ray worker's line with
 # its own prefix, srun pads a rank with spaces, Buildkite's page begins a row with two spaces: those are checked
 # separately.)
-BARE = lazy(
+BARE = lazy_pattern(
     rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$)| \| \[\d{{4}}-)|$"
 )
 
 # The beginning of a line as vLLM, its libraries or Python write it: it proves a doubtful wrapper.
-LOG_HEAD = lazy(
+LOG_HEAD = lazy_pattern(
     rf"{_VLLM_LEVEL}|{VLLM_PROCESS}|(?:INFO|ERROR|WARNING|DEBUG|CRITICAL): {{1,6}}\S"
     r"|(?:\+ Exception Group )?Traceback \(most recent call last\)"
     r"| {2}(?:File \"|\| |\+)|\[rank\d+\]:|\[[WEIF]\d{3,4} \d\d:\d\d:\d\d|[WEIF]\d{4} \d\d:\d\d:\d\d"

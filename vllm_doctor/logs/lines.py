@@ -29,7 +29,7 @@ from vllm_doctor.logs.line_prefix import BARE, LOG_HEAD
 from vllm_doctor.logs.progress_bars import BAR_END, BAR_HINT, overwrite, visible_texts
 from vllm_doctor.logs.wrapped_rows import RowJoiner
 from vllm_doctor.logs.wrappers import Piece, Unwrapper
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 MAX_LINE = 256 * 1024  # bytes of one line; the rest of a longer line is dropped
 _SLICE = 256 * 1024  # bytes processed at once
@@ -40,18 +40,18 @@ _MAX_WAIT = 32  # lines that may wait for evidence about a wrapper
 _MAX_REFUSED = 8  # times that a kind of wrapper may be refuted before its lines no longer wait
 
 # A block of bytes that contains one of these is read line by line.
-_MARKS = lazy(
+_MARKS = lazy_pattern(
     "|".join(
         mark.replace("[", r"\[").replace("^", r"\^") for mark in (*RESETS, SPELLED_RETURN, "```", *ENTITIES)
     ).encode(),
 )
 # A containerd record may end inside a progress bar: its carriage returns wait until its parts are joined.
-_RECORD = lazy(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
+_RECORD = lazy_pattern(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
 # Docker's API writes the stream's number, three zeros and a size before each write of a container: mostly one line.
 _FRAMES = (b"\1\0\0\0", b"\2\0\0\0")
 _FRAME_SIZE = 8  # bytes; a line feed among the bytes of the size ends the line early, and nothing remains of it
-_SGR = lazy(SGR.encode())
-_FENCE = lazy(r"(?:```+|~~~+)[\w.+-]*$")
+_SGR = lazy_pattern(SGR.encode())
+_FENCE = lazy_pattern(r"(?:```+|~~~+)[\w.+-]*$")
 
 
 class Line(NamedTuple):
@@ -59,12 +59,14 @@ class Line(NamedTuple):
 
     `number` is the 1-based number of the physical line it begins on; `text` has no wrapper, escape or line end;
     `source` holds the names in its wrappers (container, pod, rank, process), innermost first, joined by " / ".
+    `refusal` marks vLLM's refusal of a request, `handler` a record of a module that handles requests.
     """
 
     number: int
     text: str
     source: str = ""
     refusal: bool = False
+    handler: bool = False
 
 
 def unfold(text: str) -> list[str]:

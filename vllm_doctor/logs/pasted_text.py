@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,6 +40,14 @@ _NEW_ROW = re.compile(
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): |\d{4}-\d\d-\d\d[ T]\d\d:|During handling|The above exc"
     r"|usage: |vllm serve |python3? )")
 _WORD = re.compile(r"[A-Za-z0-9_]{4,}")
+# Characters that a scanner takes for each other; the first of a class stands for all of them.
+_CLASSES = ("lI1i|", "oO0cea", "S5s", "B8", "un", "gq9", "tf", "vy", "hb6", "zZ2")
+_SHAPE = str.maketrans({character: same[0] for same in _CLASSES for character in same})
+_DIGITS = str.maketrans("lIOoSBZ", "1100582")
+_MISREAD_NUMBER = re.compile(r"(?=\w*\d\w*\d)[\dlIOoSBZ]{3,}")
+_SHAPED = "\0\0"  # before the shape of a known word, as a key that no word or form has
+_SHORT_WORD = re.compile(r"[A-Za-z0-9_]{2,}")
+_SHORTEST = 3  # characters of a word that is corrected only by its shape
 _LONGEST_WORD = 80  # characters; a word has as many forms, and a log can hold one of any length
 
 
@@ -154,18 +163,30 @@ def _is_rest(last: str, row: str, width: int, *, is_hard: bool) -> bool:
 
 
 def corrected(rows: Iterable[Row], words: Mapping[str, str]) -> list[Row]:
-    """Return the rows with words corrected that differ from a known word in a single character.
+    """Return the rows with words corrected that differ from a known word in one character, or only in lookalikes.
 
     `words` maps the forms of known words with one open character (`open_forms`) to the words.
     """
     def right(match: re.Match[str]) -> str:
         word = match[0]
-        if word in words or len(word) > _LONGEST_WORD:
+        if word in words or len(word) > _LONGEST_WORD or word.isdigit():
             return word
-        found = {words[form] for form in open_forms(word) if words.get(form)}
-        return found.pop() if len(found) == 1 else word
+        if _MISREAD_NUMBER.fullmatch(word):
+            return word.translate(_DIGITS)
+        found = {words[form] for form in open_forms(word) if words.get(form)} if len(word) > _SHORTEST else set()
+        return found.pop() if len(found) == 1 else words.get(_SHAPED + word.translate(_SHAPE)) or word
 
-    return [Row(row.number, _WORD.sub(right, row.text), row.lines) for row in rows]
+    return [Row(row.number, _SHORT_WORD.sub(right, row.text), row.lines) for row in rows]
+
+
+def lookalikes(before: Iterable[Row], after: Iterable[Row]) -> int:
+    """Return in how many words a character was replaced by one that a scanner takes it for."""
+    count = 0
+    for one, other in zip(before, after, strict=True):
+        if one.text != other.text:
+            pairs = zip(_WORD.findall(one.text), _WORD.findall(other.text), strict=True)
+            count += sum(word != right and word.translate(_SHAPE) == right.translate(_SHAPE) for word, right in pairs)
+    return count
 
 
 def open_forms(word: str) -> list[str]:
@@ -179,6 +200,14 @@ def known_words(texts: Iterable[str]) -> dict[str, str]:
     A form that several words share leads to none of them.
     """
     known: dict[str, str] = {}
+    shapes: defaultdict[str, list[str]] = defaultdict(list)
+    texts = tuple(texts)
+    for word in {word for text in texts for word in _SHORT_WORD.findall(text) if not word.isdigit()}:
+        shapes[word.translate(_SHAPE)].append(word)
+        known[word] = word
+    for shape, words in shapes.items():
+        plain = [word for word in words if word.isalpha() and word.islower()] or words  # prose before names
+        known[_SHAPED + shape] = plain[0] if len(plain) == 1 else ""
     for word in {word for text in texts for word in _WORD.findall(text) if not word.isdigit()}:
         known[word] = word
         if len(word) > _LONGEST_WORD:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import functools
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 # The end of a tqdm bar: `[00:02<00:06, 2.07s/it]`, `[00:02, 3.1it/s]`.
-BAR_END = lazy(r"\[(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:<|, )[^\[\]\r\n]{0,200}\]")
-BAR_HINT = lazy(rb"\[(?:\d+ days?, )?\d+:\d\d")
+BAR_END = lazy_pattern(r"\[(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:<|, )[^\[\]\r\n]{0,200}\]")
+BAR_HINT = lazy_pattern(rb"\[(?:\d+ days?, )?\d+:\d\d")
 _MAX_BAR = 2000  # characters of a line that may be a progress bar
-_BAR_PERCENT = lazy(r"\d{1,3}%(?=\||\s{1,2}Completed)")
-_BAR_COUNT = lazy(r"(?<![\w.])\d[\d.]{0,12}[kMGT]?[A-Za-z]{0,12} $")
-_METER = lazy(r"\d%|\beta\b|\dB/s|[kKMG]i?B\b|/s\b|\d/\d|[━█╸#=>]{3}")
-_MOVING = lazy(r"[\d.,:%\s=#>█▏▎▍▌▋▊▉━╸╺|/\\<?-]+|\b[kMGT]?i?B\b")
+_BAR_PERCENT = lazy_pattern(r"\d{1,3}%(?=\||\s{1,2}Completed)")
+_BAR_COUNT = lazy_pattern(r"(?<![\w.])\d[\d.]{0,12}[kMGT]?[A-Za-z]{0,12} $")
+_METER = lazy_pattern(r"\d%|\beta\b|\dB/s|[kKMG]i?B\b|/s\b|\d/\d|[━█╸#=>]{3}")
+_MOVING = lazy_pattern(r"[\d.,:%\s=#>█▏▎▍▌▋▊▉━╸╺|/\\<?-]+|\b[kMGT]?i?B\b")
 # Only a prefix precedes a carriage return: `(Worker pid=1) \rLoading …`, `web-1  | \r…`.
-_ONLY_PREFIX = lazy(r"(?:pid=\d+[^()]{0,60}\)|\||[\dZ]|\]|\]:| [FP]|:) $")
+_ONLY_PREFIX = lazy_pattern(r"(?:pid=\d+[^()]{0,60}\)|\||[\dZ]|\]|\]:| [FP]|:) $")
 
 
 def _bar_parts(text: str) -> list[str]:

@@ -8,20 +8,20 @@ frame around a pod's log; a log copied from there has its bars and padding in ev
 from __future__ import annotations
 
 from vllm_doctor.logs.wrappers import Unwrapper
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400
 _BREAKS = 3  # lines broken once, at the same width, that prove the width
 _GIVE_UP = 2000  # lines without evidence of a terminal's width
-_NO_CONTINUATION = lazy(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
+_NO_CONTINUATION = lazy_pattern(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
 
 _BAR = "│ "
 _FRAMES = frozenset("│┌┐└┘├┤╭╮╰╯")
 
-_WORD = lazy(r"\w\w$")
-_TORN_CALL = lazy(r'[^"]*\bFile "[^"]+$')
-_REST_OF_CALL = lazy(r'[^"]+", line \d+, in ')
+_WORD = lazy_pattern(r"\w\w$")
+_TORN_CALL = lazy_pattern(r'[^"]*\bFile "[^"]+$')
+_REST_OF_CALL = lazy_pattern(r'[^"]+", line \d+, in ')
 
 
 class RowJoiner:
@@ -44,7 +44,7 @@ class RowJoiner:
 
     def push(self, number: int, text: str) -> list[tuple[int, str]]:
         """Add a line; return the lines that are complete."""
-        if text.startswith(_BAR) and (row := self._read_traceback_line(text)) is not None:
+        if text.startswith(_BAR) and (row := self._text_in_frame(text)) is not None:
             return self._push_inside(number, *row)
         size = len(text)
         if self._framed or (size > _MAX_WIDTH and text[0] in _FRAMES):
@@ -83,7 +83,7 @@ class RowJoiner:
             self._width = width
         return [(rows[0][0], "".join(text for _, text in rows))]
 
-    def _read_traceback_line(self, text: str) -> tuple[str, bool] | None:
+    def _text_in_frame(self, text: str) -> tuple[str, bool] | None:
         """Return the text of a row in a frame, and whether it fills the row; None before a log line in such a frame."""
         row = text.rstrip()
         closed = row.endswith(" │")

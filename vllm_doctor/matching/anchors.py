@@ -10,11 +10,11 @@ from typing import Any
 
 from vllm_doctor.literal_search import PATIENCE, LiteralFinder
 from vllm_doctor.logs.encoding import one_digit
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")
-_DIGITS = lazy(r"\d+")
-ID_EDGES = lazy(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")
+_DIGITS = lazy_pattern(r"\d+")
+ID_EDGES = lazy_pattern(r"^[0-9a-f-]+(?!\w)|(?<!\w)[0-9a-f-]+$")
 """The hexadecimal characters at the ends of a word that may belong to an adjacent id."""
 _HEAD = 4  # characters of an anchor by which it is looked up
 _KEPT = 4096  # templates of texts that are remembered

@@ -153,7 +153,7 @@ class Matcher:
             try:
                 values = _capture(pattern, text) if simple else _search(pattern, event)
                 if values is not None and _has_frames(pattern, event.frames):
-                    results.append((ref, values))
+                    results.append((ref, values | _frame_values(pattern, event.frames)))
             except TimeoutError:
                 self._leave_out(ref)
                 continue
@@ -216,6 +216,12 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
     if not match.lastindex:
         return {}
     return {name: raw for name, raw in match.groupdict().items() if raw is not None}
+
+
+def _frame_values(pattern: Pattern, frames: str) -> dict[str, str]:
+    """Return the values that a pattern captures in the calls of the traceback."""
+    match = search(pattern.frames, frames) if "(?P<" in pattern.frames else None
+    return _groups(match) if match else {}
 
 
 def _has_frames(pattern: Pattern, frames: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vllm_doctor.memory.context_lengths import CacheNeed, LengthRow, context_lengths
 from vllm_doctor.memory.derived import derived
 from vllm_doctor.memory.ledger import ledger
 from vllm_doctor.memory.ledger_model import Memory, Part
 
-__all__ = ["Memory", "Part", "derived", "ledger"]
+__all__ = ["CacheNeed", "LengthRow", "Memory", "Part", "context_lengths", "derived", "ledger"]

@@ -221,5 +221,5 @@ class _Ledger:
             self._add("kv_cache", *kv_cache)
         if len(self.parts) < 2:
             return None
-        self.notes.append("The log does not show the total memory, so what is left over cannot be told.")
+        self.notes.append("The log does not show the total memory, so the rest cannot be computed.")
         return self._memory()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from vllm_doctor.logs.encoding import line_ends
-from vllm_doctor.pipe.descriptors import enlarge, say
+from vllm_doctor.pipe.descriptors import enlarge, write_error
 from vllm_doctor.pipe.frames import CUT, FRAME, GAP, Reader
 from vllm_doctor.pipe.status_line import StatusLine
 
@@ -57,16 +57,16 @@ class Analyser:
             self._pid = _fork()
         except OSError as error:
             os.close(read_end)
-            status.leave_to_the_analyser()
-            self._hang_up()
+            status.close_sender()
+            self._close()
             self.exit_code = CRASHED
-            say(f"cannot start the analyser ({error.strerror}); the log is passed on unread")
+            write_error(f"cannot start the analyser ({error.strerror}); the log is passed on unread")
             return
         if self._pid == 0:
             reader = Reader(read_end, whole_lines=whole_lines, status=status.words)
-            _be_the_analyser(analyse, reader, (*close, *status.fds, self.fd))
+            _run_analyser(analyse, reader, (*close, *status.fds, self.fd))
         os.close(read_end)
-        status.leave_to_the_analyser()
+        status.close_sender()
         enlarge(self.fd)
         os.set_blocking(self.fd, False)
 
@@ -80,7 +80,7 @@ class Analyser:
         """Return whether the analyser ended without a verdict."""
         return self.exit_code is not None and (self.exit_code < 0 or self.exit_code == CRASHED)
 
-    def hand_over(self, stream: int, data: memoryview) -> None:
+    def queue(self, stream: int, data: memoryview) -> None:
         """Queue what was read for the analyser; drop the oldest frames when the backlog is full."""
         if self.fd < 0:
             self.not_analysed += len(data)
@@ -90,11 +90,11 @@ class Analyser:
         self._queued += len(frame) + _COST
         self.flush()
         if self._queued > self._bound // _FLOOD:
-            self._yield_processor()
+            self._lower_priority()
         while self._queued > self._bound and self._frames:
             self._drop_oldest()
 
-    def _yield_processor(self) -> None:
+    def _lower_priority(self) -> None:
         """Lower the priority of the analyser. Only in a flood, because it cannot be raised again without privileges."""
         if not self._yields:
             self._yields = True
@@ -127,7 +127,7 @@ class Analyser:
             except BlockingIOError:
                 break
             except OSError:  # EPIPE: the analyser has gone or has seen enough
-                self._hang_up()
+                self._close()
                 break
             progress = True
             self._partial = self._partial[written:]
@@ -143,7 +143,7 @@ class Analyser:
         self._partial_size = len(frame) - FRAME.size
         return memoryview(frame)
 
-    def _hang_up(self) -> None:
+    def _close(self) -> None:
         os.close(self.fd)
         self.fd = -1
         self.not_analysed += min(len(self._partial), self._partial_size)
@@ -163,11 +163,11 @@ class Analyser:
             if pid:
                 self.exit_code = os.waitstatus_to_exitcode(wait_status)
                 if self.fd >= 0:
-                    self._hang_up()
+                    self._close()
                 if self.died:
-                    self._status.make_way()
+                    self._status.clear()
                     how = f"was killed by signal {-self.exit_code}" if self.exit_code < 0 else "failed"
-                    say(f"the analyser {how}: no report (the log itself is passed on in full)")
+                    write_error(f"the analyser {how}: no report (the log itself is passed on in full)")
         return self.exit_code is not None
 
     def wait(self, sources: Iterable[int], wake: int, seconds: float | None) -> set[int]:
@@ -182,7 +182,7 @@ class Analyser:
         if wake in ready:
             os.read(wake, 4096)
         if not ready.isdisjoint(self._status.fds):
-            self._status.hear()
+            self._status.receive()
         return ready.intersection(sources)
 
     def finish(self, wake: int) -> None:
@@ -197,7 +197,7 @@ class Analyser:
             if self.flush():
                 patient_until = time.monotonic() + PATIENCE
             if self.fd >= 0 and not self.behind:
-                self._hang_up()
+                self._close()
             now = time.monotonic()
             if self._asked_at is not None:
                 while self._queued > _LAST:
@@ -207,13 +207,13 @@ class Analyser:
                     os.kill(self._pid, HURRY_SIGNAL)
                 patient_until = min(patient_until, max(self._asked_at + LIMIT, begun + _LEAST))
             if now > patient_until:
-                say("the analyser made no progress in time and is stopped")
+                write_error("the analyser made no progress in time and is stopped")
                 os.kill(self._pid, signal.SIGKILL)
                 patient_until = now + PATIENCE
             self.wait((), wake, 0.2 if self._asked_at is not None else 1.0)
 
 
-def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> None:
+def _run_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> None:
     """Run the analyser in the child process; never return."""
     code = CRASHED
     try:
@@ -236,7 +236,7 @@ def _be_the_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> 
             at = at.tb_next
         place = f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at else "?"
         # Not the error's text: it may quote the log, secrets included.
-        say(f"internal error in the analyser: {type(error).__name__} at {place}")
+        write_error(f"internal error in the analyser: {type(error).__name__} at {place}")
     finally:
         try:
             sys.stderr.flush()

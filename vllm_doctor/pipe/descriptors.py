@@ -53,7 +53,7 @@ def enlarge(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
 
-def say(text: str) -> None:
+def write_error(text: str) -> None:
     """Print one line on stderr; never fail."""
     with suppress(OSError):
         os.write(2, f"vllm-doctor: {text}\n".encode(errors="backslashreplace"))

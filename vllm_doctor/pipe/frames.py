@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vllm_doctor.pipe.status_line import StatusWords
+from vllm_doctor.pipe.status_line import StatusText
 
 READ_SIZE = 256 * 1024  # bytes a read; larger gains nothing
 
@@ -40,8 +40,8 @@ class Reader:
 
     _MAX_HELD = 64 * 1024
 
-    def __init__(self, fd: int, *, whole_lines: bool = False, status: StatusWords | None = None) -> None:
-        self.status = status or StatusWords()
+    def __init__(self, fd: int, *, whole_lines: bool = False, status: StatusText | None = None) -> None:
+        self.status = status or StatusText()
         self._fd = fd
         self._whole_lines = whole_lines
         self._held = [b"", b""]  # a stream's unfinished line (whole_lines only)

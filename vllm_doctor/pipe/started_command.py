@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
-from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds, say
+from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds, write_error
 from vllm_doctor.pipe.signals import Signals
 from vllm_doctor.pipe.status_line import StatusLine
 from vllm_doctor.pipe.stream_copier import Route
@@ -40,7 +40,7 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
             pid = _spawn(argv, out_end, err_end)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
-            say(f"{argv[0]}: {'command not found' if missing else error.strerror}")
+            write_error(f"{argv[0]}: {'command not found' if missing else error.strerror}")
             close_fds(out, err)
             return 127 if missing else 126
         finally:
@@ -69,7 +69,7 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
                 break  # a process that the command left behind keeps the pipes open
         close_fds(*routes)
         if exit_code is not None and (ending := _violent_end(exit_code)):
-            analyser.hand_over(1, memoryview(ending.encode()))
+            analyser.queue(1, memoryview(ending.encode()))
         analyser.finish(signals.wake)
     return exit_code if exit_code >= 0 else 128 - exit_code
 

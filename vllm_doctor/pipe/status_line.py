@@ -1,7 +1,7 @@
 """The status line of a terminal, drawn while no log passes.
 
 The analyser knows the text, but only the process that passes the bytes on knows when the terminal is free. So the
-analyser sends the text (`StatusWords`), and the passing process draws them (`StatusLine`): never when bytes came in
+analyser sends the text (`StatusText`), and the passing process draws them (`StatusLine`): never when bytes came in
 the last moment or the last one was no newline, and it wipes the line off before the next byte passes. The bytes stay
 as they are; the line goes to the terminal on stderr, through a descriptor of its own that never blocks.
 """
@@ -20,7 +20,7 @@ _WIPE = b"\r\x1b[K"
 _NEWLINE = 10
 
 
-class StatusWords:
+class StatusText:
     """The analyser's end, which sets the text of the status line. Nothing here ever fails or waits for long."""
 
     def __init__(self, fd: int = -1, heard: mmap.mmap | None = None) -> None:
@@ -40,7 +40,7 @@ class StatusWords:
         except OSError:  # the other end has gone, and the line with it
             self.fd, self._heard = -1, None
 
-    def hush(self) -> None:
+    def remove(self) -> None:
         """Request that the line be removed, and wait until it is: the caller writes to the terminal next."""
         self.show("")
         until = time.monotonic() + _PATIENCE
@@ -49,11 +49,11 @@ class StatusWords:
 
 
 class StatusLine:
-    """The end in the process that copies the bytes. `fds` are to be polled; `hear` when one is readable."""
+    """The end in the process that copies the bytes. `fds` are to be polled; `receive` when one is readable."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.fds: tuple[int, ...] = ()
-        self.words = StatusWords()
+        self.words = StatusText()
         self._terminal = -1
         self._heard: mmap.mmap | None = None
         self._drawn = b""  # the words that stand there
@@ -67,23 +67,23 @@ class StatusLine:
             for fd in (read_end, write_end):
                 os.set_blocking(fd, False)
             self._heard = mmap.mmap(-1, 1)
-            self.fds, self.words = (read_end,), StatusWords(write_end, self._heard)
+            self.fds, self.words = (read_end,), StatusText(write_end, self._heard)
 
-    def leave_to_the_analyser(self) -> None:
+    def close_sender(self) -> None:
         """Close the analyser's end, after the fork, in the process that copies the bytes."""
         if self.words.fd >= 0:
             os.close(self.words.fd)
-            self.words = StatusWords()
+            self.words = StatusText()
 
     def close(self) -> None:
         """Remove the line for good."""
-        self.make_way()
+        self.clear()
         for fd in (*self.fds, self._terminal):
             if fd >= 0:
                 os.close(fd)
         self.fds, self._terminal = (), -1
 
-    def make_way(self) -> None:
+    def clear(self) -> None:
         """Remove the line before a byte passes."""
         if self._drawn:
             self._drawn = b""
@@ -97,7 +97,7 @@ class StatusLine:
         else:
             self._open_lines.add(stream)
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Receive the newest text, and draw it if the terminal is free."""
         try:
             said = os.read(self.fds[0], 65536)
@@ -108,13 +108,13 @@ class StatusLine:
             return
         words = said.removesuffix(b"\n").rpartition(b"\n")[2]
         if not words:
-            self.make_way()
-        elif self._free() and words != self._drawn and self._write(_WIPE + words + b"\r"):
+            self.clear()
+        elif self._terminal_is_free() and words != self._drawn and self._write(_WIPE + words + b"\r"):
             self._drawn = words
         if self._heard is not None:
             self._heard[0] = (self._heard[0] + said.count(b"\n")) % 256
 
-    def _free(self) -> bool:
+    def _terminal_is_free(self) -> bool:
         return not self._open_lines and time.monotonic() - self._last >= QUIET
 
     def _write(self, data: bytes) -> bool:

@@ -11,7 +11,7 @@ import os
 
 from vllm_doctor.errors import reason
 from vllm_doctor.pipe.analyser import Analyser
-from vllm_doctor.pipe.descriptors import enlarge, say, wait_writable
+from vllm_doctor.pipe.descriptors import enlarge, wait_writable, write_error
 from vllm_doctor.pipe.frames import READ_SIZE
 from vllm_doctor.pipe.status_line import StatusLine, may_be_shown
 
@@ -40,18 +40,18 @@ class Route:
         except OSError as error:
             if error.errno != errno.EIO:  # that is how a terminal ends
                 self.fault = UNREADABLE
-                say(f"cannot read the log: {reason(error)}")
+                write_error(f"cannot read the log: {reason(error)}")
             return False
         if not size:
             return False
         data = memoryview(self._buffer)[:size]
         if self._status:
-            self._status.make_way()
+            self._status.clear()
         if self.sink >= 0:
             self._write(data)
         if self._status:
             self._status.passed(self.stream, data[-1])
-        analyser.hand_over(self.stream, data)
+        analyser.queue(self.stream, data)
         return not self.reader_gone
 
     def _write(self, left: memoryview) -> None:
@@ -66,7 +66,7 @@ class Route:
             except OSError as error:  # a full disk must not stop the server: go on without this output, as tee
                 self.fault = UNREADABLE
                 self.sink = -1
-                say(f"cannot write the log on: {reason(error)}; it is still read, but passed on no further")
+                write_error(f"cannot write the log on: {reason(error)}; it is still read, but passed on no further")
                 return
             else:
                 self.passed += written

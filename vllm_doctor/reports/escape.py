@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.redact import safe_text
 
 __all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown", "one_line", "relative_path",
@@ -16,8 +16,8 @@ __all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown",
 
 # A build runner reads its own standard output: GitHub `::error::` at the start of a line and `##[error]` anywhere in
 # it, Azure `##vso[...]`, TeamCity `##teamcity[...]`.
-_LEGACY_COMMAND = lazy(r"##(?=\w*\[)", cues=("##",))
-_COMMAND = lazy(r"(?m)^([^\S\n]*):(?=:)", cues=("::",))
+_LEGACY_COMMAND = lazy_pattern(r"##(?=\w*\[)", cues=("##",))
+_COMMAND = lazy_pattern(r"(?m)^([^\S\n]*):(?=:)", cues=("::",))
 
 
 def one_line(text: str) -> str:
@@ -51,10 +51,10 @@ def workflow_property(text: str) -> str:
     return workflow_data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
 
 
-_MARKDOWN = lazy(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")  # an underscore inside a word is none
-_MENTION = lazy(r"([@#!%]|\\[~$])(?=\\?\w)")  # @user #12 !12 %milestone ~label $snippet
-_URL = lazy(r":(?=//)|(?<=www)(?=\.)|:(?=[\w+-]+:)", re.IGNORECASE)  # autolinks, :emoji:
-_BLOCK_START = lazy(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[-+](?:[-+\s]|$))|(?=[=#]))")
+_MARKDOWN = lazy_pattern(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")  # an underscore inside a word is none
+_MENTION = lazy_pattern(r"([@#!%]|\\[~$])(?=\\?\w)")  # @user #12 !12 %milestone ~label $snippet
+_URL = lazy_pattern(r":(?=//)|(?<=www)(?=\.)|:(?=[\w+-]+:)", re.IGNORECASE)  # autolinks, :emoji:
+_BLOCK_START = lazy_pattern(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[-+](?:[-+\s]|$))|(?=[=#]))")
 _BREAK = "&#8203;"  # a zero-width space, written so that it is seen in the source
 
 
@@ -79,7 +79,7 @@ def code_block(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{body}\n{fence}"
 
 
-_NOT_XML = lazy("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, production 2
+_NOT_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, production 2
 
 
 def xml_text(text: str) -> str:
@@ -88,7 +88,7 @@ def xml_text(text: str) -> str:
 
 
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")  # the report's line numbers are not those of such a file
-_DRIVE = lazy(r"^[A-Za-z]:")
+_DRIVE = lazy_pattern(r"^[A-Za-z]:")
 
 
 def relative_path(path: str) -> str | None:

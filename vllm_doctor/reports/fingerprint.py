@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Finding, Report
 
 __all__ = ["UNEXPLAINED", "fingerprint", "shape", "unexplained_fingerprint"]
 
 UNEXPLAINED = "unexplained-failure"  # stands for a rule's id where no rule knows the cause
-_NUMBER = lazy(r"\b(?:0x)?(?=[0-9a-f-]{0,64}\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
+_NUMBER = lazy_pattern(
+    r"\b(?:0x)?(?=[0-9a-f-]{0,64}\d)[0-9a-f]{4,}(?:-[0-9a-f]{4,})*\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
 
 
 def shape(line: str) -> str:

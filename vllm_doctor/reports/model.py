@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vllm_doctor.memory import Memory
+from vllm_doctor.facts.load_curve import LoadPoint
+from vllm_doctor.memory import LengthRow, Memory
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
+from vllm_doctor.timeline import Timeline
 
 
 class Source(NamedTuple):
@@ -40,6 +42,15 @@ class Place(NamedTuple):
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class ProgramChange(NamedTuple):
+    """A fix in the words of the program around vLLM: its settings, and vLLM's flags that it does not pass on."""
+
+    program: str
+    settings: Mapping[str, str] = _NOTHING
+    missing: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # the settings as they are written there
+
+
 class Fix(NamedTuple):
     """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected."""
 
@@ -57,6 +68,7 @@ class Fix(NamedTuple):
     safety: str = "review"
     verify: str = ""
     proof: Mapping[str, Any] = _NOTHING
+    program: ProgramChange | None = None
 
 
 class Setting(NamedTuple):
@@ -95,7 +107,7 @@ class Failure(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One rule that fired."""
+    """One rule that fired: `explanation` is for every reader, `background` for one who asks for more."""
 
     id: str
     title: str
@@ -109,6 +121,38 @@ class Finding(NamedTuple):
     links: tuple[str, ...]
     ranks: str = ""
     recovered: bool = False
+    background: str = ""
+
+    @property
+    def entire_explanation(self) -> str:
+        """Return the explanation followed by the background."""
+        return "\n\n".join(text for text in (self.explanation, self.background) if text)
+
+
+class Change(NamedTuple):
+    """A difference from a log that is known to be good, and whether it explains the failure."""
+
+    what: str
+    good: str
+    bad: str
+    explains: bool = False
+
+
+class Consequence(NamedTuple):
+    """A log of an incident that shows only what followed from the cause in another one, and its own failure."""
+
+    log: str
+    id: str | None
+
+
+class Incident(NamedTuple):
+    """Several logs of one failure: the log that has the cause, what followed in others, ranks that printed nothing."""
+
+    logs: tuple[str, ...]
+    cause: Consequence | None
+    consequences: tuple[Consequence, ...]
+    silent_ranks: tuple[int, ...]
+    notes: tuple[str, ...] = ()
 
 
 class Report(NamedTuple):
@@ -124,14 +168,20 @@ class Report(NamedTuple):
     primary: str | None
     failure: Failure | None
     findings: tuple[Finding, ...]
+    lengths: tuple[LengthRow, ...] = ()  # of a KV cache that is too small: what shorter contexts need
     notes: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()  # those of the notes that every format says: settings found, an archive that is cut
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
-    recognised: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
+    input_notes: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
     release: str = ""  # `0.8.5`, or `0.7.0 to 0.9.2` where only the wording of the log shows it
     release_is_known: bool = False
     command: str | None = None  # the user's own command, as it was
+    load: tuple[LoadPoint, ...] = ()  # the statistics lines of a server that ran, for a plot
     redactor: Redactor | None = None  # knows the log's secrets; None where they are to be shown
+    timeline: Timeline | None = None  # of the start; None where the log has no times
+    against: str = ""  # the good log that it was compared with
+    changes: tuple[Change, ...] | None = None  # what differs from that
+    incident: Incident | None = None  # the logs that were read together
 
     def with_caveats(self, *notes: str) -> Report:
         """Return the report with further caveats."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vllm_doctor.memory import Memory
+from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
@@ -18,7 +18,7 @@ _KINDS = {
     "resource": "something ran out",
     "request": "the request was refused",
     "other-software": "the code that calls vLLM, or that vLLM calls, raised it",
-    "unknown": "its exception and place are what the log tells",
+    "unknown": "the log shows its exception and where it was raised",
 }
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
@@ -130,13 +130,13 @@ def failure_status(report: Report) -> str:
         return ""
     phase = f" in phase {report.phase}" if report.phase else ""
     if failure.kind == "request" or report.status in {"serving", "stopped"}:
-        done = "A request failed; the server itself goes on." if report.status == "serving" else "A request failed."
+        done = "A request failed; the server still runs." if report.status == "serving" else "A request failed."
     elif report.phase in {"runtime", "api"} and report.status == "failed":
-        done = "The server failed in service." if report.phase == "runtime" else "The server failed while it started."
+        done = f"The server failed while it {'served' if report.phase == 'runtime' else 'started'}."
     elif report.phase:
         done = f"The start failed{phase}."
     else:
-        done = "The log shows this failure and nothing of a server that runs."
+        done = "The log shows this failure, but no output of a running server."
     return f"{done} No rule explains this failure yet; {_KINDS[failure.kind]}."
 
 
@@ -213,6 +213,8 @@ def change(fix: Fix) -> tuple[str, str]:
         return "bash", fix.command
     if fix.patch and fix.patch.get("text"):
         return _LANGUAGES.get(str(fix.patch.get("kind")), ""), str(fix.patch["text"])
+    if fix.program is not None:  # its steps say what to set, and where
+        return "", ""
     settings = [f"{name}={value}" for name, value in fix.env.items()]
     settings += [f"{name} {value}".strip() for name, value in fix.flags.items()]
     settings += [f"without {name}" for name in fix.unset]
@@ -245,20 +247,69 @@ def memory_title(report: Report) -> str:
     return title
 
 
+LENGTH_HEADS = ("Context", "KV cache", "requests at once", "FP8 cache", "requests at once")
+"""The heads of the table of context lengths."""
+
+
+def length_rows(report: Report) -> list[tuple[str, str, str, str, str]]:
+    """Return the cells of the table of context lengths, one row per length."""
+    return [(f"{row.tokens:,}", _gib(row.sixteen_bits), _requests(row.sixteen_bits),
+             _gib(row.fp8), _requests(row.fp8)) for row in report.lengths]
+
+
+def _gib(need: CacheNeed | None) -> str:
+    return "" if need is None else f"{need.gib:.2f} GiB"
+
+
+def _requests(need: CacheNeed | None) -> str:
+    """Return how many requests fit, and what it takes where not even one does."""
+    if need is None or need.requests is None:
+        return ""
+    if need.requests >= 1:
+        return f"{int(need.requests * 10) / 10:,.1f}"
+    if need.utilization is not None:
+        return f"0 (1 at utilization {need.utilization:g})"
+    return "0" if need.suffices else "0 (too long)"
+
+
 def part_label(name: str) -> str:
     """Return the display name of a part of the memory."""
-    return {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "outside PyTorch"}.get(
+    return {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "non-torch memory"}.get(
         name, name.replace("_", " "))
 
 
 def fact_rows(report: Report) -> list[tuple[str, str, str]]:
-    """Return (name, value, where) of each fact and each derived number."""
+    """Return (label, value, where) of each fact and each derived number."""
     rows = []
     for name, value in report.facts.items():
         lines = list(dict.fromkeys(str(place["line"]) for place in report.facts_at.get(name, ())))
         where = ", ".join(lines[:3]) + (", …" if len(lines) > 3 else "")
-        rows.append((name, value_text(value), where))
-    return rows + [(name, value_text(value), "computed") for name, value in report.derived.items()]
+        rows.append((fact_label(name), value_text(value), where))
+    return rows + [(fact_label(name), value_text(value), "computed") for name, value in report.derived.items()]
+
+
+_WORDS = {
+    "api": "API", "cpu": "CPU", "cuda": "CUDA", "fp8": "FP8", "gpu": "GPU", "gpus": "GPUs", "hf": "Hugging Face",
+    "json": "JSON", "kv": "KV", "lora": "LoRA", "loras": "LoRAs", "mm": "multimodal", "nccl": "NCCL", "npu": "NPU",
+    "oom": "OOM", "ram": "RAM", "ray": "Ray", "rocm": "ROCm", "shm": "shared memory", "v0": "V0", "v1": "V1",
+    "vllm": "vLLM", "pytorch": "PyTorch", "len": "length", "num": "number of", "seqs": "sequences",
+    "dtype": "data type",
+}  # fmt: skip
+_UNITS = {"gib": "GiB", "gb": "GB", "mib": "MiB", "bytes": "bytes", "seconds": "s", "percent": "%", "s": "s"}
+
+
+def fact_label(name: str) -> str:
+    """Return a fact's name for display: `KV cache available (GiB)` for `kv_cache_available_gib`."""
+    words = name.split("_")
+    unit = f" ({_UNITS[words.pop()]})" if len(words) > 1 and words[-1] in _UNITS and "per" not in words else ""
+    text = " ".join(_WORDS.get(word, word) for word in words)
+    return (text if text.startswith("vLLM") else text[:1].upper() + text[1:]) + unit
+
+
+def proof_rows(report: Report, fix: Fix) -> list[tuple[str, str]]:
+    """Return (label, value) of the log's own numbers that a fix was computed from."""
+    return [(fact_label(name), value_text(value)) for name, value in fix.proof.items()
+            if name in report.facts or name in report.derived]
 
 
 def value_text(value: Any) -> str:

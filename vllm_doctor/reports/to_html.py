@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +20,7 @@ from markupsafe import Markup
 
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
-from vllm_doctor.reports import command_diff, shared_text
+from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text, to_markdown
 from vllm_doctor.reports.escape import inert_markup
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.version import __version__
@@ -26,16 +28,34 @@ from vllm_doctor.version import __version__
 _FOLDER = Path(__file__).resolve().parent / "templates"
 _HOLDERS = ("weights", "activations", "non_torch", "cuda_graphs", "kv_cache", "other_processes", "reserved_unallocated",
             "free", "outside_budget")  # each has its colour in report.css
-_WIDTH, _BAR = 1000, 72  # the picture's units
+_WIDTH, _BAR, _PLOT = 1000, 72, 140  # the pictures' units
+_FEWEST_POINTS = 3  # statistics lines of a plot
+_FLAG = re.compile(r"(?<![^\s'\"])(--[a-zA-Z][\w.-]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A phase of the start and how far the server came: done, reached, failed, ahead."""
+    """A phase of the start and its state: done, reached, failed, ahead."""
 
     name: str
     state: str
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a plot: what it shows, and its points in the plot's units."""
+
+    kind: str
+    points: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A panel of the plot: its lines, and the value at its upper edge."""
+
+    lines: tuple[Line, ...]
+    top: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +78,14 @@ class Picture:
     budget_x: float | None
 
 
-def render(report: Report) -> str:
-    """Return the page of one log."""
-    return _page([report])
+def render(report: Report, *, back: str = "") -> str:
+    """Return the page of one log; `back` is the address at which another log can be given."""
+    return _page([report], back)
 
 
-def render_many(reports: list[Report]) -> str:
+def render_many(reports: list[Report], *, back: str = "") -> str:
     """Return a page with a table of the logs, followed by each report."""
-    return _page(reports)
+    return _page(reports, back)
 
 
 def policy() -> str:
@@ -75,25 +95,36 @@ def policy() -> str:
 
 
 def timeline(report: Report) -> tuple[Step, ...]:
-    """Return the ten phases, with the one reached marked, and the one of the cause when the server failed."""
-    reached = PHASES.index(report.phase) if report.phase in PHASES else -1
+    """Return the ten phases up to the last one reached, where a failed server stopped."""
+    phases = [report.phase] if report.phase in PHASES else []
     cause = report.cause
     failed = report.status == "failed"
-    broken = PHASES.index(cause.phase) if failed and cause is not None and cause.phase in PHASES else -1
-    if failed and cause is None:
-        broken = reached
-    steps = []
-    for number, name in enumerate(PHASES):
-        if number == broken:
-            state, words = "failed", "failed here" if number != reached else "reached, failed here"
-        elif number == reached:
-            state, words = "reached", "reached"
-        elif number < reached:
-            state, words = "done", "done"
-        else:
-            state, words = "ahead", "not reached"
-        steps.append(Step(name, state, words))
-    return tuple(steps)
+    if failed and cause is not None and cause.phase in PHASES:
+        phases.append(cause.phase)
+    last = max((PHASES.index(phase) for phase in phases), default=-1)
+    at_last = ("failed", "failed here") if failed else ("reached", "reached")
+    states = [("done", "done")] * last + [at_last] * (last >= 0) + [("ahead", "not reached")] * (len(PHASES) - 1 - last)
+    return tuple(Step(name, *state) for name, state in zip(PHASES, states, strict=True))
+
+
+def plot(report: Report) -> tuple[Curve, Curve] | None:
+    """Return the curves of the KV cache usage and of the requests; None for fewer than three points."""
+    points = report.load
+    if len(points) < _FEWEST_POINTS:
+        return None
+    usage = Curve((Line("usage", _path([point.usage for point in points], 100)),), 100)
+    most = max(1, *(max(point.running, point.waiting) for point in points))
+    lines = [Line("running", _path([point.running for point in points], most))]
+    if any(point.waiting for point in points):
+        lines.append(Line("waiting", _path([point.waiting for point in points], most)))
+    return usage, Curve(tuple(lines), most)
+
+
+def _path(values: Sequence[float], top: float) -> str:
+    """Return the points of a polyline in the plot's units; zero is at the bottom."""
+    step = _WIDTH / (len(values) - 1)
+    heights = [(1 - min(value / top, 1)) * _PLOT for value in values]
+    return " ".join(f"{number * step:.1f},{height:.1f}" for number, height in enumerate(heights))
 
 
 def picture(report: Report) -> Picture | None:
@@ -119,11 +150,12 @@ def _kind(name: str) -> str:
     return next((known for known in _HOLDERS if name == known or name.startswith(known + "_and_")), "unaccounted")
 
 
-def _page(reports: list[Report]) -> str:
+def _page(reports: list[Report], back: str) -> str:
     text = _environment().get_template("report.html").render(
         reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
-        version=__version__, shared_text=shared_text, timeline=timeline, picture=picture, pieces=_pieces,
-        bar=_BAR, full=_WIDTH)
+        version=__version__, shared_text=shared_text, timeline=timeline, timeline_text=timeline_text,
+        incident_text=incident_text, picture=picture, plot=plot, pieces=_pieces,
+        markdown=to_markdown.render, back=back, bar=_BAR, full=_WIDTH, plot_height=_PLOT)
     return inert_markup(text)
 
 
@@ -158,9 +190,11 @@ def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii") + "'"
 
 
-def _pieces(report: Report, fix: Fix, text: str) -> list[tuple[bool, str]]:
-    """Return the corrected command in pieces, each with whether it is new."""
-    if fix.command is None or report.command is None or "\n" in text:
-        return [(False, text)]
-    rows = command_diff.rows(report.command, text, len(text))
-    return [(row.mark == "+", row.text) for row in rows if row.mark != "-"]
+def _pieces(report: Report, fix: Fix, text: str) -> list[tuple[bool, list[tuple[bool, str]]]]:
+    """Return the corrected command in pieces, each with whether it is new, split at its flags."""
+    pieces = [(False, text)]
+    if fix.command is not None and report.command is not None and "\n" not in text:
+        rows = command_diff.rows(report.command, text, len(text))
+        pieces = [(row.mark == "+", row.text) for row in rows if row.mark != "-"]
+    return [(is_new, [(bool(_FLAG.match(part)), part) for part in _FLAG.split(piece) if part])
+            for is_new, piece in pieces]

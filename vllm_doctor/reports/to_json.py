@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from vllm_doctor.memory import CacheNeed, LengthRow
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
+from vllm_doctor.timeline import Timeline
 from vllm_doctor.version import __version__
 
 SCHEMA_VERSION = "2.0"
@@ -33,11 +35,28 @@ def document(report: Report) -> dict[str, Any]:
             "parts": [{"name": part.name, "gib": _rounded(part.gib), "from": part.origin} for part in memory.parts],
             "note": memory.note or None,
         },
+        "context_lengths": [_length(row) for row in report.lengths],
         "primary": report.primary,
         "failure": None if report.failure is None else _failure(report.failure),
+        "timeline": None if report.timeline is None else _timeline(report.timeline),
         "findings": [_finding(finding) for finding in report.findings],
         "notes": [*report.notes, *shared_text.release_notes(report)],
+        **_together(report),
     }
+
+
+def _together(report: Report) -> dict[str, Any]:
+    """Return what other logs add: `changes` with `--against`, `incident` with `--together`."""
+    made: dict[str, Any] = {}
+    if report.changes is not None:
+        made["changes"] = [change._asdict() for change in report.changes]
+    if report.incident is not None:
+        incident = report.incident
+        made["incident"] = {
+            "logs": list(incident.logs), "cause": incident.cause and incident.cause._asdict(),
+            "consequences": [one._asdict() for one in incident.consequences],
+            "silent_ranks": list(incident.silent_ranks), "notes": list(incident.notes)}
+    return made
 
 
 def render(report: Report) -> str:
@@ -53,6 +72,25 @@ def render_many(reports: list[Report]) -> str:
 def render_line(report: Report) -> str:
     """Return the document on one line (JSON Lines)."""
     return json.dumps(document(report), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _timeline(timeline: Timeline) -> dict[str, Any]:
+    return {
+        "total_seconds": timeline.total_seconds,
+        "phases": [{"phase": one.phase, "seconds": one.seconds, "printed": _rounded(one.printed)}
+                   for one in timeline.phases],
+        "unexplained_seconds": timeline.unexplained_seconds,
+        "dominant": timeline.dominant,
+    }
+
+
+def _length(row: LengthRow) -> dict[str, Any]:
+    return {"tokens": row.tokens, "sixteen_bits": _cache_need(row.sixteen_bits),
+            "fp8": None if row.fp8 is None else _cache_need(row.fp8)}
+
+
+def _cache_need(need: CacheNeed) -> dict[str, Any]:
+    return {"gib": need.gib, "requests": need.requests, "utilization": need.utilization, "suffices": need.suffices}
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
@@ -88,7 +126,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "recovered": finding.recovered,
         "ranks": finding.ranks or None,
         "evidence": [{"line": item.line, "text": item.text} for item in finding.evidence],
-        "explanation": finding.explanation,
+        "explanation": finding.entire_explanation,
         "fixes": [_fix(fix) for fix in finding.fixes],
         "links": list(finding.links),
     }
@@ -110,6 +148,8 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "safety": fix.safety,
         "verify": fix.verify,
         "proof": {name: _rounded(value) for name, value in fix.proof.items()},
+        "program": None if fix.program is None else {
+            "name": fix.program.program, "settings": dict(fix.program.settings), "missing": list(fix.program.missing)},
     }
 
 

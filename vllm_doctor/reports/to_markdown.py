@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from vllm_doctor.reports import escape, shared_text
+from vllm_doctor.reports import escape, incident_text, shared_text
 from vllm_doctor.reports.model import Finding, Fix, Report
 
 LIMIT = (1 << 20) - (1 << 12)  # bytes: GitHub takes 1 MiB of one step, and the step may have said something itself
@@ -64,7 +64,7 @@ def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
     made.filters.update(block=_block, link=_link)
-    made.globals["shared_text"] = shared_text
+    made.globals.update(shared_text=shared_text, incident_text=incident_text)
     return made
 
 
@@ -98,6 +98,7 @@ def _shortened(report: Report, characters: int, most: int) -> Report:
 
 def _short_finding(finding: Finding, characters: int, most: int) -> Finding:
     return finding._replace(title=_cut(finding.title, characters), explanation=_cut(finding.explanation, characters),
+        background=_cut(finding.background, characters),
         evidence=tuple(item._replace(text=_cut(item.text, characters)) for item in finding.evidence[:most]),
         fixes=tuple(_short_fix(fix, characters, most) for fix in finding.fixes[:most]), links=finding.links[:most])
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from vllm_doctor.reports import command_diff, shared_text
+from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
 
@@ -29,16 +29,20 @@ _BALANCE = 0.05  # GiB by which the parts of a bar may miss the total
 _EXCERPT = 7  # lines of a failure that no rule explains
 _EVIDENCE_ROWS = 2
 _MOST_OTHERS = 3
+_MOST_CHANGES = 10
 _NO_BREAK = "\u00a0"
 
 
-def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False) -> str:
+def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False,
+           timeline: bool = False) -> str:
     """Return the report as text of at most `width` columns; `brief`: the cause and its first fix only.
+
+    `timeline` adds the start-up timeline, as `verbose` does where the log has times.
 
     Commands are broken between words, never within one.
     """
     page = _Page(report, max(40, width), color=color, verbose=verbose)
-    text = _environment().get_template("report.txt").render(**page.names(), brief=brief)
+    text = _environment().get_template("report.txt").render(**page.names(), brief=brief, timeline=timeline)
     lines = [line.rstrip() for line in text.split("\n")]
     blocks = "\n".join(lines)
     while "\n\n\n" in blocks:
@@ -78,7 +82,11 @@ class _Page:
             "headline": self.headline, "head": self.head, "paint": self.paint, "wrap": self.wrap,
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
-            "also_row": self.also_row, "footer": self.footer, "proof": _proof, "settings": _settings,
+            "timeline_rows": self.timeline_rows, "change_list": self.change_list,
+            "incident_rows": self.incident_rows, "also_row": self.also_row, "footer": self.footer,
+            "proof": partial(_proof, self._report),
+            "settings": _settings,
+            "length_rows": self.length_rows,
             "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }
@@ -139,6 +147,10 @@ class _Page:
 
     def setting_rows(self, fix: Fix) -> Iterator[str]:
         """Yield what a fix sets or removes, unless its title says all of it."""
+        if fix.program is not None:  # without a command, its steps say what to set
+            if fix.program.shown:
+                yield self.paint("         " + "  ".join(fix.program.shown), "command")
+            return
         changes = [f"{name}={value}" for name, value in fix.env.items()]
         changes += [f"{name} {value}".strip() for name, value in fix.flags.items()]
         changes += [f"remove {name}" for name in fix.unset]
@@ -190,6 +202,54 @@ class _Page:
         if memory.note:
             yield self.wrap(memory.note, 2)
 
+    def change_list(self) -> Iterator[str]:
+        """Yield what changed against the good log, the change that explains the failure first."""
+        changes = self._report.changes
+        if changes is None:
+            return
+        good = one_line(self._report.against)
+        yield f"  Changed against {good}" if changes else f"  No change against {good} is in the logs"
+        shown = changes if self._verbose else changes[:_MOST_CHANGES]
+        for change in shown:
+            mark, end = ("►", ", explains the failure") if change.explains else ("·", "")
+            line = self.wrap(f"{mark} {change.what}: {change.good} → {change.bad}{end}", 4, 6)
+            yield self.paint(line, "title") if change.explains else line
+        if len(changes) > len(shown):
+            yield f"    … and {len(changes) - len(shown)} more (-v shows all)"
+
+    def incident_rows(self) -> Iterator[str]:
+        """Yield which log of an incident has the cause, what followed in the others, and which ranks are silent."""
+        incident = self._report.incident
+        if incident is None:
+            return
+        for line in incident_text.sentences(incident):
+            yield self.wrap(line, 2, 4)
+
+    def timeline_rows(self) -> Iterator[str]:
+        """Yield the phases of the start with their seconds; a line that says so if the log has no times."""
+        timeline = self._report.timeline
+        if timeline is None:
+            yield "  Start-up timeline: the log shows no phase of the start with its time"
+            return
+        yield f"  {timeline_text.heading(timeline)}"
+        yield from timeline_text.text_rows(timeline)
+        yield from (self.wrap(text, 2) for text in timeline_text.remarks(timeline))
+
+    def length_rows(self) -> Iterator[str]:
+        """Yield the table of context lengths, in columns."""
+        rows = [row if any(row[3:]) else row[:3] for row in shared_text.length_rows(self._report)]
+        if not rows:
+            return
+        table = [shared_text.LENGTH_HEADS[:len(rows[0])], *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        if sum(widths) + 3 * len(widths) > self._width:  # without the columns of the FP8 cache
+            table, widths = [row[:3] for row in table], widths[:3]
+        if sum(widths) + 3 * len(widths) > self._width:
+            return
+        for row in table:
+            cells = (cell.rjust(size) for cell, size in zip(row, widths, strict=True))
+            yield "  " + "   ".join(cells)
+
     def footer(self, brief: bool) -> str:
         """Return the release, the rule and what the safety words of the shown fixes mean."""
         finding = self._main[0] if self._main else None
@@ -212,8 +272,8 @@ def _bar(parts: list[Any], total: float, room: int) -> str:
     return cells.ljust(room)
 
 
-def _proof(fix: Fix) -> str:
-    return ", ".join(f"{name} = {shared_text.value_text(value)}" for name, value in fix.proof.items())
+def _proof(report: Report, fix: Fix) -> str:
+    return ", ".join(f"{label} {value}" for label, value in shared_text.proof_rows(report, fix))
 
 
 def _settings(failure: Failure) -> str:

@@ -33,9 +33,11 @@ DERIVED_FACTS = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
     "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
 })
-CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given"})
+CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given",
+                           "engine_raised"})
 _UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
+_SHORTENING = frozenset({"--max-model-len", "--max-num-seqs", "--limit-mm-per-prompt", "--kv-cache-dtype"})
 _REQUEST_LINE = "received"  # the entry of `rules/healthy.yaml` for lines with a client's text
 _SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
 
@@ -67,15 +69,13 @@ def check_usable(rule: Rule, base: RuleBase) -> list[Problem]:
 
 
 def _run(checks: tuple[Check, ...], rule: Rule, base: RuleBase) -> list[Problem]:
-    text = Path(rule.path).read_text(encoding="utf-8") if rule.path else ""
-    problems = []
-    for check in checks:
-        for problem, word in check(rule, base):
-            problems.append(Problem(rule.path, _line_of(text, word), problem))
-    return problems
+    found = [entry for check in checks for entry in check(rule, base)]
+    return [Problem(rule.path, line_of(rule.path, word), problem) for problem, word in found]
 
 
-def _line_of(text: str, word: str) -> int:
+def line_of(path: str, word: str) -> int:
+    """Return the line of a file where a word first occurs; 1 if it does not."""
+    text = Path(path).read_text(encoding="utf-8") if path and word else ""
     at = text.find(word) if word else -1
     return text.count("\n", 0, at) + 1 if at >= 0 else 1
 
@@ -94,12 +94,12 @@ def _identity(rule: Rule, base: RuleBase) -> Complaints:
     if path.stem != rule.id:
         yield f"the file must be named {rule.id}.yaml", "id:"
     if path.parent.name not in {rule.phase, "environment"} and path.parent.parent.name in {"rules", "_rules"}:
-        yield f"the file belongs into the folder {rule.phase}/", "phase:"
+        yield f"the file belongs in the folder {rule.phase}/", "phase:"
     if rule.title.rstrip().endswith("."):
         yield "the title ends with a full stop", "title:"
     for other in rule.refines:
         if other not in base.rules:
-            yield f"`refines` names no rule: `{other}`{did_you_mean(other, list(base.rules))}", other
+            yield f"`refines` names an unknown rule: `{other}`{did_you_mean(other, list(base.rules))}", other
 
 
 def _patterns(rule: Rule, base: RuleBase) -> Complaints:
@@ -120,21 +120,21 @@ def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
             if pattern.own:
                 regex.compile(source)
         except (re.error, regex.error, OverflowError, RecursionError) as error:
-            yield f"`{pattern.id}`: {name} is no regular expression: {error}", where
+            yield f"`{pattern.id}`: {name} is not a valid regular expression: {error}", where
             return
         if name == "pattern":
             for group in compiled.groupindex:
                 if group not in base.names:
-                    yield (f"`{pattern.id}`: the group `{group}` is no fact of rules/facts/names.yaml"
+                    yield (f"`{pattern.id}`: the group `{group}` is not a fact in rules/facts/names.yaml"
                            f"{did_you_mean(group, list(base.names))}"), group
     if len(pattern.anchor) < 6:
         yield f"`{pattern.id}`: the anchor is shorter than 6 characters", where
     if any(pattern.anchor.strip() in line for line in _healthy_lines()):
-        yield f"`{pattern.id}`: the anchor stands in too many healthy lines", where
+        yield f"`{pattern.id}`: the anchor occurs in too many healthy lines", where
     if _UNBOUNDED_HEAD.search(pattern.regex):
         yield f"`{pattern.id}`: the pattern begins with an unbounded group, which is slow", where
     if any(_UNBOUNDED_LOOKAHEAD.search(regex) for regex in (pattern.regex, pattern.frames, pattern.not_frames)):
-        yield f"`{pattern.id}`: a look-ahead over everything is tried at every place: begin with `^`", where
+        yield f"`{pattern.id}`: an unbounded look-ahead is tried at every position: begin with `^`", where
     yield from _specifier(pattern.id, pattern.vllm, where)
 
 
@@ -165,9 +165,9 @@ def _fix_releases(rule: Rule, base: RuleBase) -> Complaints:
 def _specifier(name: str, vllm: str, where: str) -> Complaints:
     try:
         if vllm and not admitted(vllm):
-            yield f"`{name}`: no release is {vllm}", where
+            yield f"`{name}`: no release matches {vllm}", where
     except InvalidSpecifier:
-        yield f"`{name}`: `{vllm}` is no version specifier", where
+        yield f"`{name}`: `{vllm}` is not a version specifier", where
 
 
 def _expressions(rule: Rule, base: RuleBase) -> Complaints:
@@ -190,18 +190,18 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
             yield f"`{source}`: {error}", source
             continue
         for name in sorted(expression.names - allowed):
-            yield f"`{source}`: nothing is called `{name}`{did_you_mean(name, list(allowed))}", source
+            yield f"`{source}`: unknown name `{name}`{did_you_mean(name, list(allowed))}", source
     for text in _texts(rule):
         yield from _words(text, names)
 
 
 def _computed(fix: FixRule) -> tuple[Any, ...]:
     """Return the conditions and values of a fix."""
-    return (*fix.when, *fix.set.values(), *fix.env.values())
+    return (*fix.when, *fix.suffices, *fix.set.values(), *fix.env.values())
 
 
 def _texts(rule: Rule) -> Iterator[str]:
-    yield from (rule.title, rule.explain, rule.verify)
+    yield from (rule.title, rule.explain, rule.background, rule.verify)
     for fix in rule.fixes:
         yield from (fix.title, fix.why, fix.cost, fix.verify)
 
@@ -238,7 +238,7 @@ def _words(text: str, names: set[str]) -> Complaints:
             yield f"not a template: {error}", text[:30]
             return
         for name in sorted(read - names):
-            yield f"the words use `{name}`, which nothing is called{did_you_mean(name, list(names))}", name
+            yield f"the text uses the unknown name `{name}`{did_you_mean(name, list(names))}", name
 
 
 def _fixes(rule: Rule, base: RuleBase) -> Complaints:
@@ -249,8 +249,12 @@ def _fixes(rule: Rule, base: RuleBase) -> Complaints:
         seen.add(fix.id)
         if not (fix.set or fix.unset or fix.env or fix.action):
             yield f"the fix `{fix.id}` changes nothing", fix.id
+        if fix.suffices and rule.order != "loss":
+            yield f"`suffices` of `{fix.id}` has no effect without `order: loss`", fix.id
+        if rule.order == "loss" and fix.safety == "safe" and _SHORTENING & fix.set.keys():
+            yield f"the fix `{fix.id}` is not safe: it lowers what the server can do", fix.id
         if fix.action and fix.action not in base.actions:
-            yield f"no action is called `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
+            yield f"unknown action `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
         for name in (*fix.set, *fix.unset):
             if name.startswith("-") and flags.lookup(name) is None:
                 yield f"no release of vLLM has the flag {name}", name
@@ -270,7 +274,7 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
     if None not in fired:
         yield "no near miss: a test with `fires: null`", "tests:"
     for name in fired - {None} - {pattern.id for pattern in rule.any}:
-        yield f"a test expects the pattern `{name}`, which the rule has not", str(name)
+        yield f"a test expects the pattern `{name}`, which the rule does not have", str(name)
 
 
 _CHECKS: tuple[Check, ...] = (_identity, _patterns, _linear, _fix_releases, _expressions, _choices, _fixes, _tests)

@@ -75,6 +75,7 @@ class FixRule(NamedTuple):
     cost: str = ""
     safety: str = "review"
     verify: str = ""
+    suffices: tuple[str, ...] = ()
 
 
 class Rule(NamedTuple):
@@ -93,6 +94,8 @@ class Rule(NamedTuple):
     refines: tuple[str, ...] = ()
     let: Mapping[str, tuple[Any, ...]] = _NOTHING
     explain: str = ""
+    background: str = ""
+    order: str = "written"
     fixes: tuple[FixRule, ...] = ()
     verify: str = ""
     references: tuple[str, ...] = ()
@@ -230,6 +233,7 @@ def _fix(entry: Mapping[str, Any]) -> FixRule:
         cost=entry.get("cost", ""),
         safety=entry.get("safety", "manual" if entry.get("action") else "review"),
         verify=entry.get("verify", ""),
+        suffices=_texts(entry.get("suffices")),
     )
 
 
@@ -260,6 +264,8 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         let={name: tuple(value) if isinstance(value, list) else (value,)
              for name, value in (entry.get("let") or {}).items()},
         explain=entry["explain"],
+        background=entry.get("background", ""),
+        order=entry.get("order", "written"),
         fixes=tuple(_fix(item) for item in entry.get("fixes", ())),
         verify=entry.get("verify", ""),
         references=_texts(entry.get("references")),

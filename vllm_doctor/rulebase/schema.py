@@ -27,7 +27,7 @@ _PATTERN: dict[str, Any] = {
     "properties": {
         "id": {"type": "string", "pattern": _ID, "description": "Name of this wording, unique in the rule."},
         "vllm": {**_SPECIFIER, "description": "The releases that print this wording."},
-        "anchor": {"type": "string", "minLength": 4, "description": "A literal that stands in every such line."},
+        "anchor": {"type": "string", "minLength": 4, "description": "A literal that every such line contains."},
         "pattern": {"type": "string", "description": "Regular expression; its named groups are fact names."},
         "frames": {"type": "string", "description": "Expression that the traceback's calls must match."},
         "not_frames": {"type": "string", "description": "Expression that the traceback's calls must not match."},
@@ -54,6 +54,7 @@ _FIX: dict[str, Any] = {
         "cost": _TEXT,
         "safety": {"enum": ["safe", "review", "manual"]},
         "verify": _TEXT,
+        "suffices": {**_EXPRESSIONS, "description": "All hold where the log proves that it suffices (`order: loss`)."},
     },
 }
 
@@ -104,7 +105,9 @@ RULE_SCHEMA: dict[str, Any] = {
                     "description": "General rules that this one hides."},
         "let": {"type": "object", "additionalProperties": {
             "type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}}},
-        "explain": _TEXT,
+        "explain": {**_TEXT, "description": "What happened, in two to four sentences with the numbers of the log."},
+        "background": {**_TEXT, "description": "Further facts; shown with -v, in HTML and on the rule's page."},
+        "order": {"enum": ["written", "loss"], "description": "Fixes as written, or by what the user loses."},
         "fixes": {"type": "array", "items": _FIX},
         "verify": _TEXT,
         "tests": {"type": "array", "minItems": 1, "items": _TEST},
@@ -200,7 +203,7 @@ def _check_scalar(node: yaml.ScalarNode, schema: dict[str, Any], path: str, desc
         _raise_problem(path, node, f"{description} cannot be `{value}`{did_you_mean(value, schema['enum'])}; "
                           f"it is one of {', '.join(str(v) for v in schema['enum'] if v)}")
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        _raise_problem(path, node, f"{description} `{value}` has not the form {schema['pattern']}")
+        _raise_problem(path, node, f"{description} `{value}` does not have the form {schema['pattern']}")
     if len(value) < schema.get("minLength", 0):
         _raise_problem(path, node, f"{description} `{value}` is shorter than {schema['minLength']} characters")
 

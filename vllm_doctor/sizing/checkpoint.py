@@ -63,7 +63,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         return _safetensors(folder, files)
     index = folder / "model.safetensors.index.json"
     if (total := _index_total(index)) is not None:
-        return Checkpoint(total, (), f"{index.name}; the files themselves are not there", 0)
+        return Checkpoint(total, (), f"{index.name}; the files are missing", 0)
     for pattern in ("*.gguf", "*.bin", "*.pt", "*.pth"):
         matches = [path for path in sorted(folder.glob(pattern))
                  if path.is_file() and not path.name.startswith(("training_args", "optimizer", "tokenizer"))]
@@ -78,7 +78,7 @@ def _safetensors(folder: Path, files: list[Path]) -> Checkpoint:
     if pointers:
         if len(pointers) != len(files):
             raise InputError(f"{folder}: some of the weights are Git LFS pointers and some are not")
-        return Checkpoint(sum(pointers), (), "Git LFS pointers; the files themselves are not there", len(files))
+        return Checkpoint(sum(pointers), (), "Git LFS pointers; the files are missing", len(files))
     tensors = tuple(tensor for path in files for tensor in _tensors(path))
     index = _index_total(folder / "model.safetensors.index.json")
     total = sum(tensor.size for tensor in tensors)
@@ -95,7 +95,7 @@ def _tensors(path: Path) -> Iterator[Tensor]:
         shape, offsets, dtype = entry.get("shape"), entry.get("data_offsets"), entry.get("dtype")
         sizes, ends = _as_counts(shape), _as_counts(offsets)
         if sizes is None or ends is None or len(ends) != 2 or not isinstance(dtype, str):
-            raise InputError(f"{path}: its header says nothing sensible of {name!r}")
+            raise InputError(f"{path}: its header has an invalid entry for {name!r}")
         yield Tensor(name, dtype, prod(sizes), max(0, ends[1] - ends[0]))
 
 
@@ -109,7 +109,7 @@ def _as_counts(value: Any) -> list[int] | None:
 def _header(path: Path) -> dict[str, Any]:
     """Return the JSON header of a safetensors file: eight bytes of length (little-endian), then JSON."""
     if not path.is_file():
-        raise InputError(f"{path}: is not a regular file")
+        raise InputError(f"{path}: not a regular file")
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")

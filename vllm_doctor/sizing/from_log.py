@@ -47,10 +47,10 @@ def logged_launch(report: Report) -> LoggedLaunch:
     facts, memory = report.facts, report.memory
     weights, available = number(facts, "model_weights_gib"), number(facts, "kv_cache_available_gib")
     if facts.get("device") == "cpu":
-        raise InputError(f"{report.source.path}: a log of the CPU backend; name the model's folder with --device cpu "
+        raise InputError(f"{report.source.path}: a log of the CPU backend; pass the model folder with --device cpu "
                          "--kv-cache-space GIB")
     if weights is None and available is None:
-        raise InputError(f"{report.source.path}: the log tells neither the weights nor the KV cache")
+        raise InputError(f"{report.source.path}: the log shows neither the weights nor the KV cache")
     version = facts.get("vllm_version")
     release = parse_release(str(version)) if version else None
     estimate = number(facts, "cuda_graph_estimate_gib")
@@ -64,7 +64,8 @@ def logged_launch(report: Report) -> LoggedLaunch:
     if weights is not None and available is not None and budget is not None and not by_hand:
         overhead = budget - weights - available - (estimate or 0.0 if inside else 0.0)
         if overhead <= 0:
-            raise InputError(f"{report.source.path}: the log's memory does not add up; name the model's folder instead")
+            raise InputError(f"{report.source.path}: the memory figures in the log do not add up; "
+                             "pass the model folder instead")
     elif (peak := number(facts, "peak_activation_gib")) is not None:
         overhead = peak + (number(facts, "non_torch_gib") or 0.0)
     per_token = linear_token_bytes(report.derived)

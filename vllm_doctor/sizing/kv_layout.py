@@ -200,7 +200,7 @@ def layout_of(
     if model.has_states and version < (0, 10, 0):
         raise InputError("before vLLM 0.10 the states of such a model are kept beside the KV cache; unknown here")
     if model.latent and version < (0, 7, 1):
-        raise InputError("before vLLM 0.7.1 this model's attention keeps whole heads, not a latent; unknown here")
+        raise InputError("before vLLM 0.7.1 this model's attention keeps entire heads, not a latent; unknown here")
     stage_layers = stages(model.num_layers, settings.pipeline_parallel_size)
     batches = 1
     if era.in_flight:  # except on the CPU, the next batch is scheduled while one runs (max_concurrent_batches)

@@ -155,7 +155,7 @@ def _content(layer: Attention, dtype: str) -> int:
         return 656  # 512 bytes, their scales, and the rotary part in 16 bits (FlashMLA sparse)
     if dtype == "nvfp4" and layer.kind != "mla":
         return elements // 2 + elements // 16  # one 8-bit scale for 16 values
-    raise InputError(f"the size of a KV cache in `{dtype}` is not known here")
+    raise InputError(f"the size of a KV cache in `{dtype}` is unknown")
 
 
 def _state(layer: State, model: ModelConfig, settings: KvSettings) -> Page:
@@ -222,7 +222,7 @@ def _of_one_size(pages: Sequence[tuple[int, Page]]) -> list[tuple[int, Page]]:
         elif page.kind not in {"mla", "indexer"}:
             unified.append((layer, replace(page, padded=largest)))
         else:
-            raise InputError("the pages of this model's KV cache do not fit one another; use --from LOG")
+            raise InputError("the page sizes of this model's KV cache cannot be unified; use --from LOG")
     return unified
 
 
@@ -232,7 +232,7 @@ def stages(num_layers: int, pipeline_parallel_size: int) -> tuple[range, ...]:
     Layers that do not divide evenly go to the second-to-last stage and the ones before it. Raises InputError.
     """
     if pipeline_parallel_size > num_layers:
-        raise InputError(f"{pipeline_parallel_size} pipeline stages are more than the model's {num_layers} layers")
+        raise InputError(f"{pipeline_parallel_size} pipeline stages exceed the model's {num_layers} layers")
     counts = [num_layers // pipeline_parallel_size] * pipeline_parallel_size
     for back in range(2, num_layers % pipeline_parallel_size + 2):
         counts[-back] += 1

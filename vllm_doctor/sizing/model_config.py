@@ -83,7 +83,7 @@ def read_model(folder: str | Path) -> ModelConfig:
         raise InputError(f"{folder}: {known}")
     document = _json(path / "config.json")
     if document is None:
-        raise InputError(f"{folder}: there is no config.json in it")
+        raise InputError(f"{folder}: no config.json in this folder")
     return model_of(document, name=str(folder), checkpoint=read_checkpoint(path),
                     tokenizer=_json(path / "tokenizer_config.json", forgiving=True),
                     quantization=_json(path / "hf_quant_config.json", forgiving=True))
@@ -100,7 +100,7 @@ def model_of(
     quantized = _quantization(document, quantization)
     heads = fields.number("num_attention_heads", "n_head") or 0
     if not document.get("model_type") and not heads and fields.number("num_hidden_layers", "n_layer") is None:
-        raise InputError(f"{name}: its config.json is of no language model")
+        raise InputError(f"{name}: its config.json does not describe a language model")
     layers = layers_of(fields)
     attention = next((layer for layer in layers if hasattr(layer, "head_size")), None)
     return ModelConfig(

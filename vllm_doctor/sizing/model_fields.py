@@ -61,7 +61,7 @@ class Fields:
         """Return the field as `number` does. Raises InputError naming the first field if there is none."""
         value = self.number(*names)
         if value is None:
-            raise InputError(f"config.json says nothing of `{names[0]}`")
+            raise InputError(f"config.json has no `{names[0]}`")
         return value
 
     def strings(self, *names: str) -> tuple[str, ...] | None:
@@ -85,7 +85,7 @@ class Fields:
         """Return the number of hidden layers. Raises InputError if there are none, or more than any model has."""
         count = self.require("num_hidden_layers", "n_layers", "n_layer", "num_layers")
         if not 0 < count <= _MAX_LAYERS:
-            raise InputError(f"config.json says {count} layers")
+            raise InputError(f"config.json has an invalid number of layers: {count}")
         return count
 
 

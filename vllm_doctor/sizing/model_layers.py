@@ -65,7 +65,7 @@ Layer = Attention | State
 def layers_of(fields: Fields) -> tuple[Layer, ...]:
     """Return the layers with a cache, first to last. Raises InputError for a model that is not supported here."""
     if fields.model_type in _UNKNOWN or fields.get("compress_ratios") is not None:
-        raise InputError(f"the KV cache of a `{fields.model_type}` model follows rules that are not known here; "
+        raise InputError(f"the KV cache of a `{fields.model_type}` model has an unsupported layout; "
                          "start it once and use --from LOG")
     if fields.get("kv_lora_rank") is not None and fields.model_type in _MLA:
         return _latent(fields)
@@ -107,7 +107,7 @@ def _layer_words(fields: Fields) -> tuple[str, ...] | None:
         given = tuple(names.get(letter, "mlp") for letter in letters) if letters else given
     if given is not None:
         if len(given) < count:
-            raise InputError(f"config.json has {count} layers and the kinds of {len(given)}")
+            raise InputError(f"config.json has {count} layers but {len(given)} layer types")
         return given[:count]
     if model_type == "jamba":
         period, offset = fields.require("attn_layer_period"), fields.require("attn_layer_offset")
@@ -167,7 +167,7 @@ def head_size(fields: Fields) -> int:
         return given
     heads = fields.require("num_attention_heads", "n_head")
     if not heads:
-        raise InputError("config.json says 0 attention heads")
+        raise InputError("config.json has 0 attention heads")
     return fields.require("hidden_size", "n_embd") // heads
 
 

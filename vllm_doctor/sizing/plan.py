@@ -125,11 +125,11 @@ class Plan:
         """Return why startup would fail before the KV cache is sized, as a clause; None if it would not."""
         free = self.target.free_gib
         if free is not None and self.budget_gib > free:
-            return f"vLLM asks for {self.budget_gib:.2f} GiB at the start and {free:.2f} GiB are free"
+            return f"vLLM requests {self.budget_gib:.2f} GiB at startup but {free:.2f} GiB are free"
         inside = sum(part.gib.expected for part in self.parts if not part.outside)
         if self.launch.kv_cache_memory_bytes is not None and self.launch.device != "cpu" \
                 and inside + self.kv_gib.expected > self.target.device_gib:
-            return "the KV cache set by hand does not fit beside the weights"
+            return "the explicit KV cache size does not fit beside the weights"
         return None
 
     def longest(self, *, cautious: bool = False) -> int:
@@ -161,7 +161,7 @@ def plan(target: LaunchTarget, launch: Launch) -> Plan:
     derived = target.derived_length or (target.model.max_model_len if target.model else 0)
     length = launch.max_model_len or derived
     if not length:
-        raise InputError("the length is not known: give --max-model-len")
+        raise InputError("the context length is unknown: pass --max-model-len")
     _check(target, launch)
     tokens = launch.batched_tokens(target.device_gib, length, target.gpu_name)
     layout = _layout(target, launch, tokens)
@@ -177,10 +177,10 @@ def _check(target: LaunchTarget, launch: Launch) -> None:
     """Raise InputError for a launch that vLLM refuses regardless of the memory."""
     model, ranks = target.model, launch.tensor_parallel_size
     if model is not None and model.attention_heads and model.attention_heads % ranks:
-        raise InputError(f"the model's {model.attention_heads} attention heads cannot be divided by "
+        raise InputError(f"the model's {model.attention_heads} attention heads are not divisible by "
                          f"--tensor-parallel-size {ranks}")
     if not 0 < launch.utilization <= 1:
-        raise InputError(f"--gpu-memory-utilization {launch.utilization:g} is not above 0 and at most 1")
+        raise InputError(f"--gpu-memory-utilization {launch.utilization:g} must be greater than 0 and at most 1")
     own = target.derived_length or (model.max_model_len if model else 0)
     if launch.max_model_len and own and launch.max_model_len > own:
         raise InputError(f"--max-model-len {launch.max_model_len} is more than the model's own {own}; vLLM refuses "
@@ -196,7 +196,7 @@ def _layout(target: LaunchTarget, launch: Launch, tokens: int) -> KvLayout:
         return layout_of(target.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
     measured = target.measured
     if measured is None or measured.token_bytes is None:
-        raise InputError("the log does not tell the KV cache's bytes per token; give the model's folder as well")
+        raise InputError("the log does not show the KV cache's bytes per token; pass the model folder as well")
     return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
 
 
@@ -233,7 +233,7 @@ def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[Pla
         parts.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
         notes.append(f"The weights are by {source}.")
     else:
-        raise InputError("the log does not tell the weights; give the model's folder as well")
+        raise InputError("the log does not show the size of the weights; pass the model folder as well")
     if _unsure_of_states(target, launch):
         notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
                      "the model's dtype.")
@@ -269,7 +269,7 @@ def _beside(target: LaunchTarget, launch: Launch, tokens: int) -> list[PlannedPa
         parts.append(PlannedPart("activations", peak_range, "estimated"))
         parts.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
     else:
-        raise InputError("the log does not tell what the profile run took; give the model's folder as well")
+        raise InputError("the log does not show the memory profiling run; pass the model folder as well")
     if graphs.high:
         known = measured.graphs if measured is not None else None
         parts.append(PlannedPart("cuda_graphs", graphs if known is None else Range.exactly(known),

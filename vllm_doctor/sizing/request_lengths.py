@@ -76,13 +76,13 @@ def read_requests(path: str | Path, tokenizer: str | Path | None = None) -> Requ
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     if not prompts:
-        raise InputError(f"{path}: no line tells the length or the text of a prompt (JSON lines are expected)")
+        raise InputError(f"{path}: no line has the length or the text of a prompt (expected JSON lines)")
     known = [one for one in outputs if one is not None]
     totals = [prompt + (output or 0) for prompt, output in zip(prompts, outputs, strict=True)]
     how_counted = ""
     if texts:
         how_counted = (f"counted with {Path(tokenizer).name}" if tokenizer
-                       else f"estimated as {_CHARACTERS} characters a token")
+                       else f"estimated as {_CHARACTERS} characters per token")
     return Requests(len(prompts), _lengths(prompts), _lengths(known) if known else None, _lengths(totals),
                     round(sum(totals) / len(totals)), how_counted, skipped)
 
@@ -100,8 +100,8 @@ def _counter(tokenizer: str | Path | None) -> Callable[[str], int]:
     try:
         from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 - optional
     except ImportError as error:
-        raise InputError("--tokenizer needs the package `tokenizers`; without it, text is counted as four characters a "
-                         "token") from error
+        raise InputError("--tokenizer needs the package `tokenizers`; without it, text is counted as four "
+                         "characters per token") from error
     try:
         loaded = Tokenizer.from_file(str(tokenizer))
     except Exception as error:  # the package raises plain Exception

@@ -75,49 +75,49 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
     lines += [_row(part.name.replace("_", " "), part.gib, part.origin + ", outside the budget" * part.outside)
               for part in plan.parts]
     by_hand = plan.launch.kv_cache_memory_bytes is not None
-    lines += [_row("KV cache", plan.kv_gib, "as told" if by_hand else "what is left of the budget")]
+    lines += [_row("KV cache", plan.kv_gib, "as given" if by_hand else "rest of the budget")]
     lines += ["", *_cache(plan, width)]
     if requests is not None:
         lines += ["", *_wrap(_requests(requests, plan), width)]
     if changes:
         only = plan.verdict == "likely"
-        lines += ["", "To be safe at the cautious end too, one of" if only
-                  else "What makes it fit, the smallest change first"]
+        lines += ["", "To fit at the cautious end too, one of" if only
+                  else "Changes that make it fit, smallest first"]
         for change in changes:
             typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
             kv_cache = _range_text(change.plan.kv_gib)
             lines += _wrap(f"- {typed}: KV cache {kv_cache} GiB; costs {change.cost}", width, 2, 4)
     elif plan.verdict == "does-not-fit":
-        lines += ["", *_wrap("No single change of the usual ones makes it fit, nor two: a smaller or quantized model, "
+        lines += ["", *_wrap("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
                              "or a larger GPU.", width)]
     lines += [""] + [line for note in plan.notes for line in _wrap(note, width)]
     if any(part.origin == "estimated" for part in plan.parts):
-        lines += _wrap("What is estimated is a range: only vLLM's own profile run knows it. Where two numbers "
-                       "stand, the first is the cautious one.", width)
+        lines += _wrap("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers, "
+                       "the first is the cautious one.", width)
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
 def _head(plan: Plan) -> str:
     model = plan.target.model
-    name = model.name if model is not None else "The launch of the log"
+    name = model.name if model is not None else "The launch in the log"
     gpus = plan.launch.tensor_parallel_size * plan.launch.pipeline_parallel_size
     where = "the CPU" if plan.launch.device == "cpu" else \
         f"{gpus} GPU{'s' if gpus > 1 else ''} of {plan.target.device_gib:.2f} GiB"
-    percentile_text = {"fits": "fits", "likely": "probably fits", "does-not-fit": "does not fit"}[plan.verdict]
+    verdict_text = {"fits": "fits", "likely": "probably fits", "does-not-fit": "does not fit"}[plan.verdict]
     release = ".".join(map(str, plan.launch.version))
-    text = f"{name} with {plan.length:,} tokens of context {percentile_text} on {where} (vLLM {release})."
+    text = f"{name} with {plan.length:,} tokens of context {verdict_text} on {where} (vLLM {release})."
     if plan.refusal:
         return f"{text} {plan.refusal}."
     if plan.verdict == "likely" and plan.fits_at_cautious_end:
-        return text + " What lives outside the budget, CUDA graphs above all, may not find its room."
+        return text + " Memory outside the budget, mostly CUDA graphs, may not fit."
     if plan.verdict == "likely":
-        return text + " At the cautious end of the estimates it does not."
+        return text + " At the cautious end of the estimates it does not fit."
     return text
 
 
 def _cache(plan: Plan, width: int) -> list[str]:
     layout = plan.layout
-    grows = "of every further token" if not layout.linear else "a token"
+    grows = "per further token" if not layout.linear else "per token"
     lines = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
     if layout.block_size > 1:
         lines[0] += f", blocks of {layout.block_size} tokens"
@@ -125,7 +125,7 @@ def _cache(plan: Plan, width: int) -> list[str]:
     if model is not None and not layout.linear:
         kinds = layer_kinds(model.layers)
         lines += _wrap("Layers that keep " + ", ".join(f"{_WORDS[kind]}: {count}" for kind, count in kinds.items())
-                       + ". What a request needs is not in proportion to its length.", width, 2)
+                       + ". A request's KV cache is not proportional to its length.", width, 2)
     lines.append(f"  one request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB")
     low, expected = plan.longest(cautious=True), plan.longest()
     if expected:
@@ -138,7 +138,7 @@ def _cache(plan: Plan, width: int) -> list[str]:
             f"{one:.1f} to {other:.1f} of {length:,} tokens" if f"{one:.1f}" != f"{other:.1f}"
             else f"{other:.1f} of {length:,} tokens" for length, one, other in rows))
         if rows and rows[0][2] > plan.sequences:
-            lines.append(f"  and never more than --max-num-seqs, {plan.sequences}")
+            lines.append(f"  and at most --max-num-seqs {plan.sequences}")
     return [line for text in lines for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
 
 
@@ -149,12 +149,12 @@ def _requests(requests: Requests, plan: Plan) -> str:
 
     counting = f" ({requests.counted})" if requests.counted else ""
     text = f"{requests.count:,} requests{counting}: " + percentile_text("prompts", requests.prompts)
-    text += "; " + percentile_text("outputs", requests.outputs) if requests.outputs else "; their outputs are not told"
+    text += "; " + percentile_text("outputs", requests.outputs) if requests.outputs else "; output lengths unknown"
     text += f". A max_model_len of {requests.needed:,} covers a P99 prompt and a P99 output."
     if requests.mean_total and plan.kv_gib.expected > 0:
         at_once = min(plan.concurrency(requests.mean_total), plan.sequences)
         text += f" At their mean of {requests.mean_total:,} tokens, {at_once:.0f} run at once."
-    return text + (f" {requests.skipped:,} lines told no prompt." if requests.skipped else "")
+    return text + (f" {requests.skipped:,} lines had no prompt." if requests.skipped else "")
 
 
 def _lengths(plan: Plan) -> list[int]:

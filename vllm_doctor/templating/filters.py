@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -145,6 +146,11 @@ def spaced(text: str) -> str:
     return ", ".join(item.strip() for item in text.split(","))
 
 
+def shell_word(text: str) -> str:
+    """Return a text as one word of a shell command: `'a>=1'` for `a>=1`."""
+    return shlex.quote(text)
+
+
 def gib(value: float) -> str:
     """Format a size given in GiB: `4.5 GiB`, `512 MiB`."""
     if abs(value) < 0.1 and value:
@@ -186,6 +192,7 @@ _OWN: tuple[Callable[..., Any], ...] = (
     starts_with,
     is_local_path,
     spaced,
+    shell_word,
     count,
     listed,
     gib,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.templating.value_filters import scalar
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "unknown_flags",
 ]
 
-_FLAG = lazy(r"--?[A-Za-z][\w.-]*")
+_FLAG = lazy_pattern(r"--?[A-Za-z][\w.-]*")
 
 _MIN_SIMILARITY = 0.8  # of a misspelt flag to the flag that was meant
 

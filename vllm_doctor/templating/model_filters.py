@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 __all__ = [
     "is_base_model",
@@ -77,7 +77,7 @@ _REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"olmo-?3", ("olmo3",)),
 )
 
-_CHAT = lazy(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking|reason|tool|hermes|vicuna|"
+_CHAT = lazy_pattern(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking|reason|tool|hermes|vicuna|"
                    r"zephyr|alpaca|ft\b|sft|dpo|rlhf|gpt-oss|qwen-?3(?!.*base)|magistral|devstral", re.IGNORECASE)
 
 

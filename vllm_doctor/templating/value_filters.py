@@ -13,7 +13,7 @@ from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.size_units import FACTORS
 
 __all__ = [
@@ -43,9 +43,9 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "fp32": ("float32", "float"), "f32": ("float32", "float"), "torch.float32": ("float32", "float"),
 }
 
-_NUMBER = lazy(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
+_NUMBER = lazy_pattern(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
-_TOKEN = lazy(r"""
+_TOKEN = lazy_pattern(r"""
     '((?:[^'\\]|\\.)*)'                                        # a Python string
     | ("(?:[^"\\]|\\.)*")                                      # a JSON string
     | ([\[\]{}:,])

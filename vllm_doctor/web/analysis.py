@@ -71,7 +71,7 @@ def _page(name: str, options: Options, most: int) -> str:
     logs = logs_in(sys.stdin.buffer, name)
     reports = [_report(log, options, most * _TIMES_UNPACKED) for log in logs]
     reports = [report.with_caveats(*logs.notes) for report in reports]
-    page: str = to_html.render(reports[0]) if len(reports) == 1 else to_html.render_many(reports)
+    page: str = to_html.render(reports[0], back="./") if len(reports) == 1 else to_html.render_many(reports, back="./")
     return finish(page, "html", reports)
 
 
@@ -79,7 +79,7 @@ def _report(log: Log, options: Options, most: int) -> Report:
     diagnosis = Diagnosis(options, log.name)
     for chunk in _at_most(log, most):
         diagnosis.feed(chunk)
-    diagnosis.remark(*log.notes)
+    diagnosis.add_notes(*log.notes)
     return diagnosis.finish()
 
 

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 __all__ = ["Part", "boundary_of", "parts"]
 
 _MOST_PARTS = 16
 _LONGEST_HEAD = 8192  # bytes of a part's own headers
-_BOUNDARY = lazy(r'multipart/form-data *; *boundary=(?:"([^"]{1,70})"|([^\s";,]{1,70})) *(?:;|$)', re.IGNORECASE)
-_PARAMETER = lazy(rb'; *(name|filename)="((?:[^"\\\r\n]|\\.)*)"')
+_BOUNDARY = lazy_pattern(
+    r'multipart/form-data *; *boundary=(?:"([^"]{1,70})"|([^\s";,]{1,70})) *(?:;|$)', re.IGNORECASE)
+_PARAMETER = lazy_pattern(rb'; *(name|filename)="((?:[^"\\\r\n]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)

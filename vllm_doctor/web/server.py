@@ -70,7 +70,7 @@ class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
         self.words = words
 
 
-class _Room:
+class _ByteBudget:
     """A budget of bytes that all connections share."""
 
     def __init__(self, size: int) -> None:
@@ -103,7 +103,7 @@ class Server(ThreadingHTTPServer):
         self.most_bytes = most_bytes
         self.token = secrets.token_urlsafe(32)
         self.reading = threading.BoundedSemaphore(_AT_ONCE)
-        self.room = _Room(max(_BYTES_AT_ONCE, most_bytes + _FORM_BYTES))
+        self.room = _ByteBudget(max(_BYTES_AT_ONCE, most_bytes + _FORM_BYTES))
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__((ADDRESS, port), _Handler)
 
@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         token, slash, rest = path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
-            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here. Use the whole address that vllm-doctor web printed.")
+            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here. Use the address that vllm-doctor web printed.")
         return rest
 
     def _page(self) -> tuple[str, str]:
@@ -296,7 +296,7 @@ def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
         return "pasted log", text.data
     if file is None and text is None:
         raise ValueError("There is no log in the form")
-    raise InputError("nothing was pasted or chosen")
+    raise InputError("nothing was pasted, and no file was chosen")
 
 
 def page(most_bytes: int, problem: str = "") -> tuple[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.logs.wrappers.timestamps import STAMP
-from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.patterns import lazy_pattern, portable
 
 _DATE = r"[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] "
 _CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"
@@ -30,8 +30,8 @@ def process_of(name: str) -> str:
 
 
 _PROCESS = process_of(r"[^()\n]{1,120}+")
-_FRONT = lazy(portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>(?:{_PROCESS})?)").encode())
-_JSON_END = lazy(rf"{JSON_END}[ \r]*\n$".encode())
+_FRONT = lazy_pattern(portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>(?:{_PROCESS})?)").encode())
+_JSON_END = lazy_pattern(rf"{JSON_END}[ \r]*\n$".encode())
 _COLON = ord(":")
 _NOTHING = slice(0)
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.timestamps import STAMP
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_GH_VIEW = lazy(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$)")
-_GH_MARK = lazy(r"##\[(?P<kind>[a-z-]{1,20})\]")
-_SECTION = lazy(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{1,200}(?:\[[^\]]{0,200}\])?")
-_GITLAB_BARE = lazy(r"[0-9a-f]{2}[OE](?: |\+|$)")
+_GH_VIEW = lazy_pattern(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$)")
+_GH_MARK = lazy_pattern(r"##\[(?P<kind>[a-z-]{1,20})\]")
+_SECTION = lazy_pattern(r"(?:[0-9a-f]{2}[OE][ +])?section_(?:start|end):\d{1,12}:[\w.-]{1,200}(?:\[[^\]]{0,200}\])?")
+_GITLAB_BARE = lazy_pattern(r"[0-9a-f]{2}[OE](?: |\+|$)")
 _IN_BRACKETS = rf"\[{STAMP}\](?: |$)"
-_JENKINS = lazy(_IN_BRACKETS)
-_BUILDKITE_ROW = lazy(r" {2}\| " + _IN_BRACKETS)
-_BUILDKITE = lazy(r"_bk;t=\d{13}[\x07\u2407]?")
-_PYTEST = lazy(r"E {3}(?: {4}){0,20}(?= {0,3}\S)")
+_JENKINS = lazy_pattern(_IN_BRACKETS)
+_BUILDKITE_ROW = lazy_pattern(r" {2}\| " + _IN_BRACKETS)
+_BUILDKITE = lazy_pattern(r"_bk;t=\d{13}[\x07\u2407]?")
+_PYTEST = lazy_pattern(r"E {3}(?: {4}){0,20}(?= {0,3}\S)")
 
 
 def gh_run_view(text: str) -> WrapperMatch | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.kubernetes import REPLICA
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_COMPOSE = lazy(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
-_NOT_A_NAME = lazy(r"[0-9a-f]{2}[OE]")  # GitLab's stream letters
-_INDEXED = lazy(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
-_CELL = lazy(r"[^%]*[^%\s]?\s\|(?:\s|$)")
-_PM2 = lazy(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
-_SUPERVISOR = lazy(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
+_COMPOSE = lazy_pattern(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
+_NOT_A_NAME = lazy_pattern(r"[0-9a-f]{2}[OE]")  # GitLab's stream letters
+_INDEXED = lazy_pattern(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
+_CELL = lazy_pattern(r"[^%]*[^%\s]?\s\|(?:\s|$)")
+_PM2 = lazy_pattern(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
+_SUPERVISOR = lazy_pattern(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 
 
 def compose(text: str) -> WrapperMatch | None:

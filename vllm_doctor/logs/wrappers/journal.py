@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.timestamps import HOST_AND_PROGRAM, STAMP, stamped
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_SHORT = lazy(
+_SHORT = lazy_pattern(
     r"(?:(?:[^\W\d_]{3,5}\.?| ?\d{1,2}月) [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
     r"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z+-][\w:]{1,5}|\d{10}\.\d{6}|\[ *\d+\.\d{6}\])"
     r"(?= [\w.-])"
@@ -26,8 +26,8 @@ def journald(text: str) -> WrapperMatch | None:
     return WrapperMatch("journald", text[c.end() :], f"{c['host']} {c['prog']}") if c else None
 
 
-_PRI = lazy(r"<\d{1,3}>")
-_RFC5424 = lazy(
+_PRI = lazy_pattern(r"<\d{1,3}>")
+_RFC5424 = lazy_pattern(
     rf"1 (?:{STAMP}|-) (?P<host>\S{{1,255}}) (?P<app>\S{{1,48}}) (?P<pid>\S{{1,128}}) \S{{1,32}}"
     r" (?:-|(?:\[[^\]]{0,2000}\])+)(?: \ufeff?|$)"
 )

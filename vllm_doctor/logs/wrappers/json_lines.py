@@ -11,7 +11,7 @@ from typing import Any
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 WHOLE = '\\n","stream":"'
 """Fields of a Docker record that cannot occur inside a longer message."""
@@ -39,8 +39,8 @@ _LEVELS = {
     "WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "CRIT": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO",
     "10": "DEBUG", "20": "INFO", "30": "WARNING", "40": "ERROR", "50": "CRITICAL",
 }  # fmt: skip
-_SURROGATE = lazy("[\ud800-\udfff]")
-_CUT_JSON = lazy(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_CUT_JSON = lazy_pattern(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
 
 
 def _text_of(value: Any) -> str | None:

@@ -9,21 +9,21 @@ from __future__ import annotations
 from vllm_doctor.logs.line_prefix import LOG_HEAD, VLLM_PROCESS
 from vllm_doctor.logs.wrappers.timestamps import STAMP
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_POD_PREFIX = lazy(r"\[pod/(?P<name>[^\]\s]{1,300})\](?: |$)")
-_KUBETAIL = lazy(r"\[(?P<name>[a-z0-9][a-z0-9.-]*-[a-z0-9]{5}(?: [a-z0-9][\w-]*)?)\] ")
-_POD = lazy(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,240}-(?:[a-z0-9]{5}|\d{1,4})) ")
-REPLICA = lazy(r".+-(?=[a-z]*\d)[0-9a-f]{6,10}-[a-z0-9]{5}$")
-_CONTAINER = lazy(r"(?P<name>[a-z][a-z0-9-]{0,62}) ")
-_GKE = lazy(
+_POD_PREFIX = lazy_pattern(r"\[pod/(?P<name>[^\]\s]{1,300})\](?: |$)")
+_KUBETAIL = lazy_pattern(r"\[(?P<name>[a-z0-9][a-z0-9.-]*-[a-z0-9]{5}(?: [a-z0-9][\w-]*)?)\] ")
+_POD = lazy_pattern(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,240}-(?:[a-z0-9]{5}|\d{1,4})) ")
+REPLICA = lazy_pattern(r".+-(?=[a-z]*\d)[0-9a-f]{6,10}-[a-z0-9]{5}$")
+_CONTAINER = lazy_pattern(r"(?P<name>[a-z][a-z0-9-]{0,62}) ")
+_GKE = lazy_pattern(
     rf"(?P<level>DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY) {STAMP} "
     r"(?P<labels>(?:\[[\w./]{1,80}: [^\]]{0,200}\] ?)*)"
 )
-_LEVELLESS = lazy(rf"((?:{VLLM_PROCESS} )?)(\[[\w./-]+\.py:\d+\] )")
-_STREAM = lazy(r"(?P<name>[\w.-]+/[\w./$\[\]-]+) ")
-_LOKI = lazy(r"\{(?:\w+=\"[^\"]{0,200}\"(?:, ?)?)+\} ")
-_LOKI_NAME = lazy(r"\b(?:pod|container|instance|app)=\"([^\"]*)\"")
+_LEVELLESS = lazy_pattern(rf"((?:{VLLM_PROCESS} )?)(\[[\w./-]+\.py:\d+\] )")
+_STREAM = lazy_pattern(r"(?P<name>[\w.-]+/[\w./$\[\]-]+) ")
+_LOKI = lazy_pattern(r"\{(?:\w+=\"[^\"]{0,200}\"(?:, ?)?)+\} ")
+_LOKI_NAME = lazy_pattern(r"\b(?:pod|container|instance|app)=\"([^\"]*)\"")
 
 
 def kubectl_prefix(text: str) -> WrapperMatch | None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_LINE = lazy(
+_LINE = lazy_pattern(
     r'time=(?:"[^"]{1,60}"|[^\s"]{1,60}) level="?\w+"? msg=(?P<message>"(?:[^"\\]|\\.)*"|[^\s"=]*)'
     r'(?P<fields>(?: [\w.-]{1,60}=(?:"(?:[^"\\]|\\.)*"|[^\s"]*))*)$'
 )
-_LOCALAI = lazy(
+_LOCALAI = lazy_pattern(
     r'(?:\w{3} +\d{1,2} \d\d:\d\d:\d\d )?\w{3,5} +GRPC std(?:out|err) id="[^"]{1,300}"'
     r' line=(?P<message>"(?:[^"\\]|\\.)*")(?: caller=\{[^\n]{0,300})?$'
 )
-_SOURCE = lazy(r' (?:component|container|name)="?(?P<name>[\w./-]{1,80})')
+_SOURCE = lazy_pattern(r' (?:component|container|name)="?(?P<name>[\w./-]{1,80})')
 
 
 def logfmt(text: str) -> WrapperMatch | None:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from vllm_doctor.logs.line_prefix import VLLM_PROCESS
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
-_RAY = lazy(
+_RAY = lazy_pattern(
     rf"(?P<keep>(?:{VLLM_PROCESS} )?)\((?P<who>(?:(?P<name>[A-Za-z_][\w.:<>-]{{0,120}}) )?(?:rank=\d+ )?pid=[\w-]+"
     r"|raylet|autoscaler [+\dhms]+|gcs_server)(?P<ip>, ip=[\w.:-]+)?\)(?: |$)"
 )
-_VLLM_ONLY = lazy(VLLM_PROCESS)
-_RAY_NAME = lazy(r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer)")
-_REPEATED = lazy(r" ?\[repeated \d+x across (?:the )?(?:all nodes|cluster)\](?: \(Ray deduplicates.*)?$")
-_TORCH_RANK = lazy(r"\[(?P<rank>rank\d{1,5})\]:(?: |(?=\S)|$)|\[(?P<role>(?!rank)[A-Za-z][\w-]{0,40}\d{1,5})\]:")
-_MPI = lazy(r"\[(?:[\w.@-]{1,200}@)?\d+,(?P<rank>\d+)\]<std(?P<stream>out|err)>:(?P<v5> ?)")
-_SRUN = lazy(r" {0,5}(?P<rank>\d{1,5}): ")
-_SRUN_EMPTY = lazy(r" {0,5}(?P<rank>\d{1,5}):$")
+_VLLM_ONLY = lazy_pattern(VLLM_PROCESS)
+_RAY_NAME = lazy_pattern(r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer)")
+_REPEATED = lazy_pattern(r" ?\[repeated \d+x across (?:the )?(?:all nodes|cluster)\](?: \(Ray deduplicates.*)?$")
+_TORCH_RANK = lazy_pattern(
+    r"\[(?P<rank>rank\d{1,5})\]:(?: |(?=\S)|$)|\[(?P<role>(?!rank)[A-Za-z][\w-]{0,40}\d{1,5})\]:")
+_MPI = lazy_pattern(r"\[(?:[\w.@-]{1,200}@)?\d+,(?P<rank>\d+)\]<std(?P<stream>out|err)>:(?P<v5> ?)")
+_SRUN = lazy_pattern(r" {0,5}(?P<rank>\d{1,5}): ")
+_SRUN_EMPTY = lazy_pattern(r" {0,5}(?P<rank>\d{1,5}):$")
 _JAVA_LEVEL = r"\[?(?:INFO|WARN|ERROR|DEBUG) *\]? "
-_DJL = lazy(_JAVA_LEVEL + r"PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
-_TORCHSERVE = lazy(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|err)) MODEL_LOG - ")
+_DJL = lazy_pattern(_JAVA_LEVEL + r"PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
+_TORCHSERVE = lazy_pattern(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|err)) MODEL_LOG - ")
 
 
 def ray(text: str) -> WrapperMatch | None:

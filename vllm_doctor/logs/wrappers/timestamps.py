@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy
+from vllm_doctor.patterns import lazy_pattern
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
-_ISO = lazy(STAMP)
-_CRI = lazy(r" (?P<stream>stdout|stderr) (?P<tag>[FP])(?::\w+)?(?: |$)")
+_ISO = lazy_pattern(STAMP)
+_CRI = lazy_pattern(r" (?P<stream>stdout|stderr) (?P<tag>[FP])(?::\w+)?(?: |$)")
 PART_WORDS = ("stdout P", "stderr P")
 """Literals; every part of a containerd message except the last contains one of them."""
-_GITLAB = lazy(r" [0-9a-f]{2}[OE](?: |\+|$)")
-HOST_AND_PROGRAM = lazy(r" (?P<host>[\w.-]{1,255}) (?P<prog>[A-Za-z(][^\s\[\]:]{0,80}(?:\[\d+\])?): ?")
+_GITLAB = lazy_pattern(r" [0-9a-f]{2}[OE](?: |\+|$)")
+HOST_AND_PROGRAM = lazy_pattern(r" (?P<host>[\w.-]{1,255}) (?P<prog>[A-Za-z(][^\s\[\]:]{0,80}(?:\[\d+\])?): ?")
 # A program's own format that begins with a time stamp: `… - name - INFO - msg`, Rust's `…Z  INFO crate::mod: msg`.
-_OWN_FORMAT = lazy(r" (?:[-|:,\[] | {0,2}(?:TRACE|DEBUG|INFO|WARN|ERROR) [a-z_][\w:]*[:{] )")
+_OWN_FORMAT = lazy_pattern(r" (?:[-|:,\[] | {0,2}(?:TRACE|DEBUG|INFO|WARN|ERROR) [a-z_][\w:]*[:{] )")
 
 
 def stamped(text: str) -> WrapperMatch | None:
@@ -42,14 +42,14 @@ def stamped(text: str) -> WrapperMatch | None:
     return WrapperMatch(name, text[end + 1 :])
 
 
-_CLOCK = lazy(
+_CLOCK = lazy_pattern(
     r"(?P<open>\[)?(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{4},?)[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?"
     r"(?(open)\]|:?)(?= |$)|\d{1,6}\.\d+s(?:\t| )\d{1,6}(?=[ \t]|$)"
 )
 # loguru and FastChat, which capture a worker's standard error.
-_CAUGHT = lazy(
+_CAUGHT = lazy_pattern(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})? \| (?:INFO|ERROR|WARNING) +\| (?:stderr|stdout) \| ?")
-_HF_ENDPOINT = lazy(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
+_HF_ENDPOINT = lazy_pattern(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
 
 
 def _clock(text: str) -> re.Match[str] | None:

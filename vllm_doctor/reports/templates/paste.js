@@ -13,6 +13,11 @@
   }
 
   form.addEventListener("submit", function (event) {
+    if (!file.files.length && !document.getElementById("log").value.trim()) {
+      event.preventDefault();
+      said.textContent = "Paste a log, or choose a file.";
+      return;
+    }
     if (size() > most) {
       event.preventDefault();
       said.textContent = "That is more than " + form.getAttribute("data-most-words") + ". The command takes logs of any size: vllm-doctor diagnose FILE";

@@ -11,15 +11,18 @@
   }
 
   function tell(button, text) {
+    var label = button.getAttribute("data-label") || button.textContent;
+    button.setAttribute("data-label", label);
     button.textContent = text;
     said.textContent = text;
     window.setTimeout(function () {
-      button.textContent = "Copy";
+      button.textContent = label;
       said.textContent = "";
     }, 2000);
   }
 
   function copyBySelection(button, node) {
+    node.hidden = false;
     select(node);
     var done = false;
     try {

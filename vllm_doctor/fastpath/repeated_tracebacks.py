@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from vllm_doctor.logs.encoding import line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, JSON_END, SAME_WRAPPER, WRAPPER, process_of
-from vllm_doctor.patterns import lazy, portable
+from vllm_doctor.patterns import lazy_pattern, portable
 
 HEAD = b"Traceback (most recent call last):"
 # Each line begins as the first one does, except for the time. The calls are indented, the exception is not.
@@ -30,15 +30,15 @@ def _calls(first: str, wrapper: str, end: str) -> tuple[re.Pattern[bytes], re.Pa
     same = rf"{wrapper}(?P=process)"
     record = rf"{same}(?P=level) {_STAMP}(?P=place)"
     logged = rf"(?P<level>ERROR|CRITICAL) {_STAMP}(?P<place>\[?[\w./-]+:\d+\] )(?P<text>{_HEAD})"
-    return (lazy(portable(rf"{first}{_HEAD}{end}\r?\n(?:{same}  [^\n]*\n)+(?={same}[A-Za-z_])").encode()),
-            lazy(portable(rf"{first}{logged}{end}\r?\n(?:{record}  [^\n]*\n)+(?={record}[A-Za-z_])").encode()))
+    return (lazy_pattern(portable(rf"{first}{_HEAD}{end}\r?\n(?:{same}  [^\n]*\n)+(?={same}[A-Za-z_])").encode()),
+            lazy_pattern(portable(rf"{first}{logged}{end}\r?\n(?:{record}  [^\n]*\n)+(?={record}[A-Za-z_])").encode()))
 
 
 _CALLS = _calls(_FIRST, SAME_WRAPPER, "")
 _JSON_CALLS = _calls(_JSON_FIRST, JSON, JSON_END)
-_PREFIX = lazy(portable(_FIRST).encode())
-_TIME = lazy(rb"\d\d:\d\d")
-_WRAPPER = lazy(portable(rf"(?m)^(?:{WRAPPER}|{JSON})|{JSON_END}\r?$").encode())
+_PREFIX = lazy_pattern(portable(_FIRST).encode())
+_TIME = lazy_pattern(rb"\d\d:\d\d")
+_WRAPPER = lazy_pattern(portable(rf"(?m)^(?:{WRAPPER}|{JSON})|{JSON_END}\r?$").encode())
 _LONG = 1 << 15  # maximal bytes of its lines
 _KNOWN = 8  # tracebacks of one prefix that are compared directly
 _REACH = 512  # bytes that contain the prefix of a head

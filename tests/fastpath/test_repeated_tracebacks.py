@@ -10,8 +10,8 @@ from wraps import WRAPS
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.fastpath import line_skipper
+from vllm_doctor.fastpath.repeated_tracebacks import traceback_at
 from vllm_doctor.fastpath.shortcuts import Shortcuts
-from vllm_doctor.fastpath.tracebacks import traceback_at
 from vllm_doctor.reports.to_json import render
 
 HEAD = "Traceback (most recent call last):"
@@ -142,8 +142,8 @@ def report(data: bytes, size: int) -> str:
     return render(diagnosis.finish())
 
 
-@pytest.mark.parametrize(("wrap", "seeds"), [(bytes, 20), *((wrap, 4) for wrap in WRAPS)])
-def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: int,
+@pytest.mark.parametrize(("wrap", "seeds", "least"), [(bytes, 20, 500), *((wrap, 4, 70) for wrap in WRAPS)])
+def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     read = Shortcuts.read_traceback
@@ -155,4 +155,4 @@ def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], byt
         whole = report(data, 1 << 18)
         monkeypatch.setattr(line_skipper, "READ_WHOLE", 12)
         assert report(data, chance.choice([2000, 1 << 18])) == whole
-    assert taken.count(True) == 0  # a failure may be read from each of them
+    assert taken.count(True) > least

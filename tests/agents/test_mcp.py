@@ -1,0 +1,94 @@
+"""`vllm-doctor mcp`, asked by the official client."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+mcp = pytest.importorskip("mcp", reason="the MCP SDK is not installed")
+
+ROOT = Path(__file__).parents[2]
+NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.\n"
+START = "INFO 11-20 10:00:00 [api_server.py:1837] vLLM API server version 0.14.1\n"
+
+
+def asked(root: Path, questions: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Start the server with a folder allowed, and ask."""
+    server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "vllm_doctor", "mcp", "--root", str(root)],
+                                       env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=str(root))
+
+    async def run() -> Any:
+        async with mcp.stdio_client(server) as (read, write), mcp.ClientSession(read, write) as session:
+            await session.initialize()
+            return await questions(session)
+
+    return anyio.run(run)
+
+
+def called(root: Path, *calls: tuple[str, dict[str, Any]]) -> list[tuple[bool, str]]:
+    """Call tools of one server; return for each whether it failed, and its answer."""
+
+    async def questions(session: Any) -> Any:
+        return [await session.call_tool(tool, arguments) for tool, arguments in calls]
+
+    return [(bool(result.is_error), result.content[0].text) for result in asked(root, questions)]
+
+
+def test_the_tools_and_their_arguments(tmp_path: Path) -> None:
+    async def questions(session: Any) -> Any:
+        return await session.list_tools()
+
+    tools = {tool.name: sorted(tool.input_schema["properties"]) for tool in asked(tmp_path, questions).tools}
+    assert tools == {
+        "diagnose": ["command", "gpu_memory_gib", "path", "text", "vllm_version"],
+        "explain": ["name", "vllm_version"],
+        "size": ["gpu", "gpu_memory_utilization", "max_model_len", "model_folder", "tensor_parallel_size", "vllm_version"],
+    }
+
+
+def test_a_log_by_path_and_by_text(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(START + NO_CACHE)
+    sources = ({"path": "server.log"}, {"text": START + NO_CACHE}, {"path": str(tmp_path / "server.log")})
+    for failed, answer in called(tmp_path, *(("diagnose", {"command": "vllm serve /models/m", **source}) for source in sources)):
+        report = json.loads(answer)
+        assert (failed, report["cause"]["id"]) == (False, "budget-too-small-for-weights-and-activations")
+        assert report["quoted"]["evidence"][0]["text"].startswith("ValueError: No available memory")
+
+
+def test_files_elsewhere_are_not_read(tmp_path: Path) -> None:
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    (tmp_path / "secret.log").write_text(START + NO_CACHE)
+    (allowed / "link.log").symlink_to(tmp_path / "secret.log")
+    os.mkfifo(allowed / "pipe.log")
+    elsewhere = "not below a folder that the user allowed"
+    paths = {"../secret.log": elsewhere, str(tmp_path / "secret.log"): elsewhere, "link.log": elsewhere,
+             "/etc/passwd": elsewhere, "pipe.log": "pipe.log: is not a file", ".": ".: is not a file",
+             "none.log": "none.log: no such file or directory", "a\0b": "a path cannot hold a NUL character"}
+    answers = called(allowed, *(("diagnose", {"path": path}) for path in paths))
+    for (failed, answer), message in zip(answers, paths.values(), strict=True):
+        assert failed
+        assert message in answer
+        assert "\n" not in answer
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    calls = (("diagnose", {}), ("explain", {"name": "kv-cache-too-smal"}), ("size", {"model_folder": ".", "gpu": "x"}))
+    messages = ("give either the path of a log or its text", "nothing is called", "neither a size (24GiB) nor a known name")
+    for (failed, answer), message in zip(called(tmp_path, *calls), messages, strict=True):
+        assert failed
+        assert message in answer
+        assert "\n" not in answer
+
+
+def test_explain(tmp_path: Path) -> None:
+    [(failed, answer)] = called(tmp_path, ("explain", {"name": "--max-num-seqs"}))
+    assert not failed
+    assert answer.startswith("# --max-num-seqs")

@@ -1,0 +1,54 @@
+"""Ray reads the same rows as the local pool: needs the extra [ray], starts a Ray of its own on this machine."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+
+import pytest
+from fleet.test_fleet import HEALTHY, NO_CACHE, UNKNOWN
+
+from vllm_doctor import fleet
+from vllm_doctor.errors import InputError
+from vllm_doctor.fleet import engines
+
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra [ray] is not installed")
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_reads_the_rows_of_the_local_pool(tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number in range(6):
+        (logs / f"{number}.log").write_text((NO_CACHE, HEALTHY, UNKNOWN.format(n=number))[number % 3])
+    (logs / "cut.log.gz").write_bytes(gzip.compress(NO_CACHE.encode())[:-9])
+    (logs / "bad.log.gz").write_bytes(b"\x1f\x8b\x08")
+    fleet.fleet([str(logs)], out=tmp_path / "local", engine=engines.local(1))
+    summary = fleet.fleet([str(logs)], out=tmp_path / "ray", engine=engines.ray(jobs=1))
+    assert summary.last_line() == "8 logs (8 new), 7 starts, 5 failed, 2 causes, 1 unreadable"
+    for name in ("starts.jsonl", "findings.jsonl"):
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    def import_module(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(engines.importlib, "import_module", import_module)
+    with pytest.raises(InputError, match=r"pip install 'vllm-log-doctor\[ray\]'"):
+        engines.ray()
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_reads_on_the_cluster_at_an_address(tmp_path):
+    from ray.cluster_utils import Cluster
+
+    (tmp_path / "a.log").write_text(NO_CACHE)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        summary = fleet.fleet([str(tmp_path)], engine=engines.ray(cluster.address))
+    finally:
+        cluster.shutdown()
+    assert summary.last_line() == "1 logs (1 new), 1 starts, 1 failed, 1 causes, 0 unreadable"

@@ -1,0 +1,105 @@
+"""`diagnose --pod`, with the real kubectl against an API server of ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from kubernetes_api import Cluster, serving
+
+from vllm_doctor.cli.root import cli
+
+START = "INFO 11-20 10:00:00 [api_server.py:1837] vLLM API server version 0.14.1\n"
+HEALTHY = START + "INFO:     Application startup complete.\n"
+OOM = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+LOADING = START + "(EngineCore_DP0 pid=31) INFO 11-20 10:00:09 [gpu_model_runner.py:3562] Starting to load model m...\n"
+
+pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Cluster()
+    with serving(made) as address:
+        config = {"apiVersion": "v1", "kind": "Config", "current-context": "test",
+                  "clusters": [{"name": "test", "cluster": {"server": address}}], "users": [{"name": "test", "user": {}}],
+                  "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}]}
+        (tmp_path / "config").write_text(yaml.safe_dump(config))
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        yield made
+
+
+def diagnosed(*options: str) -> tuple[int, list[dict[str, Any]]]:
+    done = CliRunner().invoke(cli, ["diagnose", "--isolated", "--format", "jsonl", *options])
+    return done.exit_code, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_each_container_of_a_pod_is_a_log(cluster: Cluster) -> None:
+    cluster.pod("vllm-0", "vllm", HEALTHY)
+    cluster.pod("vllm-0", "router", HEALTHY)
+    status, reports = diagnosed("--pod", "serving/vllm-0")
+    assert status == 0
+    assert [report["source"]["path"] for report in reports] == ["serving/vllm-0/vllm", "serving/vllm-0/router"]
+    assert {report["status"] for report in reports} == {"serving"}
+
+
+def test_a_container_that_waits_for_its_next_start_shows_why_the_last_one_ended(cluster: Cluster) -> None:
+    waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+    cluster.pod("vllm-0", "vllm", LOADING, state=waiting, last=OOM, restarts=3)
+    status, [report] = diagnosed("--pod", "serving/vllm-0")
+    assert (status, report["primary"]) == (1, "host-ram-oom-kill")
+    assert report["findings"][0]["evidence"][0]["text"] == (
+        "Container vllm: State: Terminated, Reason: OOMKilled, exited with code 137")
+
+
+def test_the_end_of_an_earlier_container_is_not_the_current_one_s(cluster: Cluster) -> None:
+    cluster.pod("vllm-0", "vllm", HEALTHY, last=OOM, restarts=1)
+    cluster.logs["vllm-0", "vllm", True] = LOADING
+    status, [report] = diagnosed("--pod", "serving/vllm-0")
+    assert (status, report["primary"]) == (0, None)
+    status, [report] = diagnosed("--pod", "serving/vllm-0", "--previous")
+    assert (status, report["primary"]) == (1, "host-ram-oom-kill")
+
+
+def test_a_container_that_ended_as_asked_has_no_failure(cluster: Cluster) -> None:
+    cluster.pod("job-0", "vllm", HEALTHY, state={"terminated": {"exitCode": 143, "reason": "Error"}})
+    assert diagnosed("--pod", "serving/job-0")[0] == 0
+
+
+def test_probe_failures_are_facts(cluster: Cluster) -> None:
+    cluster.pod("vllm-0", "vllm", LOADING)
+    cluster.warn("vllm-0", "Unhealthy", 'Startup probe failed: Get "http://10.0.0.7:8000/health": connection refused')
+    _, [report] = diagnosed("--pod", "serving/vllm-0")
+    assert report["facts"]["probe_failed"] is True
+
+
+def test_the_pods_of_a_statefulset_are_read_in_order(cluster: Cluster) -> None:
+    for number in (1, 0):
+        cluster.pod(f"vllm-{number}", "vllm", HEALTHY, labels={"app": "vllm"})
+    cluster.pod("other-0", "web", "", labels={"app": "web"})
+    cluster.statefulsets["vllm"] = {"kind": "StatefulSet", "apiVersion": "apps/v1",
+                                    "metadata": {"name": "vllm", "namespace": "serving"},
+                                    "spec": {"selector": {"matchLabels": {"app": "vllm"}}}}
+    _, reports = diagnosed("--pod", "serving/sts/vllm")
+    assert [report["source"]["path"] for report in reports] == ["serving/vllm-0/vllm", "serving/vllm-1/vllm"]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--pod", "serving/none"], "kubectl: Error from server (NotFound)"),
+    (["--pod", "serving/vllm-0", "--container", "none"], "--pod serving/vllm-0: there is no container none"),
+    (["--pod", "vllm-0"], "--pod vllm-0: write NAMESPACE/POD"),
+    (["--pod", "serving/--all"], "--pod --all: not a name"),
+    (["--previous"], "--container and --previous belong to --pod"),
+])
+def test_what_cannot_be_read_is_one_line(cluster: Cluster, options: list[str], message: str) -> None:
+    cluster.pod("vllm-0", "vllm", HEALTHY)
+    done = CliRunner().invoke(cli, ["diagnose", "--isolated", *options])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"vllm-doctor: {message}") or message in done.stderr
+    assert done.stderr.count("\n") == 1

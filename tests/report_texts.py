@@ -1,0 +1,32 @@
+"""The reports on every whole log and every test log of the rules, made once for all tests of their texts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from vllm_doctor import diagnose
+from vllm_doctor.options import Options
+from vllm_doctor.reports.model import Fix, Report
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import read_rule
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@lru_cache(maxsize=1)
+def reports() -> dict[str, Report]:
+    """Return name -> report; a rule's test logs are `RULE: NAME`."""
+    made = {path.name: diagnose(path) for path in sorted((ROOT / "fixtures" / "logs").rglob("*.log"))}
+    for rule in builtin().rules.values():
+        for test in read_rule(Path(rule.path)).tests:
+            if test["fires"] is not None:
+                options = Options(command=test.get("command", ""), vllm_version=str(test.get("vllm", "")))
+                made[f"{rule.id}: {test['name']}"] = diagnose(str(test["log"]).encode(), options)
+    return made
+
+
+def fixes(report: Report) -> list[Fix]:
+    """Return all fixes that a report offers."""
+    found = [fix for finding in report.findings for fix in finding.fixes]
+    return found + list(report.failure.fixes if report.failure else ())

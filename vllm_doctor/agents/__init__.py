@@ -1,0 +1,1 @@
+"""The same answers for coding agents, over the Model Context Protocol."""

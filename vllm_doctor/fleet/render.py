@@ -1,0 +1,107 @@
+"""The summary of a fleet as text, Markdown and one self-contained HTML page, all from templates."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from vllm_doctor.fleet import plots
+from vllm_doctor.fleet.summary import Group, Summary
+from vllm_doctor.redact import Redactor, safe_text
+from vllm_doctor.redact.rendered import redact_rendered
+from vllm_doctor.reports import escape
+from vllm_doctor.version import __version__
+
+_FOLDER = Path(__file__).resolve().parent / "templates"
+_MOST_TEXT = 20  # causes that the text report names
+_MOST_ROWS = 500  # of a table of a page
+_SIGNS = {"error": "✗", "warning": "!", "info": "·"}
+
+
+def text(summary: Summary, *, width: int = 100, every: bool = False) -> str:
+    """Return the summary as text of about `width` columns; its last line has the totals."""
+    groups = summary.groups if every else [one for one in summary.groups if one.severity != "info"][:_MOST_TEXT]
+    page = _environment("text").get_template("summary.txt").render(
+        _names(summary), groups=groups, left=len(summary.groups) - len(groups), row=lambda group: _row(group, width))
+    return escape.inert_text(_redacted(page, "text"))
+
+
+def markdown(summary: Summary) -> str:
+    """Return the summary as Markdown."""
+    groups = summary.groups[:_MOST_ROWS]
+    page = _environment("markdown").get_template("summary.md").render(
+        _names(summary), groups=groups, left=len(summary.groups) - len(groups))
+    return escape.inert_text(_redacted(page, "markdown"))
+
+
+def html(summary: Summary) -> str:
+    """Return the summary as one HTML page that loads nothing."""
+    style = (_FOLDER / "summary.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    groups = summary.groups[:_MOST_ROWS]
+    page = _environment("html").get_template("summary.html").render(
+        _names(summary), groups=groups, left=len(summary.groups) - len(groups), style=Markup(style),  # noqa: S704 - our own file
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        version=__version__, over_time=plots.causes_over_time(summary), hosts=plots.failures(
+            summary.host_failed, summary.host_starts), releases=plots.failures(
+            summary.release_failed, summary.release_starts), start_ups=plots.start_seconds(summary))
+    return escape.inert_markup(_redacted(page, "html"))
+
+
+def _names(summary: Summary) -> dict[str, Any]:
+    return {"summary": summary, "span": _span, "most": _most, "hosts_with_more": summary.conspicuous_hosts()}
+
+
+def _redacted(page: str, format_: str) -> str:
+    """Return the page redacted once more; its rows were redacted when their logs were read."""
+    return redact_rendered(page, format_, Redactor())
+
+
+def _row(group: Group, width: int) -> str:
+    """Return the first line of a cause, with its title cut to the width."""
+    head = f"{_SIGNS.get(group.severity, '·')} {group.logs:>6} x  "
+    change = f"  [{group.change}]" if group.change else ""
+    room = max(20, width - len(head) - len(change))
+    title = escape.one_line(group.words)
+    return head + (title if len(title) <= room else title[:room - 1] + "…") + change
+
+
+def _span(group: Group) -> str:
+    """Return the first and the last time, as the logs print them."""
+    if not group.first_seen or group.first_seen == group.last_seen:
+        return group.last_seen
+    return f"{group.first_seen} to {group.last_seen}"
+
+
+def _most(counter: dict[str, int], most: int = 3) -> str:
+    """Return the most frequent names with their counts: `node3 (12), node7 (2) and 4 more`."""
+    ranked = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
+    named = ", ".join(f"{name} ({count})" for name, count in ranked[:most])
+    return named + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
+
+
+@lru_cache(maxsize=3)
+def _environment(format_: str) -> Environment:
+    finalize: dict[str, Callable[[Any], Any]] = {"text": _plain, "markdown": _marked, "html": _shown}
+    return Environment(loader=FileSystemLoader(_FOLDER), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
+                       lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True,
+                       finalize=finalize[format_])
+
+
+def _plain(value: Any) -> Any:
+    return safe_text(value) if isinstance(value, str) else value
+
+
+def _marked(value: Any) -> str:
+    return escape.markdown(str(value))
+
+
+def _shown(value: Any) -> Any:
+    return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value

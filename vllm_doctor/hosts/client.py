@@ -1,0 +1,114 @@
+"""Call an installed client program and read what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from vllm_doctor.errors import InputError
+from vllm_doctor.terminal_safe import safe_text
+
+_SECONDS = 30  # for an answer of some lines; a log takes as long as it takes
+_NAME = re.compile(r"[A-Za-z0-9][\w.:@-]{0,252}")
+_LONGEST_REASON = 300
+_CHUNK = 1 << 16
+
+
+def checked_name(text: str, option: str, example: str) -> str:
+    """Return the name if a host can have it. Raises InputError: it must not be read as an option or a path."""
+    if not _NAME.fullmatch(text):
+        raise InputError(f"{option} {safe_text(text)}: not a name, such as {example}")
+    return text
+
+
+def client(*programs: str) -> str:
+    """Return the first of these programs that is installed. Raises InputError."""
+    for program in programs:
+        if shutil.which(program):
+            return program
+    raise InputError(f"{' or '.join(programs)}: not installed here, or not in PATH")
+
+
+def answer(argv: Sequence[str]) -> str:
+    """Return what a command prints, as text. Raises InputError with the first line of its error."""
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise InputError(f"{argv[0]}: no answer within {_SECONDS} seconds") from error
+    except OSError as error:
+        raise InputError(f"{argv[0]}: {(error.strerror or str(error)).lower()}") from error
+    if done.returncode:
+        raise InputError(_refusal(argv[0], done.stderr or done.stdout, done.returncode))
+    return done.stdout.decode("utf-8", "replace")
+
+
+def json_answer(argv: Sequence[str]) -> Any:
+    """Return what a command prints as JSON. Raises InputError."""
+    try:
+        return json.loads(answer(argv))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{argv[0]}: its answer is not JSON") from error
+
+
+def output(argv: Sequence[str], *, joined: bool = False) -> Iterator[bytes]:
+    """Yield what a command prints. Raises InputError if it fails without having printed anything.
+
+    With `joined`, what it writes to stderr is part of the log (as with `docker logs`); else that says why it failed.
+    """
+    is_empty = True
+    with tempfile.TemporaryFile() as errors:
+        with _started(argv, subprocess.STDOUT if joined else errors) as process:
+            assert process.stdout is not None  # noqa: S101 - a pipe is asked for
+            try:
+                while data := os.read(process.stdout.fileno(), _CHUNK):
+                    is_empty = False
+                    yield data
+                status = process.wait()
+            finally:
+                process.kill()  # if its output is not read to the end
+        errors.seek(0)
+        if status and is_empty:
+            raise InputError(_refusal(argv[0], errors.read(_CHUNK), status))
+
+
+def with_lines(pieces: Iterable[bytes], lines: Callable[[], Sequence[str]]) -> Iterator[bytes]:
+    """Yield the pieces, then the lines, which are asked for at the end."""
+    last = b"\n"
+    for piece in pieces:
+        last = piece[-1:] or last
+        yield piece
+    if behind := lines():
+        yield b"\n" * (last != b"\n") + "".join(f"{line}\n" for line in behind).encode()
+
+
+class Pieces:
+    """A file made of pieces of bytes, to be read once."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`; none at the end."""
+        data = self._held or next(self._pieces, b"")
+        self._held = data[size:]
+        return data[:size]
+
+
+def _started(argv: Sequence[str], errors: Any) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+    except OSError as error:
+        raise InputError(f"{argv[0]}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _refusal(program: str, said: bytes, status: int) -> str:
+    """Return one line on a command that failed."""
+    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    return f"{program}: {safe_text(lines[0])[:_LONGEST_REASON]}" if lines else f"{program}: exit status {status}"

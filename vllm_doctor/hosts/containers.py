@@ -1,0 +1,34 @@
+"""Read the log of a container with docker or podman, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from vllm_doctor.hosts.client import Pieces, checked_name, client, json_answer, output, with_lines
+from vllm_doctor.hosts.states import ended
+from vllm_doctor.logs.inputs import Log
+
+
+def container_logs(name: str) -> Iterator[Log]:
+    """Yield the log of a container; behind it stands how it ended, as lines. Raises InputError."""
+    checked_name(name, "--docker", "vllm-1")
+    program = client("docker", "podman")
+    _state(program, name)  # raises for an unknown name; its error would else be read as the container's log
+    pieces = output([program, "logs", name], joined=True)
+    yield Log(Pieces(with_lines(pieces, partial(_ending, program, name))), f"{program} {name}")
+
+
+def _state(program: str, name: str) -> dict[str, Any]:
+    found = json_answer([program, "inspect", "--type=container", name])
+    state: dict[str, Any] = found[0].get("State", {}) if found else {}
+    return state
+
+
+def _ending(program: str, name: str) -> Sequence[str]:
+    state = _state(program, name)
+    if state.get("Running"):
+        return ()
+    reason = "OOMKilled" if state.get("OOMKilled") else "Error"
+    return ended(f"Container {name}: State: Exited", state.get("ExitCode"), reason, str(state.get("Error") or ""))

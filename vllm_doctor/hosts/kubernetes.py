@@ -1,0 +1,107 @@
+"""Read the logs of a pod's containers with kubectl, and why Kubernetes ended them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from vllm_doctor.errors import InputError
+from vllm_doctor.hosts.client import Pieces, checked_name, client, json_answer, output, with_lines
+from vllm_doctor.hosts.states import ended
+from vllm_doctor.logs.inputs import Log
+from vllm_doctor.terminal_safe import safe_text
+
+_KINDS = {"pod": "pod", "po": "pod", "statefulset": "statefulset", "sts": "statefulset", "deployment": "deployment",
+          "deploy": "deployment", "job": "job", "replicaset": "replicaset", "rs": "replicaset",
+          "leaderworkerset": "leaderworkerset", "lws": "leaderworkerset"}
+_SELECTORS = {"job": "job-name", "leaderworkerset": "leaderworkerset.sigs.k8s.io/name"}
+"""Kinds whose pods carry the name of their owner as a label; the others state a selector."""
+_EXAMPLE = "NAMESPACE/POD or NAMESPACE/statefulset/NAME"
+_MOST_PODS = 64
+_TROUBLES = {"Unhealthy", "Evicted", "FailedScheduling", "FailedMount", "Failed", "BackOff", "OOMKilling",
+             "FailedCreatePodSandBox", "Preempted", "NodeNotReady", "ExceededGracePeriod"}
+
+
+def pod_logs(place: str, container: str = "", *, previous: bool = False) -> Iterator[Log]:
+    """Yield the log of each container of the pod (or of the pods of a StatefulSet, Deployment, Job) in `place`.
+
+    Behind each log stand the state in which Kubernetes shows the container and the pod's troubling events, as lines.
+    `previous` reads the container before its last restart, where there was one. Raises InputError.
+    """
+    kubectl = client("kubectl")
+    namespace, kind, name = _parts(place)
+    if container:
+        checked_name(container, "--container", "vllm")
+    pods = _pods(kubectl, namespace, kind, name)
+    found = [(pod, status) for pod in pods for status in _containers(pod) if container in {"", status["name"]}]
+    if not found:
+        wanted = f"container {container} that has started" if container else "container that has started"
+        raise InputError(f"--pod {safe_text(place)}: there is no {wanted}")
+    for pod, status in found:
+        pod_name = str(pod["metadata"]["name"])
+        argv = [kubectl, "logs", f"--namespace={namespace}", f"--container={status['name']}"]
+        if previous and status.get("restartCount"):
+            argv.append("--previous")
+        behind = partial(_behind, kubectl, namespace, pod_name, _end(status, previous=previous))
+        name = f"{namespace}/{pod_name}/{status['name']}"
+        yield Log(Pieces(with_lines(output([*argv, pod_name]), behind)), name)
+
+
+def _parts(place: str) -> tuple[str, str, str]:
+    parts = place.split("/")
+    if len(parts) == 2:
+        parts.insert(1, "pod")
+    if len(parts) != 3 or parts[1].lower() not in _KINDS:
+        raise InputError(f"--pod {safe_text(place)}: write {_EXAMPLE}")
+    return (checked_name(parts[0], "--pod", _EXAMPLE), _KINDS[parts[1].lower()],
+            checked_name(parts[2], "--pod", _EXAMPLE))
+
+
+def _pods(kubectl: str, namespace: str, kind: str, name: str) -> list[dict[str, Any]]:
+    """Return the pods, by name, as the API describes them."""
+    get = [kubectl, "get", f"--namespace={namespace}", "--output=json"]
+    if kind == "pod":
+        return [json_answer([*get, "pod", name])]
+    if kind in _SELECTORS:
+        selector = f"{_SELECTORS[kind]}={name}"
+    else:
+        labels = json_answer([*get, kind, name]).get("spec", {}).get("selector", {}).get("matchLabels", {})
+        selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    pods = json_answer([*get, "pods", f"--selector={selector}"]).get("items", []) if selector else []
+    if not pods:
+        raise InputError(f"{kind} {name} in {namespace}: no pod belongs to it")
+    return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:_MOST_PODS]
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the status of each container that has started at least once."""
+    status = pod.get("status", {})
+    return [item for item in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+            if item.get("restartCount") or {"running", "terminated"} & set(item.get("state", {}))]
+
+
+def _end(status: dict[str, Any], *, previous: bool) -> list[str]:
+    """Return how the container ended whose log is read, as lines; none if that one still runs.
+
+    While a container waits for its next start, kubectl shows the log of the one that ended last.
+    """
+    state = status.get("state", {})
+    of_last = "waiting" in state or (previous and status.get("restartCount"))
+    over = (status.get("lastState", {}) if of_last else state).get("terminated")
+    if not over:
+        return []
+    return ended(f"Container {status['name']}: State: Terminated", over.get("exitCode"), over.get("reason", ""),
+                 over.get("message", ""))
+
+
+def _behind(kubectl: str, namespace: str, pod: str, end: list[str]) -> Sequence[str]:
+    """Return the lines to read behind a container's log: its end, and the pod's troubling events."""
+    events = json_answer([kubectl, "get", f"--namespace={namespace}", "--output=json", "events",
+                          f"--field-selector=involvedObject.name={pod}"]).get("items", [])
+    lines = []
+    for event in sorted(events, key=lambda item: str(item.get("lastTimestamp") or item.get("eventTime") or "")):
+        if event.get("type") == "Warning" and event.get("reason") in _TROUBLES:
+            text = " ".join(str(event.get("message", "")).split())
+            lines.append(f"Warning  {event['reason']}  pod/{pod}  {text}")
+    return [*end, *lines]

@@ -1,0 +1,55 @@
+"""Find the log files of a Slurm job, and how it ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from vllm_doctor.errors import InputError, reason
+from vllm_doctor.hosts.client import Pieces, answer, client, with_lines
+from vllm_doctor.hosts.states import ended
+from vllm_doctor.logs.inputs import Log
+from vllm_doctor.terminal_safe import safe_text
+
+_JOB = re.compile(r"\d{1,12}(?:_\d{1,9})?(?:\+\d{1,6})?")  # with the index of an array, the part of a mixed job
+_FIELD = re.compile(r"(?:^|\s)(?P<name>StdOut|StdErr|JobState|Reason|ExitCode)=(?P<value>\S*)")
+_CHUNK = 1 << 16
+
+
+def job_logs(job: str) -> Iterator[Log]:
+    """Yield the log in each output file of a job; behind it stands how the job ended, as lines. Raises InputError.
+
+    `scontrol` knows a job for some minutes after its end only.
+    """
+    if not _JOB.fullmatch(job):
+        raise InputError(f"--slurm {safe_text(job)}: not a job id, such as 4711 or 4711_3")
+    found = answer([client("scontrol"), "--oneliner", "show", "job", job])
+    fields = {match["name"]: match["value"] for match in _FIELD.finditer(found)}
+    paths = [path for name in ("StdOut", "StdErr") if (path := fields.get(name, "")) not in {"", "/dev/null"}]
+    if not paths:
+        raise InputError(f"--slurm {job}: scontrol names no output file of it")
+    lines = _ending(job, fields)
+    for path in dict.fromkeys(paths):
+        yield Log(Pieces(with_lines(_file(path), lambda: lines)), path)
+
+
+def _ending(job: str, fields: dict[str, str]) -> Sequence[str]:
+    state = fields.get("JobState", "")
+    if state in {"", "RUNNING", "PENDING", "COMPLETED", "COMPLETING", "CANCELLED"}:
+        return ()
+    if state == "OUT_OF_MEMORY":
+        return (f"slurmstepd: error: Detected 1 oom_kill event in StepId={job}.batch",)
+    code, _, signal = fields.get("ExitCode", "0:0").partition(":")
+    number = int(code) if code.isdecimal() else 0
+    if not number and signal.isdecimal():
+        number = 128 + int(signal) if int(signal) else 1
+    return ended(f"Slurm job {job}: {state}", number, fields.get("Reason") or state)
+
+
+def _file(path: str) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            while data := file.read(_CHUNK):
+                yield data
+    except OSError as error:
+        raise InputError(f"{path}: {reason(error)}; Slurm writes it on the job's first node") from error

@@ -1,0 +1,125 @@
+"""Logs of one incident -> one report: the earliest cause over all of them, what followed in the others.
+
+A log that shows a fault of its own goes before one that shows only that another process or node was gone. Among those
+the earliest counts, by clocks that are compared where all nodes are in step: when the ranks have joined and load the
+weights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.incident.ranks import silent_ranks
+from vllm_doctor.reports.model import Consequence, Incident, Report
+from vllm_doctor.timeline.clock import StartClock, seconds_between
+
+_IN_STEP = ("weights", "distributed-init")  # phases that all nodes reach together
+_SAME_CLOCK = 5.0  # seconds by which clocks in step may differ
+_SYMPTOM = re.compile(
+    r"\bNCCL\b|\bgloo\b|\bTCPStore\b|ProcessGroup|[Cc]onnection (?:reset|closed|refused|aborted)|[Bb]roken pipe"
+    r"|BrokenPipe|[Tt]imed? ?out|TimeoutError|[Hh]eartbeat|[Rr]emote process|\bpeer\b|[Aa]ctor (?:is )?d(?:ied|ead)"
+    r"|ActorDied|died unexpectedly|Engine ?(?:core|process|Dead)|unexpectedly (?:died|exited)|[Nn]ode (?:died|is dead)")
+_SYMPTOM_PHASE = "distributed-init"
+
+
+class _Kind(IntEnum):
+    """What a log shows of the incident, the likeliest cause first."""
+
+    FAULT = 0
+    SYMPTOM = 1  # another process or node did not answer
+    CASCADE = 2
+    NOTHING = 3
+
+
+class _Log(NamedTuple):
+    """One log of the incident; `at` is the time of its failure in seconds on the first log's clock, if known."""
+
+    place: int
+    report: Report
+    run: Run
+    kind: _Kind
+    at: float | None
+
+
+def together(read: Sequence[tuple[Diagnosis, Report]]) -> Report:
+    """Return the report on the log that has the cause, with the others as its consequences."""
+    runs = [diagnosis.analysis().run for diagnosis, _ in read]
+    reference = runs[0].clock
+    logs = [_Log(place, report, run, _kind(report), _time(run.clock, reference))
+            for place, ((_, report), run) in enumerate(zip(read, runs, strict=True))]
+    failed = sorted((log for log in logs if log.kind is not _Kind.NOTHING), key=_rank)
+    first = failed[0] if failed else logs[0]
+    incident = Incident(
+        logs=tuple(log.report.source.path for log in logs), cause=_named(first) if failed else None,
+        consequences=tuple(map(_named, failed[1:])), silent_ranks=silent_ranks([(log.report, log.run) for log in logs]),
+        notes=tuple(_notes(first, failed, logs)))
+    return first.report._replace(incident=incident)
+
+
+def _rank(log: _Log) -> tuple[int, bool, float, int]:
+    return log.kind, log.at is None, log.at or 0.0, log.place
+
+
+def _kind(report: Report) -> _Kind:
+    """Return what a log shows of the incident."""
+    cause, failure = report.cause, report.failure
+    if report.worst() != "error" and report.status != "failed":
+        return _Kind.NOTHING
+    if cause is not None and cause.severity == "error":
+        text = f"{cause.title} {cause.evidence[0].text if cause.evidence else ''}"
+        return _Kind.SYMPTOM if cause.phase == _SYMPTOM_PHASE or _SYMPTOM.search(text) else _Kind.FAULT
+    if failure is None or failure.is_consequence or not failure.counts:
+        return _Kind.CASCADE
+    return _Kind.SYMPTOM if _SYMPTOM.search(f"{failure.exception} {failure.message}") else _Kind.FAULT
+
+
+def _time(clock: StartClock, reference: StartClock) -> float | None:
+    """Return the second of a log's failure after the reference's first line, on the reference's clock."""
+    time = clock.error or clock.last
+    seconds = seconds_between(reference.first, time) if time and reference.first else None
+    return None if seconds is None else seconds - _offset(clock, reference)
+
+
+def _offset(clock: StartClock, reference: StartClock) -> float:
+    """Return by how many seconds a clock is ahead of the reference; 0 where the logs do not show it."""
+    for phase in _IN_STEP:
+        times = [dict(one.phases).get(phase) for one in (reference, clock)]
+        if times[0] and times[1]:
+            offset = seconds_between(times[0], times[1]) or 0.0
+            return offset if abs(offset) > _SAME_CLOCK else 0.0
+    return 0.0
+
+
+def _named(log: _Log) -> Consequence:
+    """Return a log with its failure: the rule's id, else the signature."""
+    report = log.report
+    failure = report.failure
+    return Consequence(report.source.path, report.primary or (failure.signature if failure is not None else None))
+
+
+def _notes(first: _Log, failed: Sequence[_Log], logs: Sequence[_Log]) -> list[str]:
+    """Return who printed the cause, which clocks differ, and which logs show no failure."""
+    notes = []
+    hits = first.run.hits.get(first.report.primary or "")
+    if hits is not None and hits.first:
+        hit = hits.first[0]
+        who = [f"rank {hit.rank}"] if hit.rank is not None else []
+        who += [hit.process] if hit.process else []
+        if who:
+            notes.append(f"The cause was printed by {', '.join(who)}.")
+    if first.kind is _Kind.SYMPTOM:
+        notes.append("These logs show only that processes lost each other: look for the log of another node or rank.")
+    for log in logs:
+        offset = _offset(log.run.clock, logs[0].run.clock)
+        if offset:
+            notes.append(f"The clock of {log.report.source.path} is about {abs(offset):.0f} s "
+                         f"{'ahead' if offset > 0 else 'behind'}.")
+    good = [log.report.source.path for log in logs if log not in failed]
+    if good and failed:
+        notes.append(f"No failure in {', '.join(good)}.")
+    return notes

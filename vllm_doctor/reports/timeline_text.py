@@ -1,0 +1,64 @@
+"""The start-up timeline in words and rows, for the text report and the HTML page."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vllm_doctor.timeline import Timeline
+
+_CELLS = 40  # of the longest bar
+_WIDTH = 1000  # of the picture, in its units
+
+
+class TimelineRow(NamedTuple):
+    """A phase with its bar: its begin and length as shares of the start, in the picture's units."""
+
+    phase: str
+    seconds: str
+    printed: str
+    x: float
+    width: float
+
+
+def heading(timeline: Timeline) -> str:
+    """Return `Start-up timeline: 86 s until the server was ready`."""
+    end = "until the server was ready" if timeline.is_complete else "until the last step that the log shows"
+    return f"Start-up timeline: {duration(timeline.total_seconds)} {end}"
+
+
+def remarks(timeline: Timeline) -> list[str]:
+    """Return what the log leaves unexplained, the longest phase and how this release shortens it."""
+    said = []
+    if timeline.unexplained_seconds > 0:
+        said.append(f"No duration is printed for {duration(timeline.unexplained_seconds)} of it.")
+    if timeline.dominant:
+        said.append(" ".join([f"Longest phase: {timeline.dominant}.", *timeline.advice]))
+    return said
+
+
+def duration(seconds: float) -> str:
+    """Return `86 s` or `7.5 s`."""
+    return f"{seconds:.1f}".removesuffix(".0") + " s"
+
+
+def rows(timeline: Timeline) -> list[TimelineRow]:
+    """Return the phases with their bars."""
+    made, begin = [], 0.0
+    total = timeline.total_seconds or 1.0
+    for one in timeline.phases:
+        printed = "" if one.printed is None else duration(one.printed)
+        made.append(TimelineRow(one.phase, duration(one.seconds), printed, round(begin / total * _WIDTH, 2),
+                                round(one.seconds / total * _WIDTH, 2)))
+        begin += one.seconds
+    return made
+
+
+def text_rows(timeline: Timeline) -> list[str]:
+    """Return the rows of the text report, indented by two."""
+    longest = max((one.seconds for one in timeline.phases), default=0.0) or 1.0
+    lines = []
+    for row, one in zip(rows(timeline), timeline.phases, strict=True):
+        bar = "█" * round(one.seconds / longest * _CELLS)
+        printed = f"({row.printed} printed)" if row.printed else ""
+        lines.append(f"  {row.phase:17} {row.seconds:>9}  {bar} {printed}".rstrip())
+    return lines
