@@ -37,7 +37,7 @@ def label_of(release: Release, launch: Launch, *, served: bool, command: str, na
 
 
 def _neutral(trial: Trial, text: str) -> str:
-    for own, neutral in ((trial.models, "/models"), (trial.folder, "/srv/vllm"), (trial.prefix, "/opt/venv"), (Path.home(), "/home/user")):
+    for own, neutral in ((trial.models, "/models"), (trial.folder, "/srv/app"), (trial.prefix, "/opt/venv"), (Path.home(), "/home/user")):
         text = text.replace(str(own), neutral)
     text = re.sub(rf"\b{trial.port}\b", "8000", text)
     return _ADDRESS.sub(r"\g<1>192.0.2.2", text)
