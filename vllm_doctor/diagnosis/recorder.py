@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.command.arguments import typed_arguments
 from vllm_doctor.diagnosis.log_notes import is_omission
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events import code_paths
@@ -138,6 +139,8 @@ class Recorder:
             if settings.values.get("model_tag") and "model" not in settings.values:
                 run.facts.add("model", settings.values["model_tag"], event.line)
             run.settings, run.settings_kind = settings.values, settings.kind
+            if settings.kind == "non-default":
+                run.settings = typed_arguments(settings.values, run.facts.get("vllm_version"))
 
 
 def _record_hit(run: Run, ref: PatternRef, event: Event, values: dict[str, str], times: int) -> None:
