@@ -8,6 +8,7 @@ from typing import Any
 
 from vllm_doctor.sizing.changes import Change
 from vllm_doctor.sizing.kv_pages import layer_kinds
+from vllm_doctor.sizing.length_table import length_table
 from vllm_doctor.sizing.memory_estimate import Range
 from vllm_doctor.sizing.plan import LENGTHS, Plan, PlannedPart
 from vllm_doctor.sizing.request_lengths import Lengths, Requests
@@ -54,6 +55,11 @@ def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None 
         "concurrency": [
             {"length": length, "cautious": _round(plan.concurrency(length, "low")),
              "expected": _round(plan.concurrency(length))} for length in _lengths(plan)],
+        "lengths": [{"tokens": row.tokens, "kv_cache_gib": _round(row.gib), "requests": _round(row.requests),
+                     "gpu_memory_utilization": row.utilization,
+                     "fp8_kv_cache_gib": None if row.fp8_gib is None else _round(row.fp8_gib),
+                     "fp8_requests": None if row.fp8_requests is None else _round(row.fp8_requests)}
+                    for row in length_table(plan)],
         "changes": [{"flags": change.flags, "cost": change.cost, "max_model_len": change.plan.length,
                      "kv_cache_gib": _range(change.plan.kv_gib)} for change in changes],
         "requests": None if requests is None else {
@@ -76,7 +82,7 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
               for part in plan.parts]
     by_hand = plan.launch.kv_cache_memory_bytes is not None
     lines += [_row("KV cache", plan.kv_gib, "as given" if by_hand else "rest of the budget")]
-    lines += ["", *_cache(plan, width)]
+    lines += ["", *_cache(plan, width), "", *_length_rows(plan)]
     if requests is not None:
         lines += ["", *_wrap(_requests(requests, plan), width)]
     if changes:
@@ -140,6 +146,23 @@ def _cache(plan: Plan, width: int) -> list[str]:
         if rows and rows[0][2] > plan.sequences:
             lines.append(f"  and at most --max-num-seqs {plan.sequences}")
     return [line for text in lines for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
+
+
+def _length_rows(plan: Plan) -> list[str]:
+    """Return the table of context lengths: KV cache of a request, requests at once, utilization for one of them."""
+    rows = length_table(plan)
+    has_fp8 = any(row.fp8_gib is not None for row in rows)
+    has_utilization = any(row.utilization is not None for row in rows)
+    lines = ["  context    KV cache  requests at once" + "  FP8 cache  requests at once" * has_fp8
+             + "  utilization for one" * has_utilization]
+    for row in rows:
+        line = f"  {row.tokens:>7,}  {row.gib:>6.2f} GiB  {row.requests:>16.1f}"
+        if has_fp8:
+            line += f"  {row.fp8_gib or 0:>5.2f} GiB  {row.fp8_requests or 0:>16.1f}"
+        if has_utilization:
+            line += f"  {f'{row.utilization:.2f}' if row.utilization is not None else 'none':>19}"
+        lines.append(line)
+    return lines
 
 
 def _requests(requests: Requests, plan: Plan) -> str:
