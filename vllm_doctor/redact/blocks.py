@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 
 from vllm_doctor.redact.named_values import HARMLESS
 from vllm_doctor.redact.secret_names import CUES, NAME, classify
@@ -20,8 +19,10 @@ _MOST_CELLS = 24
 _LONGEST = 2000  # characters of a line
 _MOST_ROWS = 200
 _RULE = r"[-=+|:\s\u2500-\u257f]+"  # between head and rows
+_HEADING = r"[^\W\d][\w .()/#-]{0,40}|#|"
+_WORD = r"[A-Za-z_][\w.-]{0,40}"
 _PREFIX = r"(?:.{0,200}?(?:\[[\w./-]{1,80}\.\w{1,3}:\d{1,6}\]|[ ]std(?:out|err)[ ][FP])[ ])?"  # of a log record
-_SECRET = r"""\bkind\\*["']?:[ \t]{0,8}\\*["']?Secret\b(?![.-])"""
+_IS_SECRET = r"""\bkind\\*["']?:[ \t]{0,8}\\*["']?Secret\b(?![.-])"""  # noqa: S105 - the kind of a document
 _DATA = r"""(?:^|(?<=[ \t]))["']?(stringData|data)["']?:[ \t]{0,8}\{?[ \t\r]{0,8}$"""
 _ENTRY = r"""([ \t]*)(?:["']?[\w./-]{1,100}["']?:[ \t]+)?["']?([^\s"'](?:[^"']*[^\s"',])?)"""
 _OBJECT = r"""\\*["'](?:stringData|data)\\*["']:[ \t]{0,8}\{([^{}]{1,8000})\}"""  # of JSON on one line
@@ -54,7 +55,7 @@ class Blocks:
     def _entry(self, line: str) -> list[tuple[int, int]]:
         if line.startswith("---") or "apiVersion:" in line:
             self._is_secret = False
-        if "kind" in line and compiled(_SECRET).search(line):
+        if "kind" in line and compiled(_IS_SECRET).search(line):
             self._is_secret = True
         if data := compiled(_DATA).search(line):
             self._indent = _indent(line, data.start())
@@ -88,7 +89,7 @@ class Blocks:
                 return found
             self._separator = ""
         lower = line.lower()
-        if any(cue in lower for cue in CUES):
+        if any(cue in lower for cue in CUES) and compiled(NAME).search(lower):
             self._head(line)
         return found
 
@@ -98,13 +99,14 @@ class Blocks:
             if not 2 <= len(cells) <= _MOST_CELLS:
                 continue
             names = [line[start:end].rpartition("] ")[2].strip("\"'*` ") for start, end in cells]
-            if not all(compiled(r"[^\W\d][\w .()/#-]{0,40}|#|").fullmatch(name) for name in names[1:]):
+            is_list = separator in {",", ";"}  # a sentence has commas, too
+            if not all(compiled(_WORD if is_list else _HEADING).fullmatch(name) for name in names[1:]):
+                continue
+            if is_list and not compiled(rf"(?:.{{0,200}}[:\]][ ])?{_WORD}").fullmatch(names[0]):
                 continue
             columns = {}
             for column, name in enumerate(names):
-                if (2 < len(name) <= 40 and compiled(NAME).fullmatch(name.lower().replace(" ", "_").rpartition("_")[2])) or (
-                    compiled(rf"(?:[\w-]{{1,30}}[ _-])?(?:{NAME})").fullmatch(name.lower())
-                ):
+                if compiled(rf"(?:[\w-]{{1,30}}[ _-])?(?:{NAME})").fullmatch(name[-60:].lower()):
                     what = classify(name.replace(" ", "_"))
                     if what is not None:
                         columns[column] = what.is_sure
@@ -124,7 +126,7 @@ def block_spans(text: str) -> list[Span]:
     if "\n" not in text:
         return found
     blocks, at = Blocks(), 0
-    if compiled(_SECRET).search(text) is not None and "---" not in text:
+    if compiled(_IS_SECRET).search(text) is not None and "---" not in text:
         blocks._is_secret = True  # noqa: SLF001 - `kind` may stand below `data`
     for line in text.split("\n"):
         found += [Span(at + start, at + end, "password", repeats=True) for start, end in blocks.line(line)]
@@ -134,7 +136,7 @@ def block_spans(text: str) -> list[Span]:
 
 def _objects(text: str) -> list[Span]:
     """Return the values of a Secret that is written as JSON on one line."""
-    if "Secret" not in text or compiled(_SECRET).search(text) is None:
+    if "Secret" not in text or compiled(_IS_SECRET).search(text) is None:
         return []
     return [Span(data.start(1) + member.start(2), data.start(1) + member.end(2), "password", repeats=True)
             for data in compiled(_OBJECT).finditer(text) for member in compiled(_MEMBER).finditer(data[1])]
@@ -161,13 +163,15 @@ def _indent(line: str, at: int) -> int:
 
 
 def _is_no_value(value: str) -> bool:
-    return (len(value) < 3 or value.isdigit() or value.lower() in {"yes", "no", "set", "n/a", "unset", "required"}
+    return (len(value) < 3 or " " in value or value.isdigit()
+            or value.lower() in {"yes", "no", "set", "n/a", "unset"}
             or compiled(_RULE).fullmatch(value) is not None or compiled(HARMLESS).fullmatch(value[:120]) is not None)
 
 
 def _is_encoded(value: str) -> bool:
     """Return whether it is base64 of a text, as all values of a Secret."""
-    if len(value) < 12 or len(value) % 4 or not looks_random(value) or not re.fullmatch("[A-Za-z0-9+/]+={0,2}", value):
+    is_base64 = compiled("[A-Za-z0-9+/]+={0,2}").fullmatch(value)
+    if len(value) < 12 or len(value) % 4 or is_base64 is None or not looks_random(value):
         return False
     try:
         return base64.b64decode(value).decode().isprintable()

@@ -203,7 +203,8 @@ class _Scan:
         """Record the value that begins at `at`; return where to continue."""
         text = self._text
         if not is_flag and text[at : at + 1] in {"[", "(", "{"}:
-            return self._items(at, what, name, is_explicit=is_explicit) if what.is_sure or is_explicit or what.kind in {"registry-token", "secret"} else at
+            is_meant = what.is_sure or is_explicit or what.kind in {"registry-token", "secret"}
+            return self._items(at, what, name, is_explicit=is_explicit) if is_meant else at
         if done := compiled(_DONE).match(text, at):
             return done.end()
         if (hint := compiled(r"<[^<>\n]{1,80}>").match(text, at)) and compiled(HARMLESS).fullmatch(hint[0]):

@@ -13,28 +13,28 @@ from vllm_doctor.redact.quoting import ValueReader
 from vllm_doctor.redact.secret_names import NAME
 from vllm_doctor.redact.spans import Span, compiled, looks_random
 
-_WORD = (r"(?:pass(?:word|wort|phrase|code|wd)|kennwort|mot[ ]de[ ]passe|contrase\xf1a|senha|wachtwoord"
+_NOUN = (r"(?:pass(?:word|wort|phrase|code|wd)|kennwort|mot[ ]de[ ]passe|contrase\xf1a|senha|wachtwoord"
          r"|(?:api|access|secret|subscription)[ _-]?key)s?")
-_TOKEN = r"(?:hf|auth|access|api|bearer|session|csrf|refresh|secret|security)[ _-]?token"
+_TOKENS = r"(?:hf|auth|access|api|bearer|session|csrf|refresh|secret|security)[ _-]?token"
 CUES = ("pass", "wort", "contrase", "senha", "wachtwoord", "key", "token", "credential", "log", "sign")
 _VERB = r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|est|es|value|provided|given|supplied|used|set[ ]to))"
 _PAIR = r"[\w.@+-]{1,64}[:/](?=[^\s/:])"  # user:X, user/X
 
 # What stands right before the value.
 PLACES: tuple[str, ...] = (
-    rf"(?i)\b{_WORD}{_VERB}{{0,2}}(?:[ \t]{{0,4}}[:=])?[ \t]{{1,4}}[(\[]?(?=[^\s(\[])",
-    rf"(?i)\b{_WORD}[ \t]{{0,4}}[(\[](?=[^\s(\[])",
+    rf"(?i)\b{_NOUN}{_VERB}{{0,2}}(?:[ \t]{{0,4}}[:=])?[ \t]{{1,4}}[(\[]?(?=[^\s(\[])",
+    rf"(?i)\b{_NOUN}[ \t]{{0,4}}[(\[](?=[^\s(\[])",
     rf"(?i)\bcredentials?(?:[ \t]{{1,4}}(?:of|for|are|is|were|used))?[ \t:=]{{1,4}}[(\[\"']?{_PAIR}",
     rf"(?i)\b(?:log(?:ged|ging)?|sign(?:ed|ing)?)[ _-]?(?:in|on)[ \t]{{1,4}}(?:as|with|using)[ \t]{{1,4}}[\"']?{_PAIR}",
 )
-_PROMPT = rf"(?i)(?:{_WORD}|token|secret|pin)\b[^\n:]{{0,80}}:[ \t]{{1,8}}(?=\S)"
+_PROMPT = rf"(?i)(?:{_NOUN}|token|secret|pin)\b[^\n:]{{0,80}}:[ \t]{{1,8}}(?=\S)"
 _ASKS = r"(?i)\b(?:enter|paste|type|input)\b"
-_MISMATCH = rf"(?i)\b(?:{_WORD}|{_TOKEN})"
+_MISMATCH = rf"(?i)\b(?:{_NOUN}|{_TOKENS})"
 _SIDES = r"(?i)\b(expected|got|received|actual|supplied|was|given)\b[:=]?[ \t]{1,4}(?=\S)"
 # Words with digits that are no secrets: algorithms, types, versions, protocols.
-_TERM = r"""(?xi) (?: sha | md | utf | base | v | http | oauth | tls | ssl | argon | bcrypt | scrypt | scram | pbkdf | aes | rsa
-  | u?int | b?float | fp | bf | ed | x | s | ec | k8s | i18n | python | py | line | code | error | status | step | rank
-  | user | worker | node | part | pod ) [\W\d_a-f]*"""
+_TERM = r"""(?xi) (?: sha | md | utf | base | v | http | oauth | tls | ssl | argon | bcrypt | scrypt | scram | pbkdf
+  | aes | rsa | u?int | b?float | fp | bf | ed | x | s | ec | k8s | i18n | python | py | line | code | error | status
+  | step | rank | user | worker | node | part | pod ) [\W\d_a-f]*"""
 
 
 def looks_chosen(value: str) -> bool:
@@ -80,7 +80,8 @@ def _read(text: str, places: Iterator[int], *, is_sure: bool = False) -> list[Sp
         end = value.end if value.is_quoted else value.start + len(word.rstrip(".,:;!?"))
         if _is_harmless(word) or text[value.end : value.end + 1] == "(":
             continue
-        if is_sure or (value.is_quoted and " " not in word) or looks_chosen(word) or (looks_random(word) and "/" not in word):
+        is_quoted = value.is_quoted and " " not in word
+        if is_sure or is_quoted or looks_chosen(word) or (looks_random(word) and "/" not in word):
             found.append(Span(value.start, end, "password", repeats=True))
     return found
 

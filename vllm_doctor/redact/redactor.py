@@ -77,8 +77,8 @@ class Redactor:
         """Remember the secrets in a text, found by their names."""
         plain = PlainText(text)
         tokens = over_line_ends(plain.text, token_spans(plain.text)) if "\n" in text else []
-        self._remember(plain.text, [*tokens, *named_spans(plain.text), *option_spans(plain.text), *url_spans(plain.text),
-                                    *prose_spans(plain.text)])
+        self._remember(plain.text, [*tokens, *named_spans(plain.text), *option_spans(plain.text),
+                                    *url_spans(plain.text), *prose_spans(plain.text)])
 
     def redact(self, text: str, mask: str = MASK) -> str:
         """Replace every secret in `text` with `mask`."""

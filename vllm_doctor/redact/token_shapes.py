@@ -97,7 +97,8 @@ _SHAPES = (
     _Shape("webhook", ("office.com/webhook",), r"(office\.com/webhook(?:b2)?/)([\w@/-]{8,})"),  # Teams
     _Shape("webhook", ("/bot/v2/hook/",), r"(/bot/v2/hook/)([\w-]{8,})"),  # Feishu, Lark
     _Shape("webhook", ("hooks.zapier.com",), r"(hooks\.zapier\.com/hooks/catch/)([\w/-]{8,})"),
-    _Shape("aws-key", ("AKIA", "ASIA"), r"(A[KS]IA[A-Z0-9]{12,24}[:;,/| \t\"']{1,6})([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"),
+    _Shape("aws-key", ("AKIA", "ASIA"),
+           r"(A[KS]IA[A-Z0-9]{12,24}[:;,/| \t\"']{1,6})([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"),
     _Shape("webhook", ("/api/webhooks/",), r"(/api/webhooks/[0-9]{6,24}/)([\w-]{20,})"),  # Discord
     _Shape("jwt", ("eyJ",), r"(?:(?<![\w.-])|(?<=\\[nrt]))(eyJ)([\w-]{8,}(?:\.[\w-]*)*)"),
     _Shape("bearer", ("earer", "EARER"),
