@@ -102,7 +102,7 @@ class Blocks:
             is_list = separator in {",", ";"}  # a sentence has commas, too
             if not all(compiled(_WORD if is_list else _HEADING).fullmatch(name) for name in names[1:]):
                 continue
-            if is_list and not compiled(rf"(?:.{{0,200}}[:\]][ ])?{_WORD}").fullmatch(names[0]):
+            if is_list and not compiled(rf"(?:.{{0,200}}(?:[:\]]|std(?:out|err)[ ][FP])[ ])?{_WORD}").fullmatch(names[0]):
                 continue
             columns = {}
             for column, name in enumerate(names):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from vllm_doctor.redact.prose import looks_chosen
 from vllm_doctor.redact.quoting import BARE, Value, ValueReader
 from vllm_doctor.redact.secret_names import CUES, LETTERS, NAME, Name, classify
 from vllm_doctor.redact.spans import Span, compiled, looks_random
@@ -17,7 +18,7 @@ _SEPARATOR = r"""(?x)
 (?:\\*["'`])? \]? [ \t]{0,80}
 (?: ,?\s{0,40} \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
   | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD]
-      | [是为為] [ \t]* :? (?= [ \t]* ["'!-~] ) ) [ \t]*
+      | -> | → | [是为為は] [ \t]* :? (?= [ \t]* ["'!-~] ) ) [ \t]*
     (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )?
     (?: (?: & | !!? ) [\w-]{1,40} [ \t]{1,8} )? )
 """
@@ -250,6 +251,8 @@ class _Scan:
         if is_prose and not value.is_quoted and text.lower().rstrip(".,:") in _PROSE:
             return True
         if what.is_sure:
+            return False
+        if what.kind == "secret" and value.is_quoted and looks_chosen(text):  # credentials=("user", "X")
             return False
         is_text_of_a_model = text.isdigit() or text.startswith(("<", "[")) or "|>" in text
         is_path = text.startswith(("/", "./", "~"))

@@ -43,6 +43,9 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
     ("<<<", r"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add)", r"<<<[ \t]*"),
     ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
+    ("mqtt", r"mqtt", rf"-P{GLUED}"),
+    ("mosquitto_", r"mosquitto_(?:pub|sub|rr)", rf"-P{GLUED}"),
+    ("snmp", r"snmp\w{1,12}", rf"-[AX]{SEP}"),
     ("ipmitool", r"ipmitool", rf"-P{GLUED}"),
 )
 # A word that stands in the text, and a place that no program's name announces.
@@ -56,6 +59,7 @@ PLACES: tuple[tuple[str, str], ...] = (
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass
     (":*:", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),
     ("@//", r"(?<![\w./-])[\w$#]{1,64}/(?=[^\s/@:]{2,64}@//)"),  # Oracle
+    ("oracle:", r"oracle:(?:thin|oci[0-9]?):[\w$#]{1,64}/(?=[^\s@]{2,64}@)"),
     (";", r"(?i)(?<![\w.-])pwd[ ]?=[ ]?(?=[^\s;/]{1,100};)"),
     ("fs.azure.", r"fs\.azure\.(?:account\.key|sas|account\.oauth2\.client\.secret)\.[\w.-]{1,120}="),
 )

@@ -16,9 +16,11 @@ from vllm_doctor.redact.spans import Span, compiled, looks_random
 _NOUN = (r"(?:pass(?:word|wort|phrase|code|wd)|kennwort|mot[ ]de[ ]passe|contrase\xf1a|senha|wachtwoord"
          r"|(?:api|access|secret|subscription)[ _-]?key)s?")
 _TOKENS = r"(?:hf|auth|access|api|bearer|session|csrf|refresh|secret|security)[ _-]?token"
-CUES = ("pass", "wort", "contrase", "senha", "wachtwoord", "key", "token", "credential", "log", "sign")
-_VERB = r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|est|es|value|provided|given|supplied|used|set[ ]to))"
-_PAIR = r"[\w.@+-]{1,64}[:/](?=[^\s/:])"  # user:X, user/X
+CUES = ("pass", "wort", "contrase", "senha", "wachtwoord", "key", "credential", "login", "log in", "logg", "sign", "密", "令",
+        "user")
+_ASKING = ("enter", "paste", "type", "input", "expected")  # what stands with a token
+_VERB = r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|est|es|è|value|provided|given|used|set[ ]to))"
+_PAIR = r"[\w.@+-]{1,64}(?:[:/]|[ ]/[ ])(?=[^\s/:])"  # user:X, user/X
 
 # What stands right before the value.
 PLACES: tuple[str, ...] = (
@@ -26,8 +28,16 @@ PLACES: tuple[str, ...] = (
     rf"(?i)\b{_NOUN}[ \t]{{0,4}}[(\[](?=[^\s(\[])",
     rf"(?i)\bcredentials?(?:[ \t]{{1,4}}(?:of|for|are|is|were|used))?[ \t:=]{{1,4}}[(\[\"']?{_PAIR}",
     rf"(?i)\b(?:log(?:ged|ging)?|sign(?:ed|ing)?)[ _-]?(?:in|on)[ \t]{{1,4}}(?:as|with|using)[ \t]{{1,4}}[\"']?{_PAIR}",
+    rf"(?i)\b{_NOUN}(?:[ \t]{{1,4}}[\w'-]{{1,20}}){{0,6}}?[ \t](?:is|was|è|ist|est|es)[ \t]{{1,4}}(?=\S)",
+    rf"(?i)\b{_NOUN}\b[^\n.;]{{0,60}}?\b(?:set|changed|updated|rotated|reset)[ \t](?:from|to)[ \t]{{1,4}}(?=\S)",
+    rf"(?i)\b{_NOUN}\b[^\n.;]{{0,60}}?\b(?:changed|updated|rotated)[ \t]from[ \t]\S{{1,100}}[ \t]to[ \t]{{1,4}}(?=\S)",
+    rf"(?i)\b{_NOUN}[ \t]{{0,40}}\|[ \t]{{0,40}}(?=[^\s|])",
+    r"(?i)\b(?:user(?:name)?|login)[=: ]{1,3}[\w.@+-]{1,64}[ \t,;/]{1,4}(?:pass|pwd|pw|pin)[=: ]{1,3}(?=\S)",
+    r"(?:密[码碼钥]|口令|令牌)[^\s:!-~]{0,8}:[ \t]{0,4}(?=[!-~])",
 )
-_PROMPT = rf"(?i)(?:{_NOUN}|token|secret|pin)\b[^\n:]{{0,80}}:[ \t]{{1,8}}(?=\S)"
+_BEFORE = (r"(?:^|(?<=\s))(\S{5,100})[ \t](?:is|was)[ \t](?:not[ \t])?(?:an?[ \t]|the[ \t]|your[ \t])?"
+           r"(?:\w{1,12}[ \t]){0,2}\Z")
+_PROMPT = rf"(?i)(?:({_NOUN})|\b(?:token|secret|pin))\b[^\n:]{{0,80}}:[ \t]{{1,8}}(?=\S)"
 _ASKS = r"(?i)\b(?:enter|paste|type|input)\b"
 _MISMATCH = rf"(?i)\b(?:{_NOUN}|{_TOKENS})"
 _SIDES = r"(?i)\b(expected|got|received|actual|supplied|was|given)\b[:=]?[ \t]{1,4}(?=\S)"
@@ -48,13 +58,26 @@ def looks_chosen(value: str) -> bool:
 def prose_spans(text: str) -> list[Span]:
     """Return the secrets that sentences of `text` name."""
     lower = text.lower()
-    if not any(cue in lower for cue in CUES):
+    asks = any(cue in lower for cue in _ASKING)
+    is_asked = asks and any(word in lower for word in ("token", "secret", "pin"))
+    if not is_asked and not any(cue in lower for cue in CUES):
         return []
     found = [span for place in PLACES for span in _read(text, (m.end() for m in compiled(place).finditer(text)))]
-    prompts = (m.end() for m in compiled(_PROMPT).finditer(text)
-               if compiled(_ASKS).search(text[max(m.start() - 60, 0) : m.start()]))
-    found += _read(text, prompts, is_sure=True)
+    for prompt in compiled(_PROMPT).finditer(text):
+        if compiled(_ASKS).search(text[max(prompt.start() - 60, 0) : prompt.start()]):
+            found += _read(text, iter([prompt.end()]), is_sure=prompt[1] is not None)
+    found += _before(text)
     return found + _read(text, _mismatches(text)) if "expected" in lower else found
+
+
+def _before(text: str) -> list[Span]:
+    """Return the values of `'X' is not a valid API key`."""
+    found = []
+    for word in compiled(rf"(?i)\b{_NOUN}\b").finditer(text):
+        low = max(text.rfind("\n", 0, word.start()) + 1, word.start() - 160)
+        if value := compiled(_BEFORE).search(text, low, word.start()):
+            found += _read(text, iter([value.start(1)]))
+    return found
 
 
 def _mismatches(text: str) -> Iterator[int]:

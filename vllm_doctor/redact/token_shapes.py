@@ -96,6 +96,7 @@ _SHAPES = (
     _Shape("slack-token", ("hooks.slack.com",), r"(hooks\.slack\.com/[a-z]{1,16}/)([\w/-]{8,})"),
     _Shape("webhook", ("office.com/webhook",), r"(office\.com/webhook(?:b2)?/)([\w@/-]{8,})"),  # Teams
     _Shape("webhook", ("/bot/v2/hook/",), r"(/bot/v2/hook/)([\w-]{8,})"),  # Feishu, Lark
+    _Shape("webhook", ("/hooks/",), r"(/hooks/)([a-z0-9]{26})(?![\w-])"),  # Mattermost
     _Shape("webhook", ("hooks.zapier.com",), r"(hooks\.zapier\.com/hooks/catch/)([\w/-]{8,})"),
     _Shape("aws-key", ("AKIA", "ASIA"),
            r"(A[KS]IA[A-Z0-9]{12,24}[:;,/| \t\"']{1,6})([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"),
