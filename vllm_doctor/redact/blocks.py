@@ -20,6 +20,7 @@ _LONGEST = 2000  # characters of a line
 _MOST_ROWS = 200
 _RULE = r"[-=+|:\s\u2500-\u257f]+"  # between head and rows
 _HEADING = r"[^\W\d][\w .()/#-]{0,40}|#|"
+_AHEAD = r"(?:.{0,200}(?:[:\]]|std(?:out|err)[ ][FP])[ ])?"  # of the first heading
 _WORD = r"[A-Za-z_][\w.-]{0,40}"
 _PREFIX = r"(?:.{0,200}?(?:\[[\w./-]{1,80}\.\w{1,3}:\d{1,6}\]|[ ]std(?:out|err)[ ][FP])[ ])?"  # of a log record
 _IS_SECRET = r"""\bkind\\*["']?:[ \t]{0,8}\\*["']?Secret\b(?![.-])"""  # noqa: S105 - the kind of a document
@@ -102,7 +103,7 @@ class Blocks:
             is_list = separator in {",", ";"}  # a sentence has commas, too
             if not all(compiled(_WORD if is_list else _HEADING).fullmatch(name) for name in names[1:]):
                 continue
-            if is_list and not compiled(rf"(?:.{{0,200}}(?:[:\]]|std(?:out|err)[ ][FP])[ ])?{_WORD}").fullmatch(names[0]):
+            if is_list and not compiled(rf"{_AHEAD}{_WORD}").fullmatch(names[0]):
                 continue
             columns = {}
             for column, name in enumerate(names):
