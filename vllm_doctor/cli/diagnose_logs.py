@@ -167,8 +167,8 @@ def _read_once(path: Place, options: Options, problems: list[InputError],
                 counts.append(0)
                 problems.append(error)
                 continue
-            counts.append(diagnosis.run_count)
             reports.append(diagnosis.finish())
+            counts.append(diagnosis.run_count)  # of a page, known once it is read
         return [report.with_caveats(*logs.notes) for report in reports], counts
 
 
