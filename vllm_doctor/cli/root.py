@@ -52,8 +52,11 @@ class _Group(click.Group):
 
 def _masked(error: click.ClickException) -> click.ClickException:
     """Mask the secrets in a message of click, which quotes what was typed."""
-    error.message = redact(error.message)
-    return error
+    text = error.format_message()
+    clean = redact(text)
+    if clean == text:
+        return error
+    return click.UsageError(clean, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(clean)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -16,8 +16,8 @@ from vllm_doctor.redact.spans import Span, compiled, looks_random
 _NOUN = (r"(?:pass(?:word|wort|phrase|code|wd)|kennwort|mot[ ]de[ ]passe|contrase\xf1a|senha|wachtwoord"
          r"|(?:api|access|secret|subscription)[ _-]?key)s?")
 _TOKENS = r"(?:hf|auth|access|api|bearer|session|csrf|refresh|secret|security)[ _-]?token"
-CUES = ("pass", "wort", "contrase", "senha", "wachtwoord", "key", "credential", "login", "log in", "logg", "sign", "user",
-        "密", "令")
+CUES = ("pass", "wort", "contrase", "senha", "wachtwoord", "key", "credential", "login", "log in", "logg", "sign",
+        "user", "密", "令")
 _ASKING = ("enter", "paste", "type", "input", "expected")  # what stands with a token
 _VERB = r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|est|es|è|value|provided|given|used|set[ ]to))"
 _PAIR = r"[\w.@+-]{1,64}(?:[:/]|[ ]/[ ])(?=[^\s/:])"  # user:X, user/X
