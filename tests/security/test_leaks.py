@@ -38,7 +38,7 @@ secrets = st.tuples(st.text(ALNUM, min_size=6, max_size=24), st.sampled_from(ALN
 
 def written(log: str, format_: str, *, path: str | None = None, show: bool = False) -> str:
     report = diagnose(log.encode(), Options(show_secrets=show), path=path)
-    return render([report], format_, {"color": "never", "width": 100, "verbose": True})
+    return render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False})
 
 
 def readings(text: str) -> list[str]:

@@ -119,7 +119,7 @@ def _seconds(path: Path, formats: tuple[str, ...] = ("json", "text")) -> float:
     started = thread_time()
     report = diagnose(path, Options())
     for format_ in formats:
-        render([report], format_, {"color": "never", "width": 100, "verbose": True})
+        render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False})
     return thread_time() - started
 
 

@@ -12,6 +12,7 @@ from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.cli.streams import discard, fill_closed, words
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.redact import redact
 from vllm_doctor.version import __version__
 
 COMMANDS = ("bundle", "completion", "diagnose", "explain", "fleet", "mcp", "rules", "run", "size", "watch", "web")
@@ -39,6 +40,23 @@ class _Group(click.Group):
         except DoctorError as error:
             report_error(error)
             ctx.exit(ExitStatus.USAGE)
+        except click.ClickException as error:
+            raise _masked(error) from None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.ClickException as error:
+            raise _masked(error) from None
+
+
+def _masked(error: click.ClickException) -> click.ClickException:
+    """Mask the secrets in a message of click, which quotes what was typed."""
+    text = error.format_message()
+    clean = redact(text)
+    if clean == text:
+        return error
+    return click.UsageError(clean, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(clean)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

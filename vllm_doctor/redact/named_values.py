@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from vllm_doctor.redact.prose import looks_chosen
 from vllm_doctor.redact.quoting import BARE, Value, ValueReader
 from vllm_doctor.redact.secret_names import CUES, LETTERS, NAME, Name, classify
 from vllm_doctor.redact.spans import Span, compiled, looks_random
@@ -16,7 +17,8 @@ from vllm_doctor.redact.spans import Span, compiled, looks_random
 _SEPARATOR = r"""(?x)
 (?:\\*["'`])? \]? [ \t]{0,80}
 (?: ,?\s{0,40} \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
-  | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD] ) [ \t]*
+  | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD]
+      | -> | → | [是为為は] [ \t]* :? (?= [ \t]* ["'!-~] ) ) [ \t]*
     (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )?
     (?: (?: & | !!? ) [\w-]{1,40} [ \t]{1,8} )? )
 """
@@ -43,7 +45,7 @@ _VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?)
 (?: ,\s{0,40} | \s{1,40} ) \\*["']? name \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} \\*["']? $"""
 
 HARMLESS = r"""(?ix) ["'`<\[(]{0,2}
-      (?: | none | null | nil | true | false | empty | redacted | hidden | masked | unset )
+      (?: | none | null | nil | true | false | yes | no | empty | redacted | hidden | masked | unset )
       ["'`>\])]{0,2}
     | (?-i: (?:NEW|YOUR|MY)_[A-Z_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD) )
     | (?:[a-z]{2,8}[_-])?[*.]{3,} | (?-i: \$[A-Z_][A-Z0-9_]* ) | \$\(?
@@ -202,7 +204,8 @@ class _Scan:
         """Record the value that begins at `at`; return where to continue."""
         text = self._text
         if not is_flag and text[at : at + 1] in {"[", "(", "{"}:
-            return self._items(at, what, name, is_explicit=is_explicit) if what.is_sure or is_explicit else at
+            is_meant = what.is_sure or is_explicit or what.kind in {"registry-token", "secret"}
+            return self._items(at, what, name, is_explicit=is_explicit) if is_meant else at
         if done := compiled(_DONE).match(text, at):
             return done.end()
         if (hint := compiled(r"<[^<>\n]{1,80}>").match(text, at)) and compiled(HARMLESS).fullmatch(hint[0]):
@@ -248,6 +251,8 @@ class _Scan:
         if is_prose and not value.is_quoted and text.lower().rstrip(".,:") in _PROSE:
             return True
         if what.is_sure:
+            return False
+        if what.kind == "secret" and value.is_quoted and looks_chosen(text):  # credentials=("user", "X")
             return False
         is_text_of_a_model = text.isdigit() or text.startswith(("<", "[")) or "|>" in text
         is_path = text.startswith(("/", "./", "~"))

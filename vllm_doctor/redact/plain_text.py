@@ -33,6 +33,7 @@ _SPELLED = {
 _SPELLING = r"(?i: & (?: quot | apos | amp | lt | gt | nbsp | \#x?[0-9a-f]{2} ) ; | \\{1,8} u00[23][0-9a-f] | \\[*_] )"
 _MARKS = ("\x1b", "\x9b", "<U+", "&", "\\", "^[")
 _LIKE = {
+    **dict.fromkeys("\u2502\u2503\u2551\u2506\u250a", "|"),  # borders of tables
     "\0": " ",  # between the words of /proc/PID/cmdline and environ
     **dict.fromkeys("\ufe55\ufe13\u2236\ua789\u02d0", ":"),
     **dict.fromkeys("\ufe66\u207c\u208c\u2e40", "="),

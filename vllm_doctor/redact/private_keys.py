@@ -7,6 +7,7 @@ from vllm_doctor.redact.spans import Span, compiled
 KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 KEY_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_LINE = r"[ \t>|]*(?:[A-Za-z0-9+/=]{1,100}|Proc-Type:.*|DEK-Info:.*|Version:.*|)[ \t\r]*"
+_PEM_WORD = r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,100}={0,2}\Z"  # at the end of a line
 _PEM_LIMIT = 16_384  # characters; a longer block is no key
 
 
@@ -22,6 +23,27 @@ def key_spans(text: str) -> list[Span]:
         if text[begin.end() : at].strip(" \t\r\n*"):
             found.append(Span(begin.end(), at, "private-key"))
         at = max(at, begin.end())
+    return [*found, *_headless(text)]
+
+
+def _headless(text: str) -> list[Span]:
+    """Return the lines of keys right above their END marks, whose BEGIN was cut off."""
+    found: list[Span] = []
+    low = 0
+    for end in compiled(KEY_END).finditer(text):
+        start = at = end.start() - len(text[low : end.start()]) + len(text[low : end.start()].rstrip(" \t>|\r\n"))
+        while at > low:
+            line = max(text.rfind("\n", low, at) + 1, low)
+            word = compiled(_PEM_WORD).search(text, max(line, at - 120), at)
+            if word is None:
+                break
+            start, at = word.start(), line + len(text[line : word.start()].rstrip(" \t>|\r"))
+            if at > line:  # something stands before it: the first line
+                break
+            at = max(line - 1, low)
+        if start < end.start() and text[start : end.start()].strip():
+            found.append(Span(start, end.start(), "private-key"))
+        low = end.end()
     return found
 
 

@@ -41,6 +41,11 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("vault", r"vault", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
     ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
     ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
+    ("<<<", r"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add)", r"<<<[ \t]*"),
+    ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
+    ("mqtt", r"mqtt", rf"-P{GLUED}"),
+    ("mosquitto_", r"mosquitto_(?:pub|sub|rr)", rf"-P{GLUED}"),
+    ("snmp", r"snmp\w{1,12}", rf"-[AX]{SEP}"),
     ("ipmitool", r"ipmitool", rf"-P{GLUED}"),
 )
 # A word that stands in the text, and a place that no program's name announces.
@@ -51,6 +56,11 @@ PLACES: tuple[tuple[str, str], ...] = (
         (?= [^\n|]{1,200} \| [^\n|]{0,120} (?: login | --password-stdin | sudo[ ]-S | passwd ) \b )"""),
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
+    (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass
+    (":*:", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),
+    ("@//", r"(?<![\w./-])[\w$#]{1,64}/(?=[^\s/@:]{2,64}@//)"),  # Oracle
+    ("oracle:", r"oracle:(?:thin|oci[0-9]?):[\w$#]{1,64}/(?=[^\s@]{2,64}@)"),
+    (";", r"(?i)(?<![\w.-])pwd[ ]?=[ ]?(?=[^\s;/]{1,100};)"),
     ("fs.azure.", r"fs\.azure\.(?:account\.key|sas|account\.oauth2\.client\.secret)\.[\w.-]{1,120}="),
 )
 # The same, whose value is a secret only if it looks random.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from vllm_doctor.redact.blocks import Blocks, block_spans, without_prefix
 from vllm_doctor.redact.named_values import HARMLESS, named_spans
 from vllm_doctor.redact.plain_text import PlainText
 from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, key_spans
 from vllm_doctor.redact.program_options import option_spans
+from vllm_doctor.redact.prose import prose_spans
 from vllm_doctor.redact.secret_names import CUES
 from vllm_doctor.redact.spans import MASK, Span, compiled, looks_random, masked
 from vllm_doctor.redact.token_shapes import token_spans
@@ -26,6 +29,9 @@ _LONGEST_VALUE = 512  # characters
 _LONGEST_LINE = 16_384  # characters of a line that is looked at to remember its secrets
 
 
+_ENCODED = r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{20,4000}={0,2}(?![A-Za-z0-9+/=])"  # base64 of a text
+
+
 class Redactor:
     """Masks the secrets of one report: each by its name or shape, and wherever it stands once it was seen so."""
 
@@ -33,6 +39,7 @@ class Redactor:
         self._values: dict[str, re.Pattern[str]] = {}
         for other in others:
             self._values |= other._values  # noqa: SLF001 - of its own kind
+        self._blocks = Blocks()
         self._before = ""  # the line before, if it may name what stands on the next
 
     def __eq__(self, other: object) -> bool:
@@ -49,16 +56,29 @@ class Redactor:
 
     def learn_line(self, line: str) -> None:
         """Remember the secrets in the next line of the log."""
+        self._learn_block(line)
         lower = line[:_LONGEST_LINE].lower()
         has_cue = any(cue in lower for cue in CUES) or "://" in lower
         if (has_cue or self._before) and len(self._values) < _MOST_VALUES:
-            self.learn(f"{self._before}\n{line[:_LONGEST_LINE]}" if self._before else line[:_LONGEST_LINE])
+            self.learn(line[:_LONGEST_LINE])
+            if self._before:
+                self.learn(f"{self._before}\n{without_prefix(line[:_LONGEST_LINE])}")
         self._before = line if has_cue and len(line) < 200 else ""
+
+    def _learn_block(self, line: str) -> None:
+        """Remember the secrets in a line that one above announced: rows of tables, entries of a Secret."""
+        plain = PlainText(line).text if len(line) <= _LONGEST_LINE else ""
+        for start, end in self._blocks.line(plain):
+            value = plain[start:end]
+            if is_distinct(value) and len(self._values) < _MOST_VALUES:  # also without what stood between the cells
+                self._values.setdefault(value, re.compile(re.escape(value)))
 
     def learn(self, text: str) -> None:
         """Remember the secrets in a text, found by their names."""
         plain = PlainText(text)
-        self._remember(plain.text, [*named_spans(plain.text), *option_spans(plain.text), *url_spans(plain.text)])
+        tokens = over_line_ends(plain.text, token_spans(plain.text)) if "\n" in text else []
+        self._remember(plain.text, [*tokens, *named_spans(plain.text), *option_spans(plain.text),
+                                    *url_spans(plain.text), *prose_spans(plain.text)])
 
     def redact(self, text: str, mask: str = MASK) -> str:
         """Replace every secret in `text` with `mask`."""
@@ -99,12 +119,24 @@ def _anywhere(value: str) -> re.Pattern[str]:
 
 def find(text: str) -> list[Span]:
     """Return the secrets in a plain text, found by their names, places and shapes."""
-    found = [*key_spans(text), *url_spans(text), *named_spans(text), *option_spans(text), *token_spans(text)]
+    found = [*key_spans(text), *url_spans(text), *named_spans(text), *option_spans(text), *token_spans(text),
+             *prose_spans(text), *block_spans(text)]
     if "\n" in text and (joined := unwrapped(text)) is not None:
         inner = joined.text
         spans = [*named_spans(inner), *option_spans(inner), *url_spans(inner), *token_spans(inner)]
         found += joined.across(spans)
+    found += [Span(match.start(), match.end(), "") for match in compiled(_ENCODED).finditer(text)
+              if (inner := decoded(match[0])) and (token_spans(inner) or url_spans(inner))]
     return [*found, *over_line_ends(text, found)]
+
+
+def decoded(word: str) -> str:
+    """Return the text that base64 encodes; empty if it encodes none."""
+    try:
+        text = base64.b64decode(word + "=" * (-len(word) % 4), validate=True).decode("ascii").strip()
+    except ValueError:
+        return ""
+    return text if text.replace("\n", "").isprintable() else ""
 
 
 def _spans(text: str) -> list[Span]:

@@ -17,7 +17,9 @@ NAMES = (
     "(?:salt|fernet|storage|webhook|cookie|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
     "secret", "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
     "token", "credential", "sharedaccesssignature", "authorization", "cookie", "(?<![a-z0-9])_?auth",
-    "honeycomb-team", "密码", "密钥", "口令", "令牌", "パスワード", "пароль", "비밀번호",
+    "client[ _-]?key[ _-]?data", "passwort", "kennwort", "mot de passe", "contrase(?:ñ|n\u0303?)a",
+    "senha", "wachtwoord", "hasło", "şifre",
+    "honeycomb-team", "密码", "密碼", "密钥", "口令", "令牌", "パスワード", "пароль", "비밀번호", "암호",
 )  # fmt: skip
 # What may stand behind: `OPENAI_API_KEY_2`, `HF_TOKEN_PROD`.
 _AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "primary", "secondary", "backup", "old",
@@ -25,7 +27,8 @@ _AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "
 _ENDINGS = f"s?(?:_?[0-9]{{1,2}})?(?:_(?:{'|'.join(_AFTERWARDS)}))?"
 NAME = rf"(?:{'|'.join(NAMES)}){_ENDINGS}(?![A-Za-z0-9_-])"
 CUES = ("key", "secret", "pass", "pwd", "_pw", "-pw", "token", "credential", "auth", "cookie", "sharedaccess",
-        "honeycomb", "pw=", "pw:", "密", "令", "パス", "парол", "비밀")
+        "honeycomb", "pw=", "pw:", "密", "令", "パス", "парол", "비밀", "암호", "hasło",
+        "şifre", "kennwort", "contrase", "senha", "wachtwoord")
 
 # The word before `token` that makes it a credential; or a piece of text. Others: a value that looks random is
 # masked.
@@ -59,6 +62,8 @@ KINDS = {  # a part of the name -> the kind
     "sharedaccess": "azure-key",
     "accesskey": "aws-key",
     "private": "private-key",
+    "keydata": "private-key",
+    **dict.fromkeys(("kennwort", "contrase", "senha", "wachtwoord"), "password"),
     "apikey": "api-key",
     "secret": "secret",
 }

@@ -32,6 +32,9 @@ TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
     ("api-key", ("tskey-", "ops_eyJ", "fm1_", "fm2_", "fm1r_", "fm1a_", "fo1_"), URLSAFE + "+/=,", 20),
     ("api-key", ("hcaik_", "hcaic_", "hcxik_", "hcxic_", "hcxlk_", "hcxmk_", "hcamk_"), ALNUM, 16),  # Honeycomb
     ("age-key", ("AGE-SECRET-KEY-1", "age-secret-key-1", "AGE-SECRET-KEY-PQ-1"), ALNUM, 20),
+    ("private-key", ("b3BlbnNzaC1rZXkt", "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS", "LS0tLS1CRUdJTiBQUklWQVRF",
+                     "LS0tLS1CRUdJTiBFQyBQUklW", "LS0tLS1CRUdJTiBPUEVOU1NI", "MIIEvQIBADAN", "MIIEvgIBADAN",
+                     "MIIEpAIBAAKCAQEA", "MIIEowIBAAKCAQEA", "MHcCAQEEI", "MC4CAQAwBQYDK2Vw"), ALNUM + "+/=", 20),
     ("aws-key", ("AKIA", "ASIA", "ABIA", "ACCA"), "A-Z0-9", 12),
     ("cloud-key", ("AKLT", "LTAI", "AKID"), ALNUM, 14),  # Volcengine, Alibaba, Tencent
     ("digitalocean-token", ("dop_v1_", "doo_v1_", "dor_v1_"), HEX, 32),
@@ -91,6 +94,12 @@ _SHAPES = (
     _Shape("telegram-token", (":AA",), r"(?<![A-Za-z0-9])((?:bot)?[0-9]{6,12}:)(AA[\w-]{30,})"),
     _Shape("vault-token", ("s.", "b."), r"(?<![\w.-])([sb]\.)([A-Za-z0-9]{24})(?![\w.-])", looks_random),
     _Shape("slack-token", ("hooks.slack.com",), r"(hooks\.slack\.com/[a-z]{1,16}/)([\w/-]{8,})"),
+    _Shape("webhook", ("office.com/webhook",), r"(office\.com/webhook(?:b2)?/)([\w@/-]{8,})"),  # Teams
+    _Shape("webhook", ("/bot/v2/hook/",), r"(/bot/v2/hook/)([\w-]{8,})"),  # Feishu, Lark
+    _Shape("webhook", ("/hooks/",), r"(/hooks/)([a-z0-9]{26})(?![\w-])"),  # Mattermost
+    _Shape("webhook", ("hooks.zapier.com",), r"(hooks\.zapier\.com/hooks/catch/)([\w/-]{8,})"),
+    _Shape("aws-key", ("AKIA", "ASIA"),
+           r"(A[KS]IA[A-Z0-9]{12,24}[:;,/| \t\"']{1,6})([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"),
     _Shape("webhook", ("/api/webhooks/",), r"(/api/webhooks/[0-9]{6,24}/)([\w-]{20,})"),  # Discord
     _Shape("jwt", ("eyJ",), r"(?:(?<![\w.-])|(?<=\\[nrt]))(eyJ)([\w-]{8,}(?:\.[\w-]*)*)"),
     _Shape("bearer", ("earer", "EARER"),

@@ -58,7 +58,8 @@ def _userinfo(text: str) -> list[Span]:
             continue
         first = len(user) + 1 if colon and len(user) < last else 0
         secret = url[first:last]
-        if secret and secret != MASK and (first or looks_random(secret)):
+        is_redis = text[max(at - 9, 0) : at].endswith(("redis://", "rediss://"))  # they have no users
+        if secret and secret != MASK and (first or is_redis or looks_random(secret)):
             found.append(Span(at + first, at + last, "url-password", repeats=True))
         if first and secret == "x-oauth-basic":  # noqa: S105 - the token stands in the user's place
             found.append(Span(at, at + len(user), "url-password", repeats=True))

@@ -9,6 +9,8 @@ from vllm_doctor.redact.spans import Span, compiled, looks_random
 _NARROWEST = 40  # columns of what wraps lines
 _LAST = r"[A-Za-z0-9_+/=.~%-]\Z"
 _NEXT = r"[A-Za-z0-9_+/=.~%-]{1,400}"
+# What goes on although no line was full: a line of one long word.
+_REST = r"[ \t>|]{0,80}([A-Za-z0-9_+/-]{16,400}=?=?)(?=[ \t]*(?:\n|\Z))"
 # A word that begins a line by itself: a level, a date, a shell's word, a name before its value.
 _BEGINS_LINE = r"""(?x) (?: DEBUG | INFO | WARN(?:ING)? | ERROR | CRITICAL | FATAL | TRACE | Traceback | File | During
   | [IWEF][0-9]{4} | [0-9]{4}-[0-9]{2}-[0-9]{2}.* | [0-9]{2}-[0-9]{2} | [A-Z][A-Za-z]*(?:Error|Exception|Warning)
@@ -56,6 +58,10 @@ def over_line_ends(text: str, spans: list[Span]) -> list[Span]:
             seen.add(end)
             run = compiled(_NEXT).match(text, end + 1)
             line = end - text.rfind("\n", max(0, end - 1000), end) - 1
+            if line < _NARROWEST and (rest := compiled(_REST).match(text, end + 1)) and looks_random(rest[1]):
+                found.append(Span(rest.start(1), rest.end(1), "", repeats=True))
+                end = rest.end()
+                continue
             if run is None or line < _NARROWEST or not _goes_on(text, end):
                 break
             found.append(Span(end + 1, run.end(), ""))
