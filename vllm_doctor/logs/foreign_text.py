@@ -79,6 +79,9 @@ class ForeignTable:
         self.templates = tuple(Template(**entry) for entry in entries["templates"])
         self._within = tuple(entries["requests"]["within"])
         self.rules = frozenset(entries["requests"]["rules"])
+        serving = entries["serving"]
+        self.information_rules = frozenset(serving["information"])
+        self._system_line = lazy_pattern("|".join(f"(?:{form})" for form in serving["lines"]))
         self._modules = tuple(f"{module}:" for module in entries["requests"]["modules"])
         self._outside = tuple(entries["requests"]["outside"])
         self.markers = (*(record.marker for record in self.records), *(entry.before for entry in self.templates))
@@ -88,6 +91,10 @@ class ForeignTable:
         """Return whether the calls of a traceback handle a request and belong neither to the engine nor to a start."""
         return (any(part in frames for part in self._within)
                 and not any(part in frames for part in self._outside))
+
+    def is_of_system(self, text: str) -> bool:
+        """Return whether a line without a level reads like one of the server's process, its libraries or the machine."""
+        return self._system_line.match(text) is not None
 
     def is_of_handler(self, text: str) -> bool:
         """Return whether a line is a record of a module that handles requests."""
