@@ -84,7 +84,8 @@ class ForeignTable:
         self._system_line = lazy_pattern("|".join(f"(?:{form})" for form in serving["lines"]))
         self._modules = tuple(f"{module}:" for module in entries["requests"]["modules"])
         self._outside = tuple(entries["requests"]["outside"])
-        self.markers = (*(record.marker for record in self.records), *(entry.before for entry in self.templates))
+        self.record_markers = tuple(record.marker for record in self.records)
+        self.markers = (*self.record_markers, *(entry.before for entry in self.templates))
         self.words = (*self.markers, *self._modules)
 
     def is_request(self, frames: str) -> bool:
@@ -198,6 +199,10 @@ class ForeignText:
     def is_idle(self) -> bool:
         """Return whether no foreign text may continue in the next line."""
         return not self._open
+
+    def quotes(self, text: str) -> bool:
+        """Return whether a line has the marker of a record that contains foreign text."""
+        return any_of(self._table.record_markers).search(text) is not None
 
     def read(self, line: Line) -> Line:
         """Return a line without foreign text."""
