@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import vllm_doctor
-from vllm_doctor.patterns import _Lazy
+from vllm_doctor.patterns import _LazyPattern
 
 METHODS = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}
 _DEPTH = 4
@@ -60,7 +60,7 @@ def _methods(names: list[str], used: Mapping[str, set[str]]) -> set[str]:
 
 def _held(value: Any, depth: int = 0) -> Iterator[tuple[str | bytes, int]]:
     """The expressions in a value of a module, be it in tuples, mappings or objects."""
-    if isinstance(value, (_Lazy, re.Pattern)):
+    if isinstance(value, (_LazyPattern, re.Pattern)):
         yield value.pattern, value.flags
     elif depth < _DEPTH and isinstance(value, (tuple, list, set, frozenset)):
         for item in value:
