@@ -86,7 +86,7 @@ class CommandFinder:
         self._start_due = False  # a server start followed that command
         self._printed = False  # a server has printed something
         self._serves_http = False
-        self._quoted_line = -1  # the last line that quotes a client, or that may continue it
+        self._quoted_line = -2  # the last line that quotes a client, or that may continue it
         self._started = False
         self._exports: dict[str, str] = {}
         self._frame_is_user_code = True

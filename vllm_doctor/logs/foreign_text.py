@@ -202,7 +202,7 @@ class ForeignText:
 
     def quotes(self, text: str) -> bool:
         """Return whether a line has the marker of a record that contains foreign text."""
-        return any_of(self._table.record_markers).search(text) is not None
+        return bool(any_of(self._table.record_markers).search(text))
 
     def read(self, line: Line) -> Line:
         """Return a line without foreign text."""

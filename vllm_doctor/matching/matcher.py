@@ -179,12 +179,15 @@ class Matcher:
         It reports its faults with a level or a traceback; other lines and information may quote a client.
         """
         foreign = self._base.foreign
-        if not ref.rule or ref.part != "any" or event.frames or self._base.rules[ref.rule].severity != "error":
+        if event.frames or ref.part != "any":
+            return False
+        is_fault = (ref.marker.status == "failed" if ref.marker is not None
+                    else bool(ref.rule) and self._base.rules[ref.rule].severity == "error")
+        if not is_fault or self._is_for_requests(ref):
             return False
         if event.level in {"INFO", "DEBUG"}:
-            return ref.rule not in foreign.information_rules and not self._is_for_requests(ref)
-        return (not event.level and " pid=" not in event.process and not self._is_for_requests(ref)
-                and not foreign.is_of_system(event.text))
+            return ref.rule not in foreign.information_rules
+        return not event.level and " pid=" not in event.process and not foreign.is_of_system(event.text)
 
     def _is_for_requests(self, ref: PatternRef) -> bool:
         """Return whether a pattern is for failures of single requests, whose messages may quote a client."""
