@@ -94,7 +94,7 @@ class ForeignTable:
                 and not any(part in frames for part in self._outside))
 
     def is_of_system(self, text: str) -> bool:
-        """Return whether a line without a level reads like one of the server's process, its libraries or the machine."""
+        """Return whether a line without a level reads like one of the server, its libraries or the machine."""
         return self._system_line.match(text) is not None
 
     def is_of_handler(self, text: str) -> bool:
