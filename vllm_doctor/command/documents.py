@@ -77,7 +77,8 @@ def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
     if not values or not all(isinstance(value, (str, int, float)) for value in values):
         return None
     words = [str(value) for value in values]
-    if any(len(word.split()) > 1 and may_start(word) and not _is_for_shell(words[:at]) for at, word in enumerate(words)):
+    if any(len(word.split()) > 1 and may_start(word) and not _is_for_shell(words[:at])
+           for at, word in enumerate(words)):
         return None
     command = parse_words([Word.quoted(word) for word in words], lookup)
     return None if command is None else command._replace(complete=command.complete and read.complete)
