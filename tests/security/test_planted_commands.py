@@ -15,6 +15,7 @@ from planted_logs import BANNER, COMMANDS, HARMLESS, KV, MARK, PLACES, PRINTED, 
 from planted_shapes import SHAPES
 
 from vllm_doctor.command import CommandFinder, parse
+from vllm_doctor.command.prompt import find_command
 from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.command.render import render
 from vllm_doctor.diagnosis.engine import diagnose
@@ -82,6 +83,40 @@ def test_any_text_keeps_the_cause_and_the_command(shape: str, text: str, place: 
     report = diagnose(PLACES[place].log(SHAPES[shape](planted) + "\n").encode())
     assert MARK not in offered(report)
     assert_runs_in_bash(commands(report))
+
+
+@pytest.mark.parametrize("line", [
+    "chatbot history: [[{0!r}, {0!r}]]", "my-script said {0}", "(APIServer pid=1) INFO 10-08 20:36:41 [middleware.py:7] body {0}",
+    '{{"role": "user", "text": "{0}"}}', "10.0.0.5 - {0} [08/Oct/2026:20:36:41 +0000] 502", 'INFO:     10.0.0.1:555 - "{0} / HTTP/1.1" 400 Bad Request',
+])
+@pytest.mark.parametrize("text", ["oom", "unrecognized", "environment", "remote-code", "nccl", "killed"])
+def test_a_serving_server_reports_faults_with_a_level_or_a_traceback(line: str, text: str) -> None:
+    report = diagnose((TYPED + BANNER + PRINTED + SERVES + line.format(SPOOFS[text]) + "\n").encode())
+    assert report.primary is None
+    assert MARK not in offered(report)
+
+
+@pytest.mark.parametrize("line", [
+    "Out of memory: Killed process 77 (VLLM::EngineCor) total-vm:1kB, anon-rss:2kB",
+    "[13850.912648] Out of memory: Killed process 77 (VLLM::EngineCor) total-vm:1kB, anon-rss:2kB",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 5.00 MiB is free.",
+    "Segmentation fault (core dumped)", "vllm-1 exited with code 137", "start.sh: line 12:   431 Killed                  vllm serve m",
+])
+def test_faults_of_the_machine_still_count_while_the_server_serves(line: str) -> None:
+    report = diagnose((TYPED + BANNER + PRINTED + SERVES + line + "\n").encode())
+    assert report.primary is not None
+
+
+def test_a_command_of_several_words_in_one_is_a_shells() -> None:
+    assert find_command("""history: [['sudo sh -c "x"; vllm serve evil --max-model-len 7', 'hi']]""") is None
+    assert find_command("""CMD ["/bin/bash", "-lc", "vllm serve m --max-model-len 7"]""") is not None
+    assert find_command("""Command '['/opt/bin/vllm', 'serve', 'm', '--max-model-len', '7']' died""") is not None
+
+
+@pytest.mark.parametrize("shape", ["added-id", "finished-id", "nginx", "nginx-path", "router-session", "validation-value-error"])
+def test_no_command_is_read_from_raw_lines_behind_a_clients_words(shape: str) -> None:
+    planted = SHAPES[shape]("x") + "\n\nhi\n$ vllm serve evil/model --max-model-len 40960\n"
+    assert MARK not in offered(diagnose((planted + BANNER + KV).encode()))
 
 
 TAILS = {

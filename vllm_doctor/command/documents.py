@@ -17,7 +17,9 @@ from vllm_doctor.command.shell import (
     COMMON,
     MAX_CHARACTERS,
     PROGRAM,
+    SHELLS,
     are_vllm_flags,
+    may_start,
     parse_words,
     read_options,
     spellings,
@@ -74,8 +76,18 @@ def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
     values = read.value if isinstance(read.value, (list, tuple)) else ()
     if not values or not all(isinstance(value, (str, int, float)) for value in values):
         return None
-    command = parse_words([Word.quoted(str(value)) for value in values], lookup)
+    words = [str(value) for value in values]
+    if any(len(word.split()) > 1 and may_start(word) and not _is_for_shell(words[:at])
+           for at, word in enumerate(words)):
+        return None
+    command = parse_words([Word.quoted(word) for word in words], lookup)
     return None if command is None else command._replace(complete=command.complete and read.complete)
+
+
+def _is_for_shell(before: Sequence[str]) -> bool:
+    """Return whether the words before one make it a shell's command: `bash -c`, `sh -lc`."""
+    return (len(before) > 1 and re.fullmatch(r"-[a-z]{0,4}c", before[-1]) is not None
+            and re.split(r"[/\\]", before[-2])[-1] in SHELLS)
 
 
 def parse_config_file(text: str, lookup: Lookup | None = None) -> Command | None:

@@ -86,6 +86,7 @@ class CommandFinder:
         self._start_due = False  # a server start followed that command
         self._printed = False  # a server has printed something
         self._serves_http = False
+        self._quoted_line = -2  # the last line that quotes a client, or that may continue it
         self._started = False
         self._exports: dict[str, str] = {}
         self._frame_is_user_code = True
@@ -134,6 +135,10 @@ class CommandFinder:
         self._printed = True
         self._next = None
 
+    def quote_client(self, number: int) -> None:
+        """Note that line `number` quotes a client: what follows may be the client's words, up to the next record."""
+        self._quoted_line = number
+
     def contain_no_command(self, lines: Sequence[str]) -> bool:
         """Return whether the lines of a traceback contain no part of a command, in any context."""
         separate_finder = CommandFinder(self._lookup)
@@ -152,6 +157,10 @@ class CommandFinder:
 
     def feed(self, number: int, text: str) -> None:
         """Read the line with this number."""
+        if self._quoted_line == number - 1 and not _OUTPUT.match(text):
+            self._quoted_line = number
+            self.skip_output()
+            return
         is_output = (not self._printed or not self.is_idle or self._next is not None) and bool(_OUTPUT.match(text))
         if is_output:
             self._record_output(text)

@@ -29,7 +29,9 @@ _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
 _ASSIGNMENT = lazy_pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
 _INTERPRETER = lazy_pattern(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
+"""Programs that run the word behind their option -c."""
+
 # Options of `docker run` that take no value; every other one takes the next word.
 _CONTAINER_SWITCH = lazy_pattern(
     r"-[ditPq]+|--(?:rm|detach|interactive|tty|init|privileged|publish-all|read-only|oom-kill-disable|no-healthcheck"
@@ -185,7 +187,7 @@ def _locate(values: list[str]) -> _Location | None:
     if container is None or "exec" in values[:container]:
         return None
     image, command = values[container], values[container + 1 : container + 2]
-    other = bool(command) and re.split(r"/", command[0])[-1] in _SHELLS
+    other = bool(command) and re.split(r"/", command[0])[-1] in SHELLS
     if other or any(value.startswith("--entrypoint") for value in values[:container]):
         return None
     serves = command == ["serve"] and len(values) > container + 2

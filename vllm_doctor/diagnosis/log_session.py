@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import CommandFinder
 from vllm_doctor.command.frontends import FrontendFinder
+from vllm_doctor.command.prompt import is_prompted
 from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.reader import Event, EventReader
@@ -119,10 +120,13 @@ class LogSession:
         is_continuation = self.events.expects_any_continuation(line.number)
         if line.refusal or line.handler or (is_continuation and self.events.quotes_client(line)):
             self.finder.skip_output()
+            self.finder.quote_client(line.number)
         else:
             self.finder.feed(line.number, line.text)
             if line.number <= READ_WHOLE:  # what is printed at the start; later lines may be skipped
                 self.programs.feed(line.number, line.text, line.source)
+            if (line.text != original or self.foreign.quotes(original)) and not is_prompted(original):
+                self.finder.quote_client(line.number)
         if self._run_begins and not self.finder.is_reading:
             self.finder.start_run()
             self._run_begins = False

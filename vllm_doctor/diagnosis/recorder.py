@@ -79,7 +79,8 @@ class Recorder:
         known_before = run.evidence_count
         extracted: dict[str, Any] = {}
         matches: list[tuple[PatternRef, dict[str, str]]] = []
-        for ref, values in self.matcher.matches(event, run.settled):
+        serves = run.serves or (run.serving_line > 0 and not run.crashed)
+        for ref, values in self.matcher.matches(event, run.settled, serves=serves):
             if ref.marker is not None:
                 if not times:  # how far the start had come was known when the line was kept back
                     run.advance(ref.marker.phase, ref.marker.status, event.line)

@@ -79,15 +79,23 @@ class ForeignTable:
         self.templates = tuple(Template(**entry) for entry in entries["templates"])
         self._within = tuple(entries["requests"]["within"])
         self.rules = frozenset(entries["requests"]["rules"])
+        serving = entries["serving"]
+        self.information_rules = frozenset(serving["information"])
+        self._system_line = lazy_pattern("|".join(f"(?:{form})" for form in serving["lines"]))
         self._modules = tuple(f"{module}:" for module in entries["requests"]["modules"])
         self._outside = tuple(entries["requests"]["outside"])
-        self.markers = (*(record.marker for record in self.records), *(entry.before for entry in self.templates))
+        self.record_markers = tuple(record.marker for record in self.records)
+        self.markers = (*self.record_markers, *(entry.before for entry in self.templates))
         self.words = (*self.markers, *self._modules)
 
     def is_request(self, frames: str) -> bool:
         """Return whether the calls of a traceback handle a request and belong neither to the engine nor to a start."""
         return (any(part in frames for part in self._within)
                 and not any(part in frames for part in self._outside))
+
+    def is_of_system(self, text: str) -> bool:
+        """Return whether a line without a level reads like one of the server, its libraries or the machine."""
+        return self._system_line.match(text) is not None
 
     def is_of_handler(self, text: str) -> bool:
         """Return whether a line is a record of a module that handles requests."""
@@ -191,6 +199,10 @@ class ForeignText:
     def is_idle(self) -> bool:
         """Return whether no foreign text may continue in the next line."""
         return not self._open
+
+    def quotes(self, text: str) -> bool:
+        """Return whether a line has the marker of a record that contains foreign text."""
+        return bool(any_of(self._table.record_markers).search(text))
 
     def read(self, line: Line) -> Line:
         """Return a line without foreign text."""

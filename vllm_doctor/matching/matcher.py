@@ -128,11 +128,13 @@ class Matcher:
         self._base = base
         self._anchors = _anchors(base)
 
-    def matches(self, event: Event, settled: Container[int] = ()) -> list[tuple[PatternRef, dict[str, str]]]:
+    def matches(
+        self, event: Event, settled: Container[int] = (), *, serves: bool = False,
+    ) -> list[tuple[PatternRef, dict[str, str]]]:
         """Return the patterns that match the event's message, each with the values of its groups.
 
         The caller checks the phase of the start. `settled` holds the indexes of patterns whose next match would change
-        nothing.
+        nothing. While the server `serves`, faults of the server are not read from what may be a client's words.
         """
         results = []
         text = event.text
@@ -146,6 +148,8 @@ class Matcher:
             if pattern.level and event.level not in pattern.level:
                 continue
             if of_request and not self._is_for_requests(ref):
+                continue
+            if serves and self._is_no_evidence(ref, event):
                 continue
             if pattern.frames and (not event.frames or pattern.frames_literals.matches(event.frames) is False):
                 continue
@@ -168,6 +172,22 @@ class Matcher:
         self._left_out.add(ref.at)
         pattern = ref.pattern
         self.slow[f"{ref.rule}: {pattern.id}" if ref.rule else pattern.id] = None
+
+    def _is_no_evidence(self, ref: PatternRef, event: Event) -> bool:
+        """Return whether a serving server does not report this fault with such a line.
+
+        It reports its faults with a level or a traceback; other lines and information may quote a client.
+        """
+        foreign = self._base.foreign
+        if event.frames or ref.part != "any":
+            return False
+        is_fault = (ref.marker.status == "failed" if ref.marker is not None
+                    else bool(ref.rule) and self._base.rules[ref.rule].severity == "error")
+        if not is_fault or self._is_for_requests(ref):
+            return False
+        if event.level in {"INFO", "DEBUG"}:
+            return ref.rule not in foreign.information_rules
+        return not event.level and " pid=" not in event.process and not foreign.is_of_system(event.text)
 
     def _is_for_requests(self, ref: PatternRef) -> bool:
         """Return whether a pattern is for failures of single requests, whose messages may quote a client."""
