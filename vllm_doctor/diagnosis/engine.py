@@ -119,7 +119,7 @@ class Diagnosis:
         lines, run = self._session.lines, analysis.run
         source = Source(self.path, lines.line_count, lines.byte_count, self.run_count, run.number)
         reading = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
-                          self.options.run is not None, tuple(self._session.matcher.slow))
+                          self.options.run is not None, tuple(sorted(self._session.matcher.slow)))
         report = build(analysis, source, notes(analysis, reading), input_notes(analysis, reading))
         return report.with_caveats(*self._remarks)
 
