@@ -83,7 +83,7 @@ def test_expressions_made_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
         for method in sorted(expression.methods):
             if found := slow_code(_use(compiled, method), expression.source, flags, SIZE):
                 slow[expression.source, method] = str(found)
-    assert slow == {}
+    assert slow == {}, "\n".join(map(str, slow))
 
 
 def _use(compiled: re.Pattern[str] | re.Pattern[bytes], method: str) -> Callable[[str], object]:
