@@ -1,12 +1,13 @@
 """Check rules/facts against the sources of vLLM: every line that shows a fact must give the fact.
 
-    python tools/check_wording.py SDISTS_DIR [--only 0.33.0 ...] [--since 0.2.0] [--table FILE.md]
+    python tools/check_wording.py SDISTS_DIR [--only 0.33.0 ...] [--since 0.2.0] [--table FILE.md] [--seen LOGS_DIR]
 
 SDISTS_DIR holds vllm-<version>/ (tools/sdists.py). Of each release every message template is read by `ast` (logger
 calls, `raise`, assertions, strings that are joined or formatted first), filled with sample values, and given to the
 patterns of rules/facts. tools/wording_clues.yaml says how a placeholder is known to be a fact: by the words around
 it, loosely, so that a new wording shows up here as "not covered" instead of passing in silence; it also names the
-look-alikes, with the reason. Nothing of vLLM is imported or run, and no text of vLLM is written: the table has ids, counts and releases.
+look-alikes, with the reason. Beside what the sources print the table names the releases in whose own logs a fact was seen: those
+of LOGS_DIR (fixtures/logs) that a real server wrote. Nothing of vLLM is imported or run, and no text of vLLM is written: the table has ids, counts and releases.
 
 Exit status 1 when a template is not covered, a pattern's `vllm` is shorter than the life of its wording, or a pattern
 says an engine that its own source contradicts.
@@ -206,6 +207,7 @@ class Coverage:
     missing: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
     lives: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     contradictions: set[str] = field(default_factory=set)
+    seen: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # fact: releases whose own log shows it
 
 
 def survey(folder: Path, rules: Rules, since: Version, only: list[str]) -> Coverage:
@@ -227,6 +229,22 @@ def survey(folder: Path, rules: Rules, since: Version, only: list[str]) -> Cover
             _note(coverage, release, template, verdict, engines)
         print(f"{release}: {len(verdicts)} templates so far", file=sys.stderr, flush=True)
     return coverage
+
+
+def look(folder: Path, rules: Rules) -> dict[str, set[str]]:
+    """Return the facts that the patterns find in logs of real servers, with the releases that wrote them.
+
+    A log counts when its label says that it was captured.
+    """
+    seen: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(folder.glob("*.yaml")):
+        label = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not str(label.get("source", "")).startswith("captured"):
+            continue
+        for line in set(path.with_suffix(".log").read_text(encoding="utf-8").splitlines()):
+            for fact in rules.values(line)[0]:
+                seen[fact].add(str(label["vllm_version"]))
+    return seen
 
 
 def _note(coverage: Coverage, release: str, template: Template, verdict: Verdict, engines: dict[str, Any]) -> None:
@@ -270,7 +288,8 @@ def table(coverage: Coverage, rules: Rules, title: str = "Wordings of vLLM that 
         f"Made by `tools/check_wording.py` from the sources of {len(coverage.releases)} releases, {first} to {last}. A line is one message template",
         "of one release; it counts as read when the patterns give the very value that stood in it. The engine's configuration line and the",
         "lines of arguments are read key by key (rules/facts/names.yaml); PyTorch's own text (out of memory) is not in vLLM's sources.", "",
-        "| fact | printed by | lines read | engine config key |", "| --- | --- | --- | --- |",
+        "*Seen* are the releases in whose own logs (fixtures/logs) a pattern found the fact; all else is from the sources.", "",
+        "| fact | printed by | lines read | engine config key | seen |", "| --- | --- | --- | --- | --- |",
     ]
     for name, definition in rules.base.names.items():
         cells = coverage.cells.get(name, {})
@@ -281,7 +300,8 @@ def table(coverage: Coverage, rules: Rules, title: str = "Wordings of vLLM that 
         read, every = (sum(cell[i] for cell in cells.values()) for i in (0, 1))
         lines.append(
             f"| `{name}` | {_span(releases, coverage.releases)} | {f'{read} of {every}' if every else '-'} | "
-            f"{f'`{definition.config}` {_span(keyed, coverage.releases)}' if keyed else '-'} |"
+            f"{f'`{definition.config}` {_span(keyed, coverage.releases)}' if keyed else '-'} | "
+            f"{', '.join(sorted(coverage.seen.get(name, ()), key=Version)) or '-'} |"
         )
     lines += ["", "| release | lines with facts | read |", "| --- | --- | --- |"]
     for release in coverage.releases:
@@ -307,9 +327,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--since", type=Version, default=Version("0.2.0"), metavar="VERSION")
     parser.add_argument("--only", nargs="+", default=[], metavar="VERSION")
     parser.add_argument("--table", type=Path, default=None, metavar="FILE.md", help="write the coverage (and FILE.json beside it)")
+    parser.add_argument("--seen", type=Path, default=Path(__file__).resolve().parent.parent / "fixtures" / "logs", metavar="LOGS_DIR")
     options = parser.parse_args(arguments)
     rules = Rules(builtin())
     coverage = survey(options.sdists, rules, options.since, options.only)
+    coverage.seen = look(options.seen, rules)
     if not coverage.releases:
         parser.error(f"no vllm-<version> in {options.sdists}")
     short, long = lives(coverage, rules)

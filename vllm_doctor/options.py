@@ -9,8 +9,10 @@ class Options(NamedTuple):
     """What the user may give besides the log; everything has a default.
 
     `run` is the number of a server start, or None for the last one with any output. `gpu_memory_gib` is the GPU's total
-    if the log does not show it. `command` is the command line, `config` the text of a `--config` YAML file. Without
-    `shortcuts`, every line is parsed in full: slower, with the same report.
+    if the log does not show it, `gpu_used_gib` what is in use while the server runs, `gpu_status` the output of a tool
+    such as nvidia-smi. `kv_shape` is the shape of the model's KV cache: layers, KV heads, elements of key and value of
+    one head, and whether every rank holds it. `command` is the command line, `config` the text of a `--config` YAML
+    file. Without `shortcuts`, every line is parsed in full: slower, with the same report.
     """
 
     rules: tuple[str, ...] = ()
@@ -19,6 +21,9 @@ class Options(NamedTuple):
     command: str = ""
     config: str = ""
     gpu_memory_gib: float | None = None
+    gpu_used_gib: float | None = None
+    gpu_status: str = ""
+    kv_shape: tuple[int, int, int, bool] | None = None
     vllm_version: str = ""
     run: int | None = None
     max_fixes: int = 5

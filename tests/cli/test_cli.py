@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from model_configs import CONFIGS
 
 from vllm_doctor.cli.root import cli
 
@@ -23,6 +24,67 @@ def run(*arguments: str, data: bytes | None = None) -> tuple[int, str, str]:
     result = CliRunner().invoke(cli, list(arguments), input=data)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
+
+
+SMALL_ON_TWO = """\
+(VllmWorker rank=0 pid=31) INFO 06-01 10:00:00 [gpu_model_runner.py:1347] Model loading took 1.2216 GiB and 5.5 seconds
+(VllmWorker rank=1 pid=32) INFO 06-01 10:00:00 [gpu_model_runner.py:1347] Model loading took 1.2216 GiB and 5.5 seconds
+INFO 06-01 10:00:30 [kv_cache_utils.py:634] GPU KV cache size: 7,216 tokens
+INFO 06-01 10:00:30 [kv_cache_utils.py:637] Maximum concurrency for 1,024 tokens per request: 7.05x
+(VllmWorker rank=0 pid=31) INFO 06-01 10:01:10 [gpu_model_runner.py:1686] Graph capturing finished in 44 secs, took 1.99 GiB
+(VllmWorker rank=1 pid=32) INFO 06-01 10:01:10 [gpu_model_runner.py:1686] Graph capturing finished in 44 secs, took 1.99 GiB
+INFO 06-01 10:01:11 [core.py:159] init engine (profile, create kv cache, warmup model) took 74.74 seconds
+"""
+CARDS = """\
+| 0 NVIDIA GeForce RTX 3080 On | 00000000:98:00.0 Off | N/A |
+| 0% 30C P8 26W / 320W | 4546MiB / 20480MiB | 0% Default |
+| 1 NVIDIA GeForce RTX 3080 On | 00000000:B1:00.0 Off | N/A |
+| 0% 30C P8 21W / 320W | 4546MiB / 20480MiB | 0% Default |
+"""
+
+
+def memory_of(*arguments: str, data: str) -> dict[str, float]:
+    _, out, _ = run("diagnose", "--format", "json", *arguments, data=data.encode())
+    memory = json.loads(out)["memory"]
+    return {part["name"]: part["gib"] for part in memory["parts"]} | {"device": memory["device_gib"]}
+
+
+def test_what_the_card_shows_balances_the_memory(tmp_path: Path) -> None:
+    (tmp_path / "smi.txt").write_text(CARDS)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIGS["qwen3-8b"]))
+    unknown = {"weights": 1.2216, "cuda_graphs": 1.99, "kv_cache_and_runtime": 1.2279, "free": 15.5606, "device": 20.0}
+    model = ("--model-config", str(tmp_path))
+    known = {"weights": 1.2216, "cuda_graphs": 1.99, "kv_cache": 0.4955, "runtime": 0.7323, "free": 15.5606, "device": 20.0}
+    for arguments, log in (((), SMALL_ON_TWO + CARDS), (("--gpu-status", str(tmp_path / "smi.txt")), SMALL_ON_TWO),
+                           (("--gpu-memory", "20", "--gpu-used", "4.4395"), SMALL_ON_TWO)):
+        assert memory_of(*arguments, data=log) == pytest.approx(unknown, abs=0.001)
+        assert memory_of(*arguments, *model, data=log) == pytest.approx(known, abs=0.001)
+    assert sum(known.values()) - known["free"] - known["device"] == pytest.approx(4546 / 1024, abs=0.01)
+
+
+@pytest.mark.parametrize("more", [[], ["--gpu-memory", "20"], ["--gpu-used", "4.44"], ["--gpu-used", "0.5"],
+                                  ["--gpu-memory", "20", "--gpu-used", "4.44"], ["--gpu-memory", "20", "--gpu-used", "25"]])
+def test_giving_more_never_shows_less(more: list[str]) -> None:
+    shown = memory_of(*more, data=SMALL_ON_TWO)
+    assert {"weights", "cuda_graphs"} <= set(shown)
+    assert (shown["weights"], shown["cuda_graphs"]) == pytest.approx((1.2216, 1.99))
+
+
+def test_a_model_with_windows_has_no_shape(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIGS["gemma-3-27b-text"]))
+    status, _, err = run("diagnose", str(LOG), "--model-config", str(tmp_path))
+    assert status == 2
+    assert "its layers differ in what they cache" in err
+
+
+def test_a_page_comes_from_standard_input() -> None:
+    page = (ROOT / "tests" / "pages" / "documents" / "two-servers.md").read_bytes()
+    _, out, _ = run("diagnose", "-", "--format", "json", data=page)
+    report = json.loads(out)
+    assert (report["primary"], report["source"]["run"]) == ("budget-too-small-for-weights-and-activations", 2)
+    _, out, _ = run("diagnose", str(ROOT / "tests" / "pages" / "documents" / "two-servers.md"), "--run", "all",
+                    "--format", "jsonl")
+    assert [json.loads(line)["status"] for line in out.splitlines()] == ["serving", "failed"]
 
 
 def test_exit_status() -> None:
@@ -41,6 +103,9 @@ def test_exit_status() -> None:
     (["diagnose", str(LOG), "--vllm-version", "new"], "not a version"),
     (["diagnose", str(LOG), "--run", "7"], "there is no run 7"),
     (["diagnose", str(LOG), "--config", "/nowhere.yaml"], "no such file"),
+    (["diagnose", str(LOG), "--gpu-status", "/nowhere.txt"], "no such file"),
+    (["diagnose", str(LOG), "--gpu-status", str(LOG)], "shows no GPU"),
+    (["diagnose", str(LOG), "--model-config", "/nowhere"], "no such folder"),
     (["explain", "kv-cache-to-small"], "near: "),
     (["rules", "show", "nope"], "no rule has the id"),
 ])

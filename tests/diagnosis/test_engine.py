@@ -298,6 +298,17 @@ def test_a_warning_of_many_requests_tells_the_largest() -> None:
     assert "7,266 tokens" in cause.explanation
 
 
+def test_a_command_without_output_is_no_start() -> None:
+    typed = "$ vllm serve /models/a --api-key sk-abcdef123456\n$ vllm serve /models/b \\\n  --seed 1\n"
+    report = diagnose((START + SMALL + typed).encode())
+    assert (report.primary, report.command) == ("kv-cache-too-small-for-max-len", None)
+    assert (report.source.runs, report.source.run) == (1, 1)
+    assert not any("starts of the server" in note for note in report.notes)
+    again = diagnose((START + SMALL + typed + START + SMALL).encode())
+    assert again.source.runs == again.source.run
+    assert again.source.runs > 1
+
+
 def test_the_dots_of_a_usage_text_are_no_omission() -> None:
     usage = b"usage: vllm [-h] [-v]\n            {chat,serve}\n            ...\nvllm: error: unrecognized arguments: --max-modle-len 8192\n"
     assert not any("left out" in note for note in diagnose(usage).notes)

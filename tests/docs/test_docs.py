@@ -75,3 +75,8 @@ def test_contributing_shows_the_tree_as_it_is() -> None:
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]["layers"]
     ordered = [name.strip() for layer in layers for name in layer.split(":") if name.strip() in packages]
     assert shown == ordered
+
+
+def test_the_build_has_what_the_package_imports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(project["project"]["dependencies"]) <= set(project["build-system"]["requires"])

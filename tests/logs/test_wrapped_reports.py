@@ -39,7 +39,19 @@ def test_the_bare_log_tells_its_cause() -> None:
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_behind_a_wrapper(name: str) -> None:
     wrap = WRAPPERS[name][0]
-    assert report_on(("\n".join(wrap(line) for line in LINES) + "\n").encode()) == BARE
+    report = report_on(("\n".join(wrap(line) for line in LINES) + "\n").encode())
+    if name == "ray serve":  # that names the program: its fixes are in the form of a Serve application
+        assert report["findings"][0]["fixes"][0]["program"]["name"] == "Ray Serve LLM"
+        assert without_form(report) == without_form(BARE)
+    else:
+        assert report == BARE
+
+
+def without_form(report: dict[str, Any]) -> dict[str, Any]:
+    """The report without what depends on how vLLM was started."""
+    findings = [{**finding, "fixes": [{**fix, "command": None, "patch": None, "steps": [], "program": None} for fix in finding["fixes"]]}
+                for finding in report["findings"]]
+    return {**report, "findings": findings}
 
 
 def _shipped(line: str) -> str:

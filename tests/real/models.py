@@ -115,6 +115,86 @@ def _newer_tokenizer(folder: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "TokenizersBackend"}))
 
 
+def _file(name: str, content: str | bytes) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return spoil
+
+
+def _half(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[: len(whole) // 2])
+
+    return spoil
+
+
+def _garbled(folder: Path) -> None:
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(b"<!DOCTYPE html><html>" + whole[21:])
+
+
+def _bin_of_zeros(folder: Path) -> None:
+    _without("*.safetensors")(folder)
+    (folder / "pytorch_model.bin").write_bytes(bytes(4096))
+
+
+def _shard_missing(folder: Path) -> None:
+    """Half of the tensors in the first of two files; the second is not there."""
+    whole = (folder / WEIGHTS).read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    tensors = json.loads(whole[8 : 8 + size])
+    tensors.pop("__metadata__", None)
+    by_place = sorted(tensors, key=lambda name: int(tensors[name]["data_offsets"][0]))
+    kept = by_place[: len(by_place) // 2]
+    header = json.dumps({name: tensors[name] for name in kept}).encode()
+    data = whole[8 + size : 8 + size + tensors[kept[-1]]["data_offsets"][1]]
+    (folder / "model-00001-of-00002.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data)
+    (folder / WEIGHTS).unlink()
+    places = {name: f"model-0000{1 if name in kept else 2}-of-00002.safetensors" for name in by_place}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": len(whole)}, "weight_map": places}))
+
+
+def _remote_code_missing(folder: Path) -> None:
+    _remote_code(folder)
+    (folder / "configuration_tiny.py").unlink()
+
+
+def _other_base(folder: Path) -> None:
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"target_modules": ["c_attn"]}))
+
+
+def _index_cut(folder: Path) -> None:
+    _shard_missing(folder)
+    _half("model.safetensors.index.json")(folder)
+
+
+def _without_key(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        settings = json.loads(path.read_text())
+        settings.pop(name)
+        path.write_text(json.dumps(settings))
+
+    return spoil
+
+
+def _wider_adapter(folder: Path) -> None:
+    """Its tensors are as many numbers, in rows of twice the length."""
+    path = folder / "adapter_model.safetensors"
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    tensors = json.loads(whole[8 : 8 + size])
+    for name, tensor in tensors.items():
+        if name != "__metadata__":
+            first, second = tensor["shape"]
+            tensor["shape"] = [first // 2, second * 2]
+    header = json.dumps(tensors).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + whole[8 + size :])
+
+
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
@@ -127,6 +207,35 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
     "tiny-unknown-type": ("tiny", _config(model_type="tinynew")),
     "tiny-remote-code": ("tiny", _remote_code),
+    "tiny-empty": ("tiny", _without("*")),
+    "tiny-config-empty": ("tiny", _file("config.json", "{}")),
+    "tiny-no-architecture": ("tiny", _without_key("architectures")),
+    "tiny-heads-5": ("tiny", _config(num_attention_heads=5)),
+    "tiny-dtype-unknown": ("tiny", _config(torch_dtype="brain16", dtype="brain16")),
+    "tiny-remote-code-missing": ("tiny", _remote_code_missing),
+    "tiny-quantized-by-unknown": ("tiny", _config(quantization_config={"quant_method": "quip7", "bits": 2})),
+    "tiny-awq-incomplete": ("tiny", _config(quantization_config={"quant_method": "awq", "group_size": 128})),
+    "tiny-zero-bytes": ("tiny", _file(WEIGHTS, b"")),
+    "tiny-garbled": ("tiny", _garbled),
+    "tiny-bin-of-zeros": ("tiny", _bin_of_zeros),
+    "tiny-shard-missing": ("tiny", _shard_missing),
+    "tiny-wider": ("tiny", _config(intermediate_size=1024)),
+    "tiny-6-layers": ("tiny", _config(num_hidden_layers=6)),
+    "tiny-2-layers": ("tiny", _config(num_hidden_layers=2)),
+    "tiny-tokenizer-cut": ("tiny", _half("tokenizer.json")),
+    "tiny-generation-cut": ("tiny", _half("generation_config.json")),
+    "adapter-no-weights": ("adapter", _without("*.safetensors")),
+    "adapter-other-base": ("adapter", _other_base),
+    "tiny-activation-unknown": ("tiny", _config(hidden_act="gelu_of_ours")),
+    "tiny-kv-heads-3": ("tiny", _config(num_key_value_heads=3)),
+    "tiny-head-60": ("tiny", _config(head_dim=60)),
+    "tiny-no-hidden-size": ("tiny", _without_key("hidden_size")),
+    "tiny-of-vision": ("tiny", _config(architectures=["LlavaForConditionalGeneration"], model_type="llava")),
+    "tiny-vocabulary-64": ("tiny", _config(vocab_size=64)),
+    "tiny-index-cut": ("tiny", _index_cut),
+    "tiny-tokenizer-config-cut": ("tiny", _half("tokenizer_config.json")),
+    "adapter-settings-cut": ("adapter", _half("adapter_config.json")),
+    "adapter-wider": ("adapter", _wider_adapter),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }

@@ -145,9 +145,9 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def get(port: int, path: str) -> tuple[int, Any]:
-    """Status and body of a question; 0 when nobody answers."""
-    return _ask(urllib.request.Request(f"http://127.0.0.1:{port}{path}"), 5)
+def get(port: int, path: str, *, plain: bool = False) -> tuple[int, Any]:
+    """Status and body of a question, read as JSON unless `plain`; 0 when nobody answers."""
+    return _ask(urllib.request.Request(f"http://127.0.0.1:{port}{path}"), 5, plain=plain)
 
 
 def post(port: int, path: str, body: dict[str, Any], seconds: float = START) -> tuple[int, Any]:
@@ -164,11 +164,11 @@ def complete(port: int, prompt: str = "hello", **settings: Any) -> tuple[int, An
     return post(port, "/v1/completions", body)
 
 
-def _ask(request: urllib.request.Request, seconds: float) -> tuple[int, Any]:
+def _ask(request: urllib.request.Request, seconds: float, *, plain: bool = False) -> tuple[int, Any]:
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310 - this machine only
             text = answer.read()
-            return answer.status, json.loads(text) if text else None
+            return answer.status, text.decode() if plain else json.loads(text) if text else None
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(errors="replace")
     except (OSError, ValueError):

@@ -1,19 +1,20 @@
-"""The offered command works: each launch fails on a real vLLM, is read live, is mended as offered, and serves."""
+"""The offered command works: launches of the catalogue fail on a real vLLM, are read live, are mended as offered, and serve.
+
+Run are as many as fit: of the pairs of release and launch that matrix.py found as expected (results.jsonl), two releases and twelve launches,
+others every day (`--rotation N` names the day). The whole matrix is `python tests/real/matrix.py`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import captured
 import pytest
-from launches import Launch, Release, releases
+from rotation import Pair
 from table import OUTCOMES
-from trial import Outcome, Trial
+from trial import Trial
 
 pytestmark = pytest.mark.real
-LAUNCHES = [pytest.param(release, launch, id=f"{release.version}-{launch.id}")
-            for release in releases() for launch in release.launches]
 
 
 def flags_of_processor() -> set[str]:
@@ -21,18 +22,11 @@ def flags_of_processor() -> set[str]:
     return set(Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("flags")[2].partition("\n")[0].split())
 
 
-@pytest.mark.parametrize(("release", "launch"), LAUNCHES)
-def test_it_is_diagnosed_and_cured(real: Any, request: Any, tmp_path: Path, release: Release, launch: Launch) -> None:
+def test_it_is_diagnosed_and_cured(real: Any, tmp_path: Path, pair: Pair) -> None:
+    release, launch, cure = pair
     if launch.cpu_flags and not set(launch.cpu_flags) & flags_of_processor():
         pytest.skip(f"this processor has none of {', '.join(launch.cpu_flags)}")
-    trial = Trial(release, *real.of(release), launch, tmp_path)
-    try:
-        outcome = trial.run()
-    except AssertionError as error:
-        told = str(error).partition("\n")[0]
-        OUTCOMES.setdefault(release.version, []).append(Outcome(launch, None, told, cured=False, seconds=0, fixes=[], log=tmp_path))
-        raise
+    outcome = Trial(release, *real.of(release), launch, tmp_path).run(cure=cure)
     OUTCOMES.setdefault(release.version, []).append(outcome)
-    if request.config.getoption("--write-logs", False) and captured.wanted(release, launch.cause):
-        captured.write(release, trial, outcome)
-    assert outcome.cured or launch.not_cured or not launch.fix
+    assert outcome.problems == [], outcome.log.read_text(encoding="utf-8", errors="replace")[-4000:]
+    assert outcome.cured is (True if cure else None), outcome.why_not

@@ -23,7 +23,7 @@ def serve(real: Any, tmp_path: Path) -> Iterator[Any]:
     started: list[Server] = []
 
     def start(command: str) -> Server:
-        launch = Launch("service", command, None, environment={"VLLM_LOG_STATS_INTERVAL": "1"})
+        launch = Launch("service", command, environment={"VLLM_LOG_STATS_INTERVAL": "1"})
         server = Trial(NEWEST, *real.of(NEWEST), launch, tmp_path).start()
         started.append(server)
         assert server.wait_for_health(), server.text()[-3000:]

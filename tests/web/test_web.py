@@ -85,6 +85,16 @@ def test_a_pasted_log_gives_its_report(server: web.Server) -> None:
     assert answer.headers["Content-Security-Policy"] == to_html.policy() + "; frame-ancestors 'none'"
 
 
+def test_a_pasted_page_gives_the_report_on_the_log_in_it(server: web.Server) -> None:
+    page = (Path(__file__).parents[1] / "pages" / "documents" / "issue-en-fences.md").read_bytes()
+    answer = post(server, form(page))
+    assert answer.status == 200
+    assert "KV cache too small for --max-model-len 32768" in answer.text
+    assert "--max-model-len 27952" in answer.text
+    assert "/models/other-model" not in answer.text
+    assert "only the server output in it was read" in answer.text
+
+
 @pytest.mark.parametrize(("data", "name"), [(LOG, "server.log"), (gzip.compress(LOG), "server.log.gz")])
 def test_a_dropped_file_gives_its_report(server: web.Server, data: bytes, name: str) -> None:
     answer = post(server, form(file=data, filename=f"C:\\logs\\{name}"))

@@ -29,6 +29,8 @@ from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
+from vllm_doctor.sizing.request_advice import advice
+from vllm_doctor.sizing.request_lengths import read_requests
 from vllm_doctor.text_files import write_text
 
 _CHUNK = 1 << 18
@@ -67,13 +69,26 @@ def diagnose(logs: tuple[Place, ...], values: dict[str, Any], notes: tuple[str, 
         reports, unreadable = [_joined_report(logs, options, values)], 0
     else:
         reports, unreadable = _read_all(logs, options, every=run_number == "all")
-    reports = [report.with_caveats(*notes) for report in reports]
+    reports = _with_requests([report.with_caveats(*notes) for report in reports], values)
     written = [_is_written(path, render(reports, other, _for_a_file(values))) for other, path in values["also"]]
     if values["output"]:
         written.append(_is_written(values["output"], render(reports, format_, _for_a_file(values))))
     elif not (values["quiet"] and format_ == "text" and all(report.worst() in {None, "info"} for report in reports)):
         write(render(reports, format_, values))
     return ExitStatus.USAGE if unreadable or not all(written) else exit_status(reports, values["fail_on"])
+
+
+def _with_requests(reports: list[Report], values: dict[str, Any]) -> list[Report]:
+    """Add what the requests of `--requests` need to each report on a server. Raises InputError."""
+    path = values["requests_file"]
+    if not path:
+        if values["tokenizer"]:
+            raise InputError("--tokenizer counts the text of --requests FILE, which is missing")
+        return reports
+    requests = read_requests(path, values["tokenizer"])
+    name = one_line(os.path.basename(path))
+    return [report if report.status == "unknown" else
+            report.with_caveats(advice(requests, name, report.facts, report.derived)) for report in reports]
 
 
 def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, Any]) -> Report:
@@ -167,8 +182,8 @@ def _read_once(path: Place, options: Options, problems: list[InputError],
                 counts.append(0)
                 problems.append(error)
                 continue
-            counts.append(diagnosis.run_count)
             reports.append(diagnosis.finish())
+            counts.append(diagnosis.run_count)  # of a page, known once it is read
         return [report.with_caveats(*logs.notes) for report in reports], counts
 
 

@@ -9,10 +9,12 @@ from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.settings_location import places
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.gpu_status import cards_in
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import RANK
+from vllm_doctor.sizing.model_config import kv_shape_of
 from vllm_doctor.text_files import is_too_deep, read_bytes
 
 
@@ -55,9 +57,14 @@ def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
     version = values["vllm_version"]
     if version and not version.lstrip("vV")[:1].isdigit():
         raise InputError(f"--vllm-version {version}: not a version such as 0.8.5")
+    status = read_bytes(values["gpu_status_file"]).decode("utf-8", "replace") if values["gpu_status_file"] else ""
+    if values["gpu_status_file"] and not cards_in(status):
+        raise InputError(f"{values['gpu_status_file']}: shows no GPU as nvidia-smi or another such tool prints it")
     return Options(
         rules=tuple(values["rules"]), only=tuple(values["only"]), ignore=tuple(values["ignore"]),
         command=values["command_text"], config=config, gpu_memory_gib=values["gpu_memory"],
+        gpu_used_gib=values["gpu_used"], gpu_status=status,
+        kv_shape=kv_shape_of(values["model_config"]) if values["model_config"] else None,
         vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"],
         shortcuts=not values.get("no_shortcuts", False))
 

@@ -15,6 +15,7 @@ _FIRST_SERVE = "0.5.3.post1"
 _FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean flag
 # Older releases: `--no-enable-prefix-caching` from 0.6.6, `--enable-chunked-prefill=False` from 0.5.3.
 _FIRST_NO_PREFIX_CACHING = "0.6.6"
+_FIRST_COUNTED_SERVERS = "0.16.0"  # one for each data-parallel rank
 # Releases whose defaults are tried when the log does not name the release.
 _SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
 # Attributes that argparse adds, or that have another place in the command.
@@ -38,6 +39,8 @@ def from_arguments(
     """
     known = lookup or known_flag
     release = _version(version)
+    if non_default_only:
+        arguments = typed_arguments(arguments, version)
     model = arguments.get("model_tag") or arguments.get("model")
     model = model if isinstance(model, str) else None
     options: list[Option] = []
@@ -55,6 +58,25 @@ def from_arguments(
     if model is not None:
         options.insert(0, Option(None, (Word.quoted(model),)))
     return _command(("vllm", "serve"), "serve", options, known)
+
+
+def typed_arguments(arguments: Mapping[str, object], version: str | None) -> dict[str, object]:
+    """Return non-default arguments without those that vLLM itself filled in before it printed them."""
+    usual = _usual_api_servers(arguments, _version(version))
+    return {name: value for name, value in arguments.items() if name != "api_server_count" or value != usual}
+
+
+def _usual_api_servers(arguments: Mapping[str, object], release: Version | None) -> object:
+    """Return how many API servers vLLM starts when nobody says how many."""
+    if release is not None and not _is_at_least(release, _FIRST_COUNTED_SERVERS):
+        return 1
+    if arguments.get("headless"):
+        return 0
+    if arguments.get("data_parallel_external_lb") or arguments.get("data_parallel_rank") is not None:
+        return 1
+    if arguments.get("data_parallel_hybrid_lb"):
+        return arguments.get("data_parallel_size_local") or 1
+    return arguments.get("data_parallel_size") or 1
 
 
 def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lookup: Lookup) -> Command:

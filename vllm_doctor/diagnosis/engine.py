@@ -13,7 +13,7 @@ from typing import IO, cast
 
 from vllm_doctor.command import Command, parse
 from vllm_doctor.command.frontends import Typed, parse_frontend
-from vllm_doctor.diagnosis import second_reading
+from vllm_doctor.diagnosis import page_reading, second_reading
 from vllm_doctor.diagnosis.failed import failed
 from vllm_doctor.diagnosis.log_notes import InputSummary, input_notes, notes
 from vllm_doctor.diagnosis.log_session import LogSession
@@ -22,9 +22,12 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
+from vllm_doctor.gpu_status import Card, cards_in
 from vllm_doctor.logs.inputs import chunks, is_path, one_log
-from vllm_doctor.logs.pasted_text import LONGEST
+from vllm_doctor.logs.pasted_text import LONGEST, Row
 from vllm_doctor.options import Options
+from vllm_doctor.pages import Page, read_page
+from vllm_doctor.pages.kinds import is_output
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import RuleBase
@@ -55,8 +58,11 @@ class Diagnosis:
         if self._session.redactor is not None:
             self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
+        self._is_page = False
         self._remarks: tuple[str, ...] = ()
         self._pasted: bytearray | None = None if live else bytearray()  # the input, while it is short
+        self._cards: tuple[Card, ...] = ()  # the GPUs that the input shows beside the log
+        self._given_cards = tuple(card._replace(line=0) for card in cards_in(self.options.gpu_status))
 
     @property
     def runs(self) -> deque[Run]:
@@ -72,7 +78,7 @@ class Diagnosis:
         """Read some more bytes. With `earlier_starts`, only the begin and end of the server starts are recorded."""
         if self._pasted is not None:
             self._pasted += data
-            if len(self._pasted) > LONGEST:
+            if len(self._pasted) > LONGEST and not page_reading.may_be_large(self._pasted):
                 self._pasted = None
         self._session.feed(data, earlier_starts=earlier_starts)
 
@@ -89,12 +95,68 @@ class Diagnosis:
         if not self._finished:
             self._finished = True
             self._session.finish()
+        if self._pasted:
+            if (page := read_page(bytes(self._pasted))) is not None:
+                return self._read_page(page)
+            self._cards = _cards_beside(bytes(self._pasted))
         return self._read_again(self.snapshot())
+
+    def _read_page(self, page: Page) -> Report:
+        """Return the report on the server output that a page holds."""
+        first, self._pasted = self.snapshot() if self.options.run is None else None, None
+        source = Source(self.path, self._session.lines.line_count, self._session.lines.byte_count, 1, 1)
+        if not page.excerpts:
+            self._cards = page.cards
+            quoted = first if first is not None and first.cause is not None and first.cause.confidence > 0.5 else None
+            if quoted is not None and quoted.primary is not None:
+                return self._as_quoted(quoted)
+            self.options = self.options._replace(run=None)
+            self._session = self._session_of_a_page()
+            return self.snapshot()._replace(source=source).with_caveats(page_reading.NOTHING)
+        self._cards, self._is_page = page.cards, True
+        report: Report | None = None
+        for excerpts, note in page_reading.readings(page):
+            before = self._session
+            self._session = self._session_of_a_page()
+            for excerpt in excerpts:
+                self._feed_excerpt(excerpt.rows, is_new_server=excerpt.is_new_server)
+            self._session.finish()
+            found = self.snapshot().with_caveats(*note)
+            if report is None or second_reading.explains_more(found, report):
+                report = found
+            else:
+                self._session = before
+        if report is None:  # a page with excerpts has at least one reading
+            return self.snapshot()
+        runs, run = self.run_count, report.source.run
+        report = report._replace(source=source._replace(runs=runs, run=run))
+        return report.with_caveats(*page_reading.caveats(page, self, report))
+
+    def _session_of_a_page(self) -> LogSession:
+        """Return a session for the excerpts of a page; the secrets that the rest of the page names stay hidden."""
+        session = LogSession(self.base, self.options._replace(shortcuts=False), live=True)
+        session.redactor = self._session.redactor
+        return session
+
+    def _as_quoted(self, report: Report) -> Report:
+        """Return the report on a message that a page quotes without any log: a message has no starts and no command."""
+        notes = tuple(note for note in report.notes if not note.startswith("The log holds "))
+        return report._replace(notes=(page_reading.QUOTED, *notes))
+
+    def _feed_excerpt(self, rows: Iterable[Row], *, is_new_server: bool) -> None:
+        """Read an excerpt of a page; its rows keep the numbers of their lines."""
+        if is_new_server:
+            self._session.begin_server()
+        for row in rows:
+            self._session.miss(max(0, row.number - self._session.next_number()))
+            self._session.feed(row.text.encode() + b"\n")
+            self._session.miss(row.lines - 1)
 
     def _read_again(self, report: Report) -> Report:
         """Return the report of a second reading if it identifies a failure that the first one did not."""
         pasted, self._pasted = self._pasted, None
-        if not pasted or self.options.run is not None or not second_reading.is_wanted(report, bytes(pasted)):
+        if (not pasted or len(pasted) > LONGEST or self.options.run is not None
+                or not second_reading.is_wanted(report, bytes(pasted))):
             return report
         for rows, note in second_reading.readings(bytes(pasted), self.base, report):
             again = Diagnosis(self.options._replace(shortcuts=False), self.path, live=True)
@@ -117,11 +179,20 @@ class Diagnosis:
 
     def _report(self, analysis: RunAnalysis) -> Report:
         lines, run = self._session.lines, analysis.run
-        source = Source(self.path, lines.line_count, lines.byte_count, self.run_count, run.number)
-        reading = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, self.run_count,
+        runs = max(self.run_count - self._typed_only(), run.number)
+        source = Source(self.path, lines.line_count, lines.byte_count, runs, run.number)
+        reading = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, runs,
                           self.options.run is not None, tuple(sorted(self._session.matcher.slow)))
         report = build(analysis, source, notes(analysis, reading), input_notes(analysis, reading))
         return report.with_caveats(*self._remarks)
+
+    def _typed_only(self) -> int:
+        """Return how many starts at the end are commands without output: those started no server."""
+        runs = list(self.runs)
+        count = 0
+        while count < len(runs) - 1 and not runs[-1 - count].has_output:
+            count += 1
+        return count
 
     def failure_cause(self) -> str | None:
         """Return the id of the cause of the current start once it has failed, else None."""
@@ -147,11 +218,20 @@ class Diagnosis:
         self._session.settle()
         return self._analysis(run or self.chosen_run())
 
+    def _cards_of(self, run: Run) -> tuple[Card, ...]:
+        """Return the GPUs shown after the output of a start began, and before that of the next one."""
+        begins = [other.first_line for other in self.runs]
+        at = self.runs.index(run) if run in self.runs else 0
+        low = begins[at] if at else 0
+        high = next((line for line in begins[at + 1:] if line), None)
+        return tuple(card for card in self._cards if card.line >= low and (high is None or card.line < high))
+
     def _analysis(self, run: Run) -> RunAnalysis:
         typed = self._given or run.command or (self._session.finder.command if run is self.runs[-1] else None)
         return RunAnalysis(run, self.base, self.options, typed, self._session.redactor,
                            is_given=self._given is not None,
-                           programs=None if self._given is not None else self._session.programs)
+                           programs=None if self._given is not None else self._session.programs,
+                           cards=self._given_cards or self._cards_of(run))
 
     def stall_report(self, seconds: float, after: float | None = None) -> Report | None:
         """Return the report if no line for `seconds` is a stall in the phase reached, else None.
@@ -172,7 +252,9 @@ class Diagnosis:
                 if run.number == wanted:
                     return run
             raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
-        last = self.runs[-1]
+        last = self.runs[-1 - self._typed_only()]
+        if self._is_page:  # its starts are of several servers: the last one with output counts
+            return last
         if last.state() not in {"starting", "unknown"} or self.analysis(last).fired:
             return last
         explained = [run for run in self.runs if run.state() == "failed" or self.analysis(run).fired]
@@ -185,6 +267,13 @@ class Diagnosis:
         case = self.analysis(run)
         found = failed(case, run.state())
         return found is not None and found.failure.kind != "request"
+
+def _cards_beside(data: bytes) -> tuple[Card, ...]:
+    """Return the GPUs that tables beside the output of a server show; what a server printed is no such table."""
+    text = data.decode("utf-8", "replace")
+    found = cards_in(text)
+    lines = text.split("\n") if found else []
+    return tuple(card for card in found if not is_output(lines[card.line - 1]))
 
 
 def given_command(options: Options) -> Command | Typed | None:

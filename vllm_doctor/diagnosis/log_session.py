@@ -82,6 +82,14 @@ class LogSession:
         for piece in self.shortcuts.pieces(data, earlier_starts=earlier_starts):
             self.read(piece)
 
+    def begin_server(self) -> None:
+        """Begin another start: what follows is of another server, whatever it says."""
+        self.finder.finish()
+        if self.current.last_line:
+            self._begin_run(self.events.begin_run())
+        self._run_begins = False
+        self.finder = CommandFinder()
+
     def finish(self) -> None:
         """Read what is left at the end of the log."""
         self.read(self.shortcuts.rest())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.command.arguments import typed_arguments
 from vllm_doctor.diagnosis.log_notes import is_omission
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events import code_paths
@@ -13,6 +14,7 @@ from vllm_doctor.facts.load_periods import Moment
 from vllm_doctor.facts.store import Fact, read_settings
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
+from vllm_doctor.pages.kinds import kind_of
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 
@@ -20,6 +22,9 @@ _OF_ONE_ENGINE = lazy_pattern(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")
 # As programs around vLLM print it, behind a prefix of their own without a quote.
 _ENGINE_ARGS = lazy_pattern(r"[^'\"]{0,80}\bEngine args: (?:Async)?EngineArgs\(", cues=("Engine args: ",))
+# A command, or a line that goes on one: it shows no server.
+_TYPED = lazy_pattern(
+    r"\s*(?:$|--[A-Za-z]|\S{0,120}[$#>%] |[$#>%]|\S{0,200}(?:vllm serve|python3? -m vllm|export |VLLM_\w+=))")
 # The subcommands in argparse's usage text, which prints `...` below them.
 _USAGE = lazy_pattern(r"\s*\{[\w,-]{1,2000}\}\s*")
 _JOINED = lazy_pattern(r"\brank (?P<rank>\d{1,6}) in world size \d|\bworld_size=\d{1,6} rank=(?P<of>\d{1,6})\b")
@@ -38,6 +43,8 @@ class Recorder:
     def record(self, run: Run, event: Event, text: str, times: int = 0) -> None:
         """Record an event, given its line's text. It represents `times` lines, which the load has already counted."""
         run.last_line = max(run.last_line, event.line)
+        run.first_line = run.first_line or event.line
+        run.has_output = run.has_output or bool(event.level) or not (_TYPED.match(text) or kind_of(text) == "prose")
         if event.releases and event.releases not in run.prefixes:
             run.prefixes.add(event.releases)
             run.releases = run.releases.narrow(event.releases)
@@ -132,6 +139,8 @@ class Recorder:
             if settings.values.get("model_tag") and "model" not in settings.values:
                 run.facts.add("model", settings.values["model_tag"], event.line)
             run.settings, run.settings_kind = settings.values, settings.kind
+            if settings.kind == "non-default":
+                run.settings = typed_arguments(settings.values, run.facts.get("vllm_version"))
 
 
 def _record_hit(run: Run, ref: PatternRef, event: Event, values: dict[str, str], times: int) -> None:

@@ -54,9 +54,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         status=status,
         phase=run.phase or None,
         facts=clean(dict(analysis.facts)),
-        facts_at={name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
-                              for fact in run.facts.observations(name)[:_PLACES] if fact.line)
-                  for name in analysis.facts if run.facts.observations(name)},
+        facts_at=_places(analysis, clean),
         derived=derived,
         memory=ledger,
         primary=causes[0].id if causes and is_named else None,  # a warning does not explain a failure
@@ -73,6 +71,18 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         redactor=analysis.redactor,
         timeline=timeline(run.clock, analysis.facts, analysis.releases_by_wording),
     )
+
+
+def _places(analysis: RunAnalysis, clean: Callable[[Any], Any]) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return where each fact is: its lines in the log, or that of the GPU's row in the output of its tool."""
+    found = {name: tuple({"line": fact.line, "rank": fact.rank, "value": clean(fact.value)}
+                         for fact in analysis.run.facts.observations(name)[:_PLACES] if fact.line)
+             for name in analysis.facts if analysis.run.facts.observations(name)}
+    if analysis.card is not None and analysis.card.line:
+        found.update({name: ({"line": analysis.card.line, "rank": None, "value": clean(value)},)
+                      for name, value in analysis.card.facts().items()
+                      if name not in found and analysis.facts.get(name) == value})
+    return found
 
 
 def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:

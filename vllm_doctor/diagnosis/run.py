@@ -76,7 +76,9 @@ class Run:
         self.crashed = False  # an exception ended a traceback and the start went no further since
         self.crash_line = 0  # where the last traceback began, or the first of several that belong together
         self._chained = False  # the next traceback belongs to the one before
+        self.first_line = 0
         self.last_line = 0
+        self.has_output = False  # a server, a library or Python printed a line of it
         self.failures = FailureCollector()
         self.clock = StartClock()
         self.ranks: set[int] = set()  # that printed a line with their rank

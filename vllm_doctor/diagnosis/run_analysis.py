@@ -18,8 +18,9 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import raised_by_engine
 from vllm_doctor.failures.frames import is_called_by_own_code, origin
+from vllm_doctor.gpu_status import Card, choose
 from vllm_doctor.matching.matcher import Hit, Hits, fires
-from vllm_doctor.memory import derived
+from vllm_doctor.memory import derived, model_kv_bytes
 from vllm_doctor.options import Options
 from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import Rule, RuleBase
@@ -33,13 +34,14 @@ class RunAnalysis:
 
     def __init__(self, run: Run, base: RuleBase, options: Options, typed: Command | None = None,
                  redactor: Redactor | None = None, *, is_given: bool = False,
-                 programs: FrontendFinder | None = None) -> None:
+                 programs: FrontendFinder | None = None, cards: tuple[Card, ...] = ()) -> None:
         self.run = run
         self.base = base
         self.options = options
         self.typed = typed
         self.is_given = is_given  # on the command line, not read from the log
         self.redactor = redactor
+        self.cards = cards  # the GPUs, as their tools show them beside the log
         self.programs = programs
 
     @cached_property
@@ -54,10 +56,27 @@ class RunAnalysis:
                     told.add(name, definition.from_setting(arguments[definition.args]), 0)
             if "vllm_version" not in facts and self.typed.image_version:
                 told.add("vllm_version", self.typed.image_version, 0)
-        if self.options.gpu_memory_gib is not None and "gpu_total_gib" not in facts:
-            told.add("gpu_total_gib", self.options.gpu_memory_gib, 0)
+        for name, value in self._shown(facts).items():
+            told.add(name, value, 0)
         said = told.values()
+        is_wanted = self.options.kv_shape is not None or "gpu_used_gib" in {**said, **facts}
+        if is_wanted and (found := model_kv_bytes(self.options.kv_shape, {**said, **facts})):
+            said["model_kv_bytes_per_token"] = found
         return {name: facts.get(name, said.get(name)) for name in self.base.names if name in facts or name in said}
+
+    def _shown(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the facts about the GPU that the options and its tool's output show and the log does not."""
+        shown = {} if self.card is None else self.card.facts()
+        given = {"gpu_total_gib": self.options.gpu_memory_gib, "gpu_used_gib": self.options.gpu_used_gib}
+        shown.update({name: value for name, value in given.items() if value is not None})
+        if "gpu_free_gib" in shown and "gpu_free_gib" not in facts:
+            shown["gpu_free_source"] = "gpu-status"
+        return {name: value for name, value in shown.items() if name not in facts}
+
+    @cached_property
+    def card(self) -> Card | None:
+        """Return the GPU that the facts are of, as its tool shows it."""
+        return choose(self.cards, self.run.facts.values())
 
     @cached_property
     def releases(self) -> Releases:

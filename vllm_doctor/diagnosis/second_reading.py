@@ -37,6 +37,12 @@ def is_better(report: Report, first: Report, data: bytes, note: str = REJOINED) 
         first.failure is None or not first.failure.exception)
 
 
+def explains_more(report: Report, first: Report) -> bool:
+    """Return whether a reading of other rows names a cause that the first one did not."""
+    cause, before = report.cause, first.cause
+    return cause is not None and (before is None or cause.confidence > before.confidence)
+
+
 def readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Sequence[Row], str]]:
     """Yield the rows to read, with the note that says how they were made, the least changed first.
 

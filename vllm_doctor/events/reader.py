@@ -190,6 +190,12 @@ class EventReader:
         """Return the number of the current server start."""
         return self._runs.run
 
+    def begin_run(self) -> int:
+        """Begin another server start whatever its messages say; return its number. No message goes on in it."""
+        self._streams.clear()
+        self._open.clear()
+        return self._runs.begin()
+
     def expects_any_continuation(self, number: int) -> bool:
         """Return whether line `number` may continue a message that some process began."""
         if self._open and number > self._closes:

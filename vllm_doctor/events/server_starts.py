@@ -68,6 +68,12 @@ class RunCounter:
         self._ended = False
         self._crashed = False
 
+    def begin(self) -> int:
+        """Begin another run; return its number."""
+        self.run += 1
+        self._seen, self._ended, self._crashed = {}, False, False
+        return self.run
+
     def crash(self) -> None:
         """Record an exception without a record prefix: most often the end of a process."""
         self._crashed = True
@@ -89,8 +95,7 @@ class RunCounter:
         if stage == "prompt" and level == "WARNING":  # logged by a stopping server: its command holds its port
             return self.run
         if self._begins_run(stage, name):
-            self.run += 1
-            self._seen, self._ended, self._crashed = {}, False, False
+            self.begin()
         self._seen[stage] = name
         return self.run
 

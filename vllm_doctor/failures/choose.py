@@ -68,8 +68,11 @@ def is_cascade(candidate: Candidate) -> bool:
 
 
 def is_teardown(candidate: Candidate) -> bool:
-    """Return whether it was raised while a process was shutting down."""
-    return candidate.ignored or any(frame.function in _TEARDOWN_CALLS for frame in candidate.frames)
+    """Return whether it was raised while a process was shutting down, or by the helper that removes leftovers."""
+    frames = candidate.frames
+    if frames and frames[-1].path.endswith("multiprocessing/resource_tracker.py"):
+        return True
+    return candidate.ignored or any(frame.function in _TEARDOWN_CALLS for frame in frames)
 
 
 def is_request(candidate: Candidate) -> bool:

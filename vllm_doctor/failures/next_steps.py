@@ -25,6 +25,7 @@ _OF_VLLM = re.compile(
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
 _NETWORK = re.compile(r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _DISK = re.compile(r"No space left|Disk quota")
+_IMPORTED = re.compile(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
 _PLAIN = re.compile(r"[\w./-]{1,120}")
 _BELONG = "Install releases of {{ calling_code }} and vLLM that belong together"
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
@@ -230,9 +231,11 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
 
 def names(failure: Failure) -> dict[str, str]:
     """Return the names that the titles use: `calling_code`, the package that called vLLM or raised; `own_file`."""
-    whose = failure.caller or (failure.origin.file if failure.origin else "")
-    package = whose.partition("/")[0].removesuffix(".py")
     own = failure.own_frame.file if failure.own_frame else ""
+    whose = failure.caller or (failure.origin.file if failure.origin else "")
+    package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")  # one's own file is in no package
+    if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
+        package = imported["package"]
     return {"calling_code": package if _PLAIN.fullmatch(package) else "the calling code",
             "own_file": own if _PLAIN.fullmatch(own) else "your own code",
             "name_direction": f"{failure.direction_sentence} {failure.direction_command}".strip()}

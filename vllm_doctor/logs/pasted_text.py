@@ -71,6 +71,12 @@ def restored(data: bytes) -> list[Row]:
     return _joined(rows)
 
 
+def rejoined(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with lines joined that were broken at one width; they keep the numbers of their first lines."""
+    made = _joined([row.text for row in rows])
+    return [Row(rows[row.number - 1].number, row.text, row.lines) for row in made]
+
+
 def is_altered(data: bytes) -> bool:
     """Return whether the punctuation of a text is mostly different from the one programs print."""
     text = data.decode("utf-8", "replace")

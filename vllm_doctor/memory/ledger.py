@@ -13,6 +13,8 @@ from __future__ import annotations
 from vllm_doctor.memory.ledger_model import Memory, Origin, Part
 from vllm_doctor.memory.quantities import TOLERANCE, Facts, Quantities
 
+_RUNTIME = (0.3, 1.0)  # GiB; what CUDA context, NCCL and allocator usually hold besides weights, graphs and cache
+_NO_TOTAL = "The log does not show the total memory, so the rest cannot be computed."
 _MIN_OTHER_PROCESS = 1.0  # GiB; less than this is a CUDA context or a desktop, not another server
 
 
@@ -34,8 +36,9 @@ class _Ledger:
         """Return the ledger for the moment the facts show: at a CUDA OOM, at the startup check, or of the budget."""
         if self.quantities.total_note:
             self.notes.append(self.quantities.total_note)
+        used = self.quantities.used_while_running()
         if self.quantities.total is None:
-            return self._without_total()
+            return self._of_the_used(None, used) if used is not None else self._without_total()
         allocated = self.quantities.number("oom_pytorch_allocated_gib")
         if self.quantities.out_of_memory and allocated is not None:
             return self._at_out_of_memory(self.quantities.total, allocated)
@@ -44,11 +47,13 @@ class _Ledger:
         started = any(self.quantities.number(name) is not None for name in loaded)
         if free is not None and self.quantities.budget is not None and (free < self.quantities.budget or not started):
             return self._at_the_free_check(self.quantities.total, free, self.quantities.budget)
+        if used is not None:
+            return self._of_the_used(self.quantities.total, used)
         if self.quantities.explicit_kv() is not None:
             return self._with_explicit_kv(self.quantities.total)
         profiled = started or self.quantities.activations() or self.quantities.kv_cache()
         if self.quantities.budget is None or not profiled:
-            return None
+            return self._of_the_parts(self.quantities.total)
         return self._of_the_budget(self.quantities.total, self.quantities.budget)
 
     def _add(self, name: str, gib: float | None, origin: Origin) -> None:
@@ -140,6 +145,58 @@ class _Ledger:
         self._add_rest(total, "outside_budget")
         return self._memory()
 
+    def _of_the_used(self, total: float | None, used: float) -> Memory:
+        """Return the ledger of what the device's tool shows in use: the known parts, then what remains, named."""
+        kv_cache = self.quantities.kv_cache()
+        self._add("weights", self.quantities.number("model_weights_gib"), "log")
+        self._add("cuda_graphs", self.quantities.number("cuda_graph_gib"), "log")
+        if kv_cache is not None:
+            self._add("kv_cache", *kv_cache)
+        free = self.quantities.free_at_start()
+        left = used - sum(part.gib for part in self.parts)
+        if total is not None and free is not None and _MIN_OTHER_PROCESS <= total - free <= left:
+            self._add("other_processes", total - free, self._computed())
+            left -= total - free
+        left = max(0.0, left)
+        self._add("kv_cache_and_runtime" if kv_cache is None else "runtime", left, "computed")
+        self._say_what_is_left(left, kv_cache is not None)
+        if (peak := self.quantities.activations()) is not None:
+            self.notes.append(f"The budget also keeps {peak[0]:.2f} GiB for the activation peak, free or in the "
+                              "allocator's cache between steps.")
+        if total is not None:
+            self._add("free", max(0.0, total - sum(part.gib for part in self.parts)), "computed")
+        return self._memory()
+
+    def _say_what_is_left(self, left: float, knows_kv_cache: bool) -> None:
+        """Note what the rest of the used memory consists of, within bounds."""
+        least, most = _RUNTIME
+        runtime = "CUDA context, NCCL buffers and the PyTorch allocator"
+        if self.quantities.facts.get("device") not in {None, "cuda"}:
+            runtime = "the device's context, communication buffers and the PyTorch allocator"
+        if knows_kv_cache:
+            bounds = f"usually {least:g} to {most:g} GiB" if left <= most else \
+                f"usually at most {most:g} GiB, so other processes or allocator caches hold some of it"
+            self.notes.append(f"runtime: {left:.2f} GiB are {runtime} ({bounds}).")
+            return
+        tokens = self.quantities.number("kv_cache_tokens")
+        low, high = max(0.0, left - most), max(0.0, left - least)
+        per_token = f", {low * 2**20 / tokens:,.0f} to {high * 2**20 / tokens:,.0f} KiB per token of {tokens:,.0f}" \
+            if tokens else ""
+        self.notes.append(f"{left:.2f} GiB are the KV cache and {runtime}. The latter usually hold {least:g} to "
+                          f"{most:g} GiB, which leaves {low:.2f} to {high:.2f} GiB for the KV cache{per_token}; the "
+                          "model's config.json (--model-config) gives its exact size.")
+
+    def _of_the_parts(self, total: float) -> Memory | None:
+        """Return the parts that the log shows and, as one, the rest of the device, where no budget is known."""
+        without = self._without_total()
+        if without is None:
+            return None
+        self.notes = [note for note in self.notes if note != _NO_TOTAL]
+        known = {part.name for part in self.parts}
+        missing = [name for name in ("activations", "non_torch", "kv_cache") if name not in known]
+        self._add_rest(total, "_and_".join([*missing, "free"]))
+        return self._memory()
+
     def _with_explicit_kv(self, total: float) -> Memory | None:
         """Return the ledger with --kv-cache-memory-bytes: the utilization then only matters for the startup check."""
         self.notes.append("The KV cache was set by hand; gpu_memory_utilization does not bound it.")
@@ -221,5 +278,5 @@ class _Ledger:
             self._add("kv_cache", *kv_cache)
         if len(self.parts) < 2:
             return None
-        self.notes.append("The log does not show the total memory, so the rest cannot be computed.")
+        self.notes.append(_NO_TOTAL)
         return self._memory()

@@ -11,7 +11,8 @@ class Part(NamedTuple):
     """One part of the memory. `origin`: read from the log, computed from it exactly, or estimated.
 
     Names: weights, activations, non_torch, cuda_graphs, kv_cache, other_processes, reserved_unallocated,
-    free, outside_budget, unaccounted. If only the sum of several parts is known, their names are joined with
+    free, outside_budget, runtime (CUDA context, NCCL and the PyTorch allocator), unaccounted.
+    If only the sum of several parts is known, their names are joined with
     `_and_`.
     """
 

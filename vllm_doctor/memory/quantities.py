@@ -111,7 +111,11 @@ class Quantities:
         return None if given is None else given / GIB
 
     def kv_cache(self) -> tuple[float, Origin] | None:
-        """Return the KV cache in GiB and its origin: set on the command line, printed, or computed from its blocks."""
+        """Return the KV cache in GiB and its origin: set, printed, or computed from its blocks or the model's shape."""
+        return self._kv_cache_told() or self._kv_cache_of_the_model()
+
+    def _kv_cache_told(self) -> tuple[float, Origin] | None:
+        """Return the KV cache by the log alone."""
         if (explicit := self.explicit_kv()) is not None:
             return explicit, "log"
         if (available := self.number("kv_cache_available_gib")) is not None:
@@ -120,6 +124,36 @@ class Quantities:
         if blocks and per_token:
             return kv_gib(blocks * self.block_size, per_token), "computed"
         return None
+
+    def _kv_cache_of_the_model(self) -> tuple[float, Origin] | None:
+        """Return the KV cache in GiB by its tokens and the shape of the model; None if it does not fit what is used."""
+        blocks, tokens = self.number("kv_cache_gpu_blocks"), self.number("kv_cache_tokens")
+        per_token = self.number("model_kv_bytes_per_token")
+        held = blocks * self.block_size if blocks else tokens
+        if not held or not per_token or per_token <= 0:
+            return None
+        size = kv_gib(held, per_token)
+        weights, graphs = self.number("model_weights_gib") or 0.0, self.number("cuda_graph_gib") or 0.0
+        bounds = ((self.used_while_running(), weights + graphs), (self.budget, weights), (self.total, weights))
+        if any(bound is not None and size + beside > bound + TOLERANCE for bound, beside in bounds):
+            return None
+        return size, "computed"
+
+    def used_while_running(self) -> float | None:
+        """Return what is used of the device, if that was read while the server held its memory.
+
+        Before the KV cache is allocated, after a CUDA OOM, or with less in use than the known parts take or more than
+        there is, the figure is of another moment.
+        """
+        used, weights = self.number("gpu_used_gib"), self.number("model_weights_gib")
+        allocates = any(self.number(name) for name in ("kv_cache_tokens", "kv_cache_gpu_blocks", "cuda_graph_gib"))
+        if used is None or used <= 0 or weights is None or self.out_of_memory or self.on_cpu or not allocates:
+            return None
+        kv_cache = self._kv_cache_told()
+        held = weights + (self.number("cuda_graph_gib") or 0.0) + (max(0.0, kv_cache[0]) if kv_cache else 0.0)
+        if (kv_cache is not None and kv_cache[0] < 0) or (self.total is not None and used > self.total):
+            return None
+        return used if used >= held - TOLERANCE else None
 
     def activations(self) -> tuple[float, Origin] | None:
         """Return the activation peak of the memory profiling run in GiB, without weights and CUDA graphs."""
@@ -136,7 +170,9 @@ class Quantities:
         """Return the free memory at startup in GiB; None after a CUDA OOM, when `gpu_free_gib` is a later value."""
         if self.on_cpu:
             return self.number("cpu_node_available_gib")
-        return None if self.out_of_memory else self.number("gpu_free_gib")
+        if self.out_of_memory or self.facts.get("gpu_free_source") == "gpu-status":
+            return None  # the device's tool was asked at another time
+        return self.number("gpu_free_gib")
 
 
 def kv_bytes_per_token(quantities: Quantities) -> int | None:

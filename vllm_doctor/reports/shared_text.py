@@ -15,7 +15,7 @@ _KINDS = {
     "bug": "an error of this kind is most often a defect in vLLM",
     "library": "a library that vLLM uses raised it",
     "environment": "the installation or the machine is at fault",
-    "resource": "something ran out",
+    "resource": "memory, disk space or another resource ran out",
     "request": "the request was refused",
     "other-software": "the code that calls vLLM, or that vLLM calls, raised it",
     "unknown": "the log shows its exception and where it was raised",
@@ -274,8 +274,10 @@ def _requests(need: CacheNeed | None) -> str:
 
 def part_label(name: str) -> str:
     """Return the display name of a part of the memory."""
-    return {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "non-torch memory"}.get(
-        name, name.replace("_", " "))
+    labels = {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "non-torch memory",
+              "runtime": "CUDA context, NCCL, allocator",
+              "kv_cache_and_runtime": "KV cache, CUDA context, NCCL, allocator"}
+    return labels.get(name, name.replace("_", " "))
 
 
 def fact_rows(report: Report) -> list[tuple[str, str, str]]:

@@ -21,7 +21,8 @@ _STYLES: Mapping[str, str] = {
 _SIGNS: Mapping[str, str] = {"error": "✗", "warning": "!", "info": "·", "healthy": "✓"}
 _BARS: Mapping[str, str] = {
     "weights": "█", "activations": "▓", "non_torch": "▒", "cuda_graphs": "▚", "kv_cache": "░",
-    "other_processes": "╳", "free": "·", "outside_budget": "-", "unaccounted": "?",
+    "other_processes": "╳", "runtime": "▒", "free": "·", "outside_budget": "-",
+    "unaccounted": "?",
 }
 _SAFETY = {"safe": "same answers", "review": "changes speed, memory, length or accuracy", "manual": "done by hand"}
 _MOST_BAR = 72  # columns

@@ -12,7 +12,7 @@ from typing import Any
 from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.checkpoint import Checkpoint, read_checkpoint
 from vllm_doctor.sizing.model_fields import Fields, read_fields
-from vllm_doctor.sizing.model_layers import Layer, State, kv_heads, layers_of
+from vllm_doctor.sizing.model_layers import Attention, Layer, State, kv_heads, layers_of
 from vllm_doctor.text_files import read_bytes
 
 DTYPE_BYTES: Mapping[str, int] = {
@@ -72,6 +72,20 @@ class ModelConfig:
     def latent(self) -> bool:
         """Return whether its attention keeps one latent vector per token (MLA)."""
         return any(getattr(layer, "kind", "") == "mla" for layer in self.layers)
+
+
+def kv_shape_of(folder: str | Path) -> tuple[int, int, int, bool]:
+    """Return the shape of a model's KV cache (`Options.kv_shape`). Raises InputError.
+
+    Only a model that keeps every token in every layer, in layers of one shape, has one.
+    """
+    layers = read_model(folder).layers
+    shapes = {(layer.kv_heads, layer.head_size + layer.head_size_v, layer.kind)
+              if isinstance(layer, Attention) else None for layer in layers}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if shape is None or shape[2] not in {"full", "mla"}:
+        raise InputError(f"{folder}: its layers differ in what they cache; `vllm-doctor size` plans such a model")
+    return len(layers), shape[0], shape[1], shape[2] == "mla"
 
 
 def read_model(folder: str | Path) -> ModelConfig:

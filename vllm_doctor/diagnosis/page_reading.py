@@ -1,0 +1,100 @@
+"""The reading of a page: which of its lines are read how, and what its report says about that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vllm_doctor.diagnosis import report_builder
+from vllm_doctor.diagnosis.second_reading import REJOINED
+from vllm_doctor.logs.pasted_text import Row, rejoined
+from vllm_doctor.memory import model_kv_bytes
+from vllm_doctor.pages import Excerpt, Page
+from vllm_doctor.pages.kinds import is_output
+from vllm_doctor.reports.model import Report, Source
+from vllm_doctor.reports.shared_text import failure_title, said
+
+if TYPE_CHECKING:
+    from vllm_doctor.diagnosis.engine import Diagnosis
+    from vllm_doctor.diagnosis.run import Run
+
+NOTHING = ("The text is a page without output of a server. What it says in its own words, and commands that no output "
+           "follows, are no evidence: paste what the server printed.")
+QUOTED = "The text is a page that quotes this message and holds no log: the numbers are those of the quoted message."
+_LARGEST = 1 << 20  # bytes of a page; tags and scripts take most of them
+_HEADS = (b"<", b"{", b"[", b"\xef\xbb\xbf<")
+_MOST_STARTS = 8
+_EXCEPTION = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception):(?: .{0,2000})?$")
+_MOST_PLACES = 6
+
+
+def may_be_large(data: bytes | bytearray) -> bool:
+    """Return whether the beginning of an input may be that of a large HTML or JSON document."""
+    return len(data) <= _LARGEST and bytes(data[:64]).lstrip().startswith(_HEADS)
+
+
+def readings(page: Page) -> Iterator[tuple[Sequence[Excerpt], tuple[str, ...]]]:
+    """Yield the excerpts to read, with the notes on them: as they are, then with broken lines joined."""
+    yield page.excerpts, ()
+    seen = [page.excerpts]
+    for join in (_with_messages, rejoined):
+        made = tuple(Excerpt(tuple(join(one.rows)), one.first_line, one.is_new_server) for one in page.excerpts)
+        if made not in seen:
+            seen.append(made)
+            yield made, (REJOINED,)
+
+
+def _with_messages(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the message of an exception, broken into lines by hand, joined to one line."""
+    made: list[Row] = []
+    is_open = False
+    for row in rows:
+        if is_open and row.text.strip() and not is_output(row.text) and made:
+            last = made[-1]
+            lines = row.number - last.number + row.lines
+            made[-1] = Row(last.number, f"{last.text.rstrip()} {row.text.strip()}", lines)
+            continue
+        is_open = _EXCEPTION.search(row.text) is not None
+        made.append(row)
+    return made
+
+
+def caveats(page: Page, diagnosis: Diagnosis, report: Report) -> tuple[str, ...]:
+    """Return what the report on a page says about what was read of it, and about the other starts on it."""
+    places = ", ".join(str(excerpt.first_line) for excerpt in page.excerpts[:_MOST_PLACES])
+    more = " and later" if len(page.excerpts) > _MOST_PLACES else ""
+    where = "its text" if page.is_converted else "the input"
+    read = (f"The text is a page: only the server output in it was read (from line {places}{more} of {where}); its own "
+            "words and commands without output are no evidence.")
+    notes = [read]
+    others = [run for run in diagnosis.runs if run.number != report.source.run and run.last_line]
+    notes += [f"Start {run.number} of the page (line {run.first_line}) is of another run and not used here: "
+             f"{title}. --run {run.number} reports on it."
+             for run in others[-_MOST_STARTS:] if (title := _headline(diagnosis, run))]
+    return (*notes, *_of_another_model(diagnosis, report))
+
+
+def _headline(diagnosis: Diagnosis, run: Run) -> str:
+    """Return what a start came to, in one line."""
+    case = diagnosis.analysis(run)
+    report = report_builder.build(case, Source(diagnosis.path, 0, 0, 1, run.number))
+    if report.cause is not None and report.cause.severity == "error":
+        return said(report.cause).rstrip(".")
+    if report.unexplained is not None:
+        return failure_title(report.unexplained).rstrip(".")
+    return "a failure whose error is not shown" if report.status == "failed" else "no failure"
+
+
+def _of_another_model(diagnosis: Diagnosis, report: Report) -> Iterator[str]:
+    """Yield the size of the KV cache if the model is the one that the other starts of the page name."""
+    tokens = report.facts.get("kv_cache_tokens")
+    names = {str(model): run.number for run in diagnosis.runs if (model := run.facts.get("model"))}
+    if not tokens or "model" in report.facts or len(names) != 1:
+        return
+    name, number = next(iter(names.items()))
+    per_token = model_kv_bytes(None, {**report.facts, "model": name})
+    if per_token:
+        shown = name.rstrip("/").rpartition("/")[2]
+        yield (f"If the model is that of start {number} ({shown}), its KV cache of {tokens:,} tokens takes "
+               f"{tokens * per_token / 2**30:.2f} GiB on each GPU ({per_token:,} bytes per token).")

@@ -1,0 +1,237 @@
+"""Page -> excerpts of server output, each with the command before it, and which of them are of one server.
+
+Prose is no evidence, and a command that no output follows started no server: both are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vllm_doctor import gpu_status
+from vllm_doctor.gpu_status import Card
+from vllm_doctor.logs.pasted_text import Row
+from vllm_doctor.pages import kinds, servers
+from vllm_doctor.pages.text import TextLine, lines_of, repaired
+
+_FENCE = re.compile(r"\s{0,8}(?:```+|~~~+)\s{0,4}([\w+.#{} -]{0,30})\s*$")
+_STARTS_VLLM = re.compile(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(")
+_PROSE_LINES = 3
+_PROSE_SHARE = 0.04
+_MOST_EXCERPTS = 64
+_LONGEST_CALL = 40  # lines
+_FEW = 5  # lines up to which a text without a mark of a page is none
+_LONGEST_MESSAGE = 600  # characters of the line that an exception's message begins on
+_CONTINUED = ("\\", " ^", " `")
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Consecutive output of a server, after the lines of the command that precedes it.
+
+    `is_new_server` says that it does not belong to the server of the excerpt before.
+    """
+
+    rows: tuple[Row, ...]
+    first_line: int
+    is_new_server: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page holds; `is_converted` says that its lines are counted in its text, not in the input."""
+
+    excerpts: tuple[Excerpt, ...]
+    cards: tuple[Card, ...]
+    is_converted: bool
+    line_count: int
+
+
+@dataclass
+class _Block:
+    """Lines that the page shows together: a code block, or lines of text."""
+
+    is_code: bool
+    lines: list[TextLine] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
+
+def read_page(data: bytes) -> Page | None:
+    """Return the excerpts of server output on a page; None if the text is no page but a log."""
+    lines, is_converted = lines_of(data.decode("utf-8", "replace"))
+    lines = repaired(lines)
+    if not is_converted and not _is_page(lines):
+        return None
+    text = "\n".join(line.text for line in lines)
+    cards = tuple(card._replace(line=lines[card.line - 1].number) for card in gpu_status.cards_in(text)
+                  if 0 < card.line <= len(lines))
+    tables = gpu_status.line_numbers(text) if cards else frozenset()
+    kept = [line._replace(text="") if number in tables else line for number, line in enumerate(lines, 1)]
+    excerpts = _with_commands(_blocks(kept))[-_MOST_EXCERPTS:]
+    return Page(tuple(servers.marked(excerpts, Excerpt)), cards, is_converted, len(lines))
+
+
+def _is_page(lines: Sequence[TextLine]) -> bool:
+    """Return whether lines are of an article, a chat or a mail, by their marks or their sentences.
+
+    A page has words of its own before the first output. Text in a log that clients wrote follows the server's own
+    output, so it never makes a page of a log.
+    """
+    filled = [line.text for line in lines if line.text.strip()]
+    first = next((at for at, text in enumerate(filled) if kinds.is_output(kinds.unquoted(text))), len(filled))
+    if not any(_FENCE.match(text) or kinds.kind_of(kinds.unquoted(text)) == "prose" for text in filled[:first]):
+        return False
+    if len(filled) <= _FEW:
+        return sum(map(kinds.is_prose, filled)) >= 2
+    fences = sum(_FENCE.match(text) is not None for text in filled)
+    prose = sum(kinds.kind_of(kinds.unquoted(text)) == "prose" for text in filled)
+    if fences >= 2 and prose:
+        return True
+    said = [kinds.without_speaker(text) for text in filled if kinds.is_speaker(text)]
+    if len(said) >= 2 and any(not kinds.is_output(text) for text in said) and prose > len(said) / 2:
+        return True
+    return prose >= _PROSE_LINES and prose >= _PROSE_SHARE * len(filled)
+
+
+def _blocks(lines: Sequence[TextLine]) -> list[_Block]:
+    """Return the blocks of a page: code between fences or in `pre`, runs of other lines."""
+    blocks: list[_Block] = []
+    fenced = False
+    current: _Block | None = None
+    code = 0
+    for line in lines:
+        text = kinds.unquoted(line.text)
+        if not line.is_code and (mark := _FENCE.match(text)) is not None and (not fenced or not mark[1]):
+            fenced = not fenced
+            current = None
+            continue
+        is_code = fenced or line.is_code
+        if current is None or current.is_code != is_code or line.block != code:
+            current = _Block(is_code)
+            blocks.append(current)
+            code = line.block
+        current.lines.append(line._replace(text=text))
+    return [part for block in blocks for part in _opened(block)]
+
+
+def _opened(block: _Block) -> list[_Block]:
+    """Return the block; one that a fence never closed is read as text behind its first paragraph of prose."""
+    if not block.is_code or not any(kinds.is_output(line.text) for line in block.lines):
+        return [block]
+    prose = sum(kinds.kind_of(line.text) == "prose" for line in block.lines)
+    output = sum(kinds.is_output(line.text) for line in block.lines)
+    return [_Block(False, block.lines)] if prose > max(4, output) else [block]
+
+
+def _with_commands(blocks: Sequence[_Block]) -> list[list[TextLine]]:
+    """Return the excerpts of output, each after the last command before it that no other output separates."""
+    excerpts: list[list[TextLine]] = []
+    command: list[TextLine] = []
+    for block in blocks:
+        if block.is_code:
+            if any(kinds.is_output(line.text) for line in block.lines):
+                excerpts.append([*command, *_printed(block.lines)])
+                command = []
+            elif any(kinds.is_command(line.text) for line in block.lines) or _is_configuration(block):
+                command = _command_of(block)
+            continue
+        for part, is_output in _parts(block.lines):
+            if is_output:
+                excerpts.append([*command, *part])
+                command = []
+            else:
+                command = part
+    return excerpts
+
+
+def _printed(lines: Sequence[TextLine]) -> list[TextLine]:
+    """Return the lines of a code block; text after its last output that types a command is left out."""
+    last = max(at for at, line in enumerate(lines) if kinds.is_output(line.text))
+    behind = next((at for at in range(last + 1, len(lines)) if kinds.is_command(lines[at].text)), len(lines))
+    return [line._replace(text=_said(line.text)) for line in lines[:behind]]
+
+
+def _said(text: str) -> str:
+    """Return a line without the name of the person who pasted it."""
+    rest = kinds.without_speaker(text)
+    return rest if rest is not text and (kinds.is_output(rest) or kinds.is_command(rest)) else text
+
+
+def _is_configuration(block: _Block) -> bool:
+    """Return whether a code block is a document or a script that starts vLLM, such as a compose file."""
+    text = block.text
+    return kinds.concerns_vllm(text) and _STARTS_VLLM.search(text) is not None
+
+
+def _command_of(block: _Block) -> list[TextLine]:
+    """Return the last command of a code block with the lines before it; a block may list several alternatives."""
+    starts = [at for at, line in enumerate(block.lines) if kinds.is_command(line.text)]
+    if len(starts) < 2 or _is_configuration(block):
+        return block.lines
+    return block.lines[starts[-1]:]
+
+
+def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
+    """Return the excerpts and commands among lines that the page does not mark: (lines, whether they are output)."""
+    parts: list[tuple[list[TextLine], bool]] = []
+    excerpt: list[TextLine] = []
+    typed: list[TextLine] = []
+    message = False  # the previous line is an exception whose message may go on
+    waiting = 0  # empty lines since
+
+    def close() -> None:
+        if excerpt:
+            parts.append((list(excerpt), True))
+            excerpt.clear()
+
+    for line in lines:
+        text = _said(line.text)
+        if typed:
+            if text.strip() and _goes_on(typed, text):
+                typed.append(line._replace(text=text))
+                continue
+            parts.append((list(typed), False))
+            typed.clear()
+        kind = kinds.kind_of(text)
+        if kind == "output":
+            excerpt.append(line._replace(text=text))
+            message, waiting = _opens_message(text), 0
+        elif kind == "blank":
+            if excerpt:
+                excerpt.append(line)
+            waiting += 1
+            message = message and waiting < 2
+        elif kind == "command":
+            close()
+            typed.append(line._replace(text=text))
+        elif excerpt and ((message and not waiting and not kinds.is_apart(text)) or (kind == "other" and waiting < 2)):
+            excerpt.append(line._replace(text=text))
+            waiting = 0
+            message = message and not text.rstrip().endswith((".", "`"))
+        elif kind == "prose" or not excerpt:
+            close()
+            message = False
+        else:
+            close()
+    close()
+    if typed:
+        parts.append((typed, False))
+    return parts
+
+
+def _goes_on(typed: Sequence[TextLine], text: str) -> bool:
+    """Return whether a line continues a command, or a call whose bracket is still open."""
+    if typed[-1].text.rstrip().endswith(_CONTINUED) or text.lstrip().startswith("--"):
+        return True
+    call = "".join(line.text for line in typed[-_LONGEST_CALL:])
+    return "LLM(" in call and len(typed) < _LONGEST_CALL and call.count("(") > call.count(")")
+
+
+def _opens_message(text: str) -> bool:
+    """Return whether the message of an exception may go on in the next line."""
+    head, _, rest = text.replace("Exception:", "Error:").rpartition("Error:")
+    return bool(head) and len(rest) <= _LONGEST_MESSAGE and not rest.rstrip(" ").endswith((".", "`", ")", "]"))
