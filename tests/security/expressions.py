@@ -6,9 +6,12 @@ import ast
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 import vllm_doctor
 from vllm_doctor.patterns import _LazyPattern
@@ -79,3 +82,47 @@ def _written_out(tree: ast.AST) -> Iterator[tuple[int, str, str | bytes]]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) \
                 and node.func.value.id == "re" and node.func.attr in METHODS and isinstance(node.args[0], ast.Constant):
             yield node.lineno, node.func.attr, node.args[0].value
+
+
+class _Recorder:
+    """Compiles like `re.compile`, and notes which expressions the program's functions compile and how they are used."""
+
+    def __init__(self) -> None:
+        self.used: dict[tuple[str | bytes, int], set[str]] = {}
+        self._compile = re.compile
+
+    def __call__(self, source: Any, flags: int = 0) -> Any:
+        made = self._compile(source, flags)
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        return _Recorded(made, self.used) if caller.startswith("vllm_doctor.") and caller != "vllm_doctor.patterns" else made
+
+
+class _Recorded:
+    """A compiled expression that notes its methods."""
+
+    def __init__(self, made: Any, used: dict[tuple[str | bytes, int], set[str]]) -> None:
+        self._made, self._used = made, used
+
+    def __getattr__(self, name: str) -> Any:
+        if name in METHODS:
+            self._used.setdefault((self._made.pattern, self._made.flags), set()).add(name)
+        return getattr(self._made, name)
+
+
+def compiled_while(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[Expression]:
+    """Return the expressions that functions of the program compile while something runs."""
+    recorder = _Recorder()
+    _clear_caches()
+    with monkeypatch.context() as patched:
+        patched.setattr(re, "compile", recorder)
+        run()
+    _clear_caches()
+    return [Expression("at run time", source, flags, frozenset(methods)) for (source, flags), methods in recorder.used.items()]
+
+
+def _clear_caches() -> None:
+    for found in pkgutil.walk_packages(vllm_doctor.__path__, "vllm_doctor."):
+        if not found.name.endswith("__main__"):
+            for value in vars(importlib.import_module(found.name)).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()

@@ -14,7 +14,8 @@ from pathlib import Path
 from time import thread_time
 
 import pytest
-from expressions import Expression, expressions
+from expressions import Expression, compiled_while, expressions
+from leak_places import TOKENS
 from pumped_logs import SIZE, logs
 
 from vllm_doctor.cli.diagnose_logs import render
@@ -27,6 +28,7 @@ from vllm_doctor.rulebase.model import Pattern, read_rule
 from vllm_doctor.rulebase.regex_check import pumps, slow_code, slow_frames, slow_pattern
 
 BASE = builtin()
+ROOT = Path(__file__).resolve().parents[2]
 TOLD = [*(marker.pattern for marker in BASE.markers), *BASE.facts]
 CODE = expressions()
 # Expressions that are given no more than the beginning, or the end, of a longer text.
@@ -60,6 +62,28 @@ def test_expressions_of_the_program(expression: Expression) -> None:
     for method in sorted(expression.methods):
         search = _use(compiled, method)
         assert slow_code(search, expression.source, flags, LONGEST.get(expression.place.removeprefix("vllm_doctor."), SIZE)) is None, method
+
+
+def test_expressions_made_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are made from tables or from words of the log: of `redact`, of foreign text, of earlier tracebacks."""
+    texts = [f"{before}{(alphabet * 9)[:length]}{behind}" for before, alphabet, length, behind in TOKENS.values()]
+    texts += [path.read_text(encoding="utf-8", errors="replace") for path in sorted((ROOT / "tests/security").glob("*.py"))]
+    texts += [path.read_text(encoding="utf-8", errors="replace") for path in sorted((ROOT / "fixtures/logs").glob("*.log"))[::12]]
+
+    def run() -> None:
+        for text in texts:
+            render([diagnose(text.encode(), Options())], "html", {"color": "never", "width": 100, "verbose": True})
+
+    made = compiled_while(run, monkeypatch)
+    assert len(made) > 60
+    slow = {}
+    for expression in made:
+        compiled = re.compile(expression.source, expression.flags)
+        flags = expression.flags & ~re.UNICODE if isinstance(expression.source, bytes) else expression.flags
+        for method in sorted(expression.methods):
+            if found := slow_code(_use(compiled, method), expression.source, flags, SIZE):
+                slow[expression.source, method] = str(found)
+    assert slow == {}, "\n".join(map(str, slow))
 
 
 def _use(compiled: re.Pattern[str] | re.Pattern[bytes], method: str) -> Callable[[str], object]:

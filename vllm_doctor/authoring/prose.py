@@ -49,7 +49,7 @@ _BANNED_EXPRESSIONS = tuple((re.compile(expression, re.IGNORECASE), instead) for
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]?\s+(?=\S)")
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf)\.$")
 _TEMPLATE = re.compile(r"\{%|%\}|\{#|(?<!\$)\{\{(?!\.)")
-_QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”")
+_QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^“”\n]*”")
 
 
 def banned(text: str) -> Iterator[str]:

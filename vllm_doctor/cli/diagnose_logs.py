@@ -267,7 +267,7 @@ def _texts(reports: list[Report], values: dict[str, Any], render: Callable[..., 
         texts.append(summary.render(reports, columns(values["width"])))
     for report in reports:
         text = render(report, width=columns(values["width"]), color=color, verbose=values["verbose"],
-                      timeline=values["timeline"])
+                      timeline=values.get("timeline"))
         run = f", run {report.source.run}" if report.source.runs > 1 else ""
         texts.append(f"== {one_line(report.source.path)}{run}\n\n{text}" if len(reports) > 1 else text)
     return "\n".join(texts)

@@ -7,6 +7,8 @@ import os
 import click
 
 from vllm_doctor.agents.server import serve
+from vllm_doctor.cli.streams import discard, words
+from vllm_doctor.errors import InputError
 
 
 @click.command("mcp")
@@ -14,4 +16,20 @@ from vllm_doctor.agents.server import serve
               help="Read files below this folder only (default: the current folder); repeatable.")
 def command(roots: tuple[str, ...]) -> None:
     """Serve the tools `diagnose`, `explain` and `size` to coding agents (Model Context Protocol, stdio)."""
-    serve(roots or (os.getcwd(),))
+    try:
+        serve(roots or (os.getcwd(),))
+    except Exception as error:
+        failed = _stream_error(error)
+        if failed is None:
+            raise
+        discard(1)
+        if not isinstance(failed, BrokenPipeError):  # a client that has gone is no error
+            raise InputError(words(failed)) from error
+
+
+def _stream_error(error: BaseException) -> OSError | None:
+    """Return the failure of a stream, which the SDK raises within groups of exceptions; None for another error."""
+    if isinstance(error, OSError):
+        return error
+    inner = (_stream_error(each) for each in getattr(error, "exceptions", ()))
+    return next((found for found in inner if found is not None), None)

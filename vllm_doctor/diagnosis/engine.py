@@ -182,7 +182,7 @@ class Diagnosis:
         runs = max(self.run_count - self._typed_only(), run.number)
         source = Source(self.path, lines.line_count, lines.byte_count, runs, run.number)
         reading = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, runs,
-                          self.options.run is not None, tuple(self._session.matcher.slow))
+                          self.options.run is not None, tuple(sorted(self._session.matcher.slow)))
         report = build(analysis, source, notes(analysis, reading), input_notes(analysis, reading))
         return report.with_caveats(*self._remarks)
 

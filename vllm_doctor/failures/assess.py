@@ -22,7 +22,8 @@ _INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils
 _MISUSED = re.compile(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
-_OF_ENGINE = re.compile(r"vllm/v1/(?:engine/core|executor/\w+|worker/[\w/]+)\.py$|vllm/worker/\w+\.py$")
+_OF_ENGINE = re.compile(
+    r"vllm/v1/(?:engine/core|executor/\w{1,100}|worker/[\w/]{1,200})\.py$|vllm/worker/\w{1,100}\.py$")
 _WEAK = {"cut", "record", "http", "sentence"}
 
 

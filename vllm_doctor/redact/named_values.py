@@ -24,7 +24,7 @@ _SEPARATOR = r"""(?x)
 """
 # The type behind a name in source code, up to its value.
 _TYPE = r"""[A-Za-z][\w.]{0,40}(?:\[[\w, .|\[\]]{0,60}\])?(?:[ ]\|[ ][\w.]{1,40}){0,4}[ ]=[ ](?=["'])"""
-_PAIR = r"""\\*["']\s{0,40},\s{0,40}(?=\\*[bu]?\\*["'])"""  # ('name', 'value'  and  ["--flag", "value"
+_PAIR = r"""\\*["']\s{0,40},\s{0,40}(?=\\*(?:[bu]\\*)?["'])"""  # ('name', 'value'  and  ["--flag", "value"
 # --flag value
 _SPACE = r"""(?:\\*["'])?(?:[ \t]{0,80}[\\`^]\r?\n[ \t]*|\n[ \t]*-[ \t]+|[ \t]+)(?![-\s|>&;<\[\])}]|\\\s|\\*["']?$)"""
 _MORE = r"""[ \t]+(?![-|>&;<\\#\[(]|[0-9]?[>&])(?=\S)"""  # --api-key value value

@@ -14,7 +14,7 @@ from vllm_doctor.redact.spans import MASK, compiled
 _INDENTATION = {"json": 2, "agent": 2, "sarif": 2, "jsonl": None}
 _MARKUP = {"html", "junit"}
 _MARKDOWN_MASK = MASK.replace("*", r"\*")  # bare asterisks would be emphasis
-_NODE = r"(?s)<(style|script)\b.*?</\1>|<!--.*?-->|<[^>]*>|[^<]+"
+_NODE = r"(?s)<(style|script)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>|[^<]+"
 _ATTRIBUTE = r'(=")([^"]+)(?=")'
 _OURS = ("<style", "<script", "<meta", "<!")  # our own files, and the policy that names their hashes
 
