@@ -58,6 +58,12 @@ def test_a_container_that_waits_for_its_next_start_shows_why_the_last_one_ended(
         "Container vllm: State: Terminated, Reason: OOMKilled, exited with code 137")
 
 
+def test_a_container_that_served_and_was_ended(cluster: Cluster) -> None:
+    cluster.pod("vllm-0", "vllm", HEALTHY, state=OOM)
+    status, [report] = diagnosed("--pod", "serving/vllm-0")
+    assert (status, report["primary"]) == (1, "host-ram-oom-kill")
+
+
 def test_the_end_of_an_earlier_container_is_not_the_current_one_s(cluster: Cluster) -> None:
     cluster.pod("vllm-0", "vllm", HEALTHY, last=OOM, restarts=1)
     cluster.logs["vllm-0", "vllm", True] = LOADING

@@ -32,6 +32,8 @@ from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import RuleBase
 
+MOST_STARTS = 1000
+"""Of a log with more server starts, `on_start_end` gets the first ones; the report is on the last."""
 _CHUNK = 1 << 18
 
 
@@ -50,7 +52,7 @@ class Diagnosis:
         self.base: RuleBase = load(self.options.rules)
         self._session = LogSession(self.base, self.options, live=live)
         if on_start_end is not None:
-            self._session.on_start_end = lambda run: on_start_end(run, self._report(self._analysis(run)))
+            self._session.on_start_end = self._reporter(on_start_end)
         given = given_command(self.options)
         self._given = given if isinstance(given, Command) else None
         if isinstance(given, Typed):
@@ -63,6 +65,18 @@ class Diagnosis:
         self._pasted: bytearray | None = None if live else bytearray()  # the input, while it is short
         self._cards: tuple[Card, ...] = ()  # the GPUs that the input shows beside the log
         self._given_cards = tuple(card._replace(line=0) for card in cards_in(self.options.gpu_status))
+
+    def _reporter(self, on_start_end: Callable[[Run, Report], None]) -> Callable[[Run], None]:
+        """Return what reports on each start that has ended: on those with output, of which there may be many."""
+        reported = 0
+
+        def report(run: Run) -> None:
+            nonlocal reported
+            if run.has_output and reported < MOST_STARTS:
+                reported += 1
+                on_start_end(run, self._report(self._analysis(run)))
+
+        return report
 
     @property
     def runs(self) -> deque[Run]:
