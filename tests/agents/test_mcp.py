@@ -81,7 +81,7 @@ def test_files_elsewhere_are_not_read(tmp_path: Path) -> None:
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
     calls = (("diagnose", {}), ("explain", {"name": "kv-cache-too-smal"}), ("size", {"model_folder": ".", "gpu": "x"}))
-    messages = ("give either the path of a log or its text", "nothing is called", "neither a size (24GiB) nor a known name")
+    messages = ("give either the path of a log or its text", "no rule, flag or fact is named", "neither a size (24GiB) nor a known name")
     for (failed, answer), message in zip(called(tmp_path, *calls), messages, strict=True):
         assert failed
         assert message in answer

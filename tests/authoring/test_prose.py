@@ -91,7 +91,8 @@ def test_the_reports() -> None:
 
 
 @pytest.mark.parametrize("path", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "rules/README.md",
-                                  *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+                                  *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))
+                                    if path.name != "proof.md")])  # rows that say what was done to a machine
 def test_the_documents(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     assert [f"line {number}: {problem}" for number, line in enumerate(text.splitlines(), 1) for problem in prose.banned(line)] == []

@@ -55,6 +55,9 @@ def serving(socket: Path, containers: dict[str, tuple[dict[str, Any], list[tuple
     class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         daemon_threads = True
 
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Say nothing of a client that has closed its end before the answer."""
+
     server = Server(str(socket), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -202,7 +202,8 @@ class ForeignText:
 
     def quotes(self, text: str) -> bool:
         """Return whether a line has the marker of a record that contains foreign text."""
-        return bool(any_of(self._table.record_markers).search(text))
+        return (any_of(self._table.record_markers).search(text) is not None
+                and any(_marked(text, record, 0) >= 0 for record in self._table.records))
 
     def read(self, line: Line) -> Line:
         """Return a line without foreign text."""
