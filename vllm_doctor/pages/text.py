@@ -129,6 +129,13 @@ def _lines_of_html(text: str) -> list[TextLine]:
     return reader.finish()
 
 
+def _indented(data: str) -> str:
+    """Return text on one line; its indentation stays where it is part of the text, not of the page's source."""
+    text = data.lstrip()
+    indent = data[:len(data) - len(text)]
+    return ("" if "\n" in indent else indent.replace("\xa0", " ")) + text.replace("\n", " ")
+
+
 class _HtmlText(HTMLParser):
     """The visible text of an HTML document, line by line."""
 
@@ -189,7 +196,7 @@ class _HtmlText(HTMLParser):
         if not self._text:
             self._line = self.getpos()[0]
         if not self._code:
-            self._text.append(re.sub(r"\s+", " ", data) if self._text else data.lstrip().replace("\n", " "))
+            self._text.append(re.sub(r"\s+", " ", data) if any(self._text) else _indented(data))
             return
         first, *rest = data.split("\n")
         self._text.append(first)
@@ -202,7 +209,7 @@ class _HtmlText(HTMLParser):
         text = "".join(self._text).rstrip()
         self._text = []
         if text.strip() or (always and self._code):
-            self.lines.append(TextLine(self._line, text if self._code else text.strip(), self._code > 0,
+            self.lines.append(TextLine(self._line, text, self._code > 0,
                                        self._blocks if self._code else 0))
 
     def _add_empty(self) -> None:
