@@ -60,7 +60,7 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
 def test_an_archive_for_others_shows_no_secrets(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["bundle", str(tmp_path), "--show-secrets"])
     assert (done.exit_code, done.stderr) == (
-        2, "vllm-doctor: --show-secrets does not work here: the archive is for others\n")
+        2, "vllm-doctor: the archive is for others: it is not made with --show-secrets\n")
 
 
 def test_the_middle_of_a_long_log_is_left_out(tmp_path: Path, monkeypatch) -> None:

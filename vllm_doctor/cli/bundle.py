@@ -30,7 +30,7 @@ def command(log: str, output: str, **values: Any) -> None:
     Nothing is sent. Read the archive before you attach it.
     """
     if values["show_secrets"]:
-        raise InputError("--show-secrets does not work here: the archive is for others")
+        raise InputError("the archive is for others: it is not made with --show-secrets")
     options = engine_options(values)
     check_ids(options)
     held = bytearray()
