@@ -3,6 +3,8 @@
 # ruff: noqa: PLR0917 - a shape in one line
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 
@@ -110,3 +112,21 @@ CONFIGS: dict[str, dict[str, Any]] = {
                         full_attn_idxs=[2, 5, 8, 10, 12, 14], norm_eps=1e-5, conv_bias=False,
                         **_shape(2048, 16, 32, 8, 12288, 65536, 128000)),
 }
+
+# Models of a few kilobytes for a launch with `--load-format dummy`.
+TINY = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 128,
+        "max_position_embeddings": 131072, "dtype": "bfloat16"}
+FAT = {**TINY, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 16, "num_attention_heads": 16,
+       "num_key_value_heads": 16, "head_dim": 128}
+_WINDOWS = {**TINY, "head_dim": 64, "sliding_window": 512, "tie_word_embeddings": True}
+GEMMA_2 = {**_WINDOWS, "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
+           "layer_types": ["sliding_attention", "full_attention"] * 2}
+GEMMA_3 = {**_WINDOWS, "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
+           "layer_types": ["sliding_attention"] * 4}
+
+
+def folder(path: Path, config: dict[str, Any]) -> Path:
+    """Write a model folder that has only its `config.json`."""
+    (path / "config.json").write_text(json.dumps(config))
+    return path

@@ -8,17 +8,14 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from launches import releases
+from model_configs import CONFIGS, FAT, GEMMA_2, TINY, folder
 from server import free_port
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from model_configs import CONFIGS
 
 from vllm_doctor.sizing.kv_layout import KvLayout, layout_of
 from vllm_doctor.sizing.kv_pages import KvSettings
@@ -106,10 +103,8 @@ PRINTED = re.compile(r"KV cache size: ([\d,]+) tokens")
 @pytest.mark.parametrize(("name", "space", "length"), [("TINY", 2, 32768), ("FAT", 3, 16384), ("GEMMA_2", 1, 65536)])
 def test_the_tokens_that_a_server_prints(vllm_python: str, tmp_path: Path, name: str, space: int, length: int) -> None:
     """A launch with VLLM_CPU_KVCACHE_SPACE, ended with all it started once it has said how many tokens it holds."""
-    import test_size
-
-    config = getattr(test_size, name)
-    test_size.folder(tmp_path, config)
+    config = {"TINY": TINY, "FAT": FAT, "GEMMA_2": GEMMA_2}[name]
+    folder(tmp_path, config)
     predicted = layout_of(model_of(config), KvSettings(device="cpu"), (0, 32, 0), 2048).tokens(space << 30, length)
     command = [vllm_python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(tmp_path), "--port", str(free_port()),
                "--max-model-len", str(length), "--load-format", "dummy", "--skip-tokenizer-init", "--enforce-eager"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_configs import CONFIGS
+from model_configs import CONFIGS, folder
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.checkpoint import read_checkpoint
@@ -32,11 +32,6 @@ def safetensors(path: Path, tensors: dict[str, tuple[str, list[int]]]) -> None:
         at += size
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text)
-
-
-def folder(path: Path, config: dict[str, Any]) -> Path:
-    (path / "config.json").write_text(json.dumps(config))
-    return path
 
 
 def kinds(config: dict[str, Any]) -> str:

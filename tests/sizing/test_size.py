@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_configs import CONFIGS
-from test_model_config import folder, safetensors
+from model_configs import CONFIGS, FAT, GEMMA_2, GEMMA_3, TINY, folder
+from test_model_config import safetensors
 
 from vllm_doctor.catalog import gpus
 from vllm_doctor.cli.root import cli
@@ -23,16 +23,6 @@ from vllm_doctor.sizing.plan import LaunchTarget, plan
 from vllm_doctor.sizing.size_report import as_text, document
 
 ROOT = Path(__file__).resolve().parents[2]
-TINY = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 4,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 128,
-        "max_position_embeddings": 131072, "dtype": "bfloat16"}
-FAT = {**TINY, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 16, "num_attention_heads": 16,
-       "num_key_value_heads": 16, "head_dim": 128}
-WINDOWS = {**TINY, "head_dim": 64, "sliding_window": 512, "tie_word_embeddings": True}
-GEMMA_2 = {**WINDOWS, "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
-           "layer_types": ["sliding_attention", "full_attention"] * 2}
-GEMMA_3 = {**WINDOWS, "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
-           "layer_types": ["sliding_attention"] * 4}
 # vLLM 0.7.2's words for a start with two ranks' numbers; the rest is made up.
 V0_LOG = """\
 INFO 02-11 09:00:01 api_server.py:840] vLLM API server version 0.7.2

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_model_config import folder
-from test_size import TINY, planned
+from model_configs import TINY, folder
+from test_size import planned
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.request_lengths import read_requests
