@@ -23,7 +23,7 @@ from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
 from vllm_doctor.gpu_status import Card, cards_in
-from vllm_doctor.logs.inputs import chunks, is_path, one_log
+from vllm_doctor.logs.inputs import Log, chunks, is_path, one_log
 from vllm_doctor.logs.pasted_text import LONGEST, Row
 from vllm_doctor.options import Options
 from vllm_doctor.pages import Page, read_page
@@ -278,8 +278,7 @@ class Diagnosis:
 
     def _fails_by_itself(self, run: Run) -> bool:
         """Return whether a start without markers and rules shows a failure, such as a bare exception."""
-        case = self.analysis(run)
-        found = failed(case, run.state())
+        found = failed(self.analysis(run), run.state())
         return found is not None and found.failure.kind != "request"
 
 def _cards_beside(data: bytes) -> tuple[Card, ...]:
@@ -311,15 +310,21 @@ def diagnose(source: str | bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes
     `source` is the log's bytes, a path (also `.gz`, `.xz`, `.bz2`, `.zst`), a binary file, or an iterable of bytes.
     Raises InputError when it cannot be read.
     """
-    name = path or (os.fspath(source) if is_path(source) else "-")
-    diagnosis = Diagnosis(options, str(name))
+    name = str(path or (os.fspath(source) if is_path(source) else "-"))
     if is_path(source) or hasattr(source, "read"):
-        with one_log(cast("str | IO[bytes]", source), diagnosis.path) as log:
-            for chunk in log.chunks(_CHUNK):
-                diagnosis.feed(chunk)
-        diagnosis.add_notes(*log.notes)
-    else:
-        for chunk in chunks(source, _CHUNK):
-            diagnosis.feed(chunk)
+        with one_log(cast("str | IO[bytes]", source), name) as log:
+            return diagnose_log(log, options, name)
+    diagnosis = Diagnosis(options, name)
+    for chunk in chunks(source, _CHUNK):
+        diagnosis.feed(chunk)
+    return diagnosis.finish()
+
+
+def diagnose_log(log: Log, options: Options | None = None, name: str | None = None) -> Report:
+    """Diagnose an open log, under its own name unless another one is given. Raises InputError."""
+    diagnosis = Diagnosis(options, log.name if name is None else name)
+    for chunk in log.chunks(_CHUNK):
+        diagnosis.feed(chunk)
+    diagnosis.add_notes(*log.notes)
     return diagnosis.finish()
 

@@ -77,8 +77,8 @@ def caveats(page: Page, diagnosis: Diagnosis, report: Report) -> tuple[str, ...]
 
 def _headline(diagnosis: Diagnosis, run: Run) -> str:
     """Return what a start came to, in one line."""
-    case = diagnosis.analysis(run)
-    report = report_builder.build(case, Source(diagnosis.path, 0, 0, 1, run.number))
+    analysis = diagnosis.analysis(run)
+    report = report_builder.build(analysis, Source(diagnosis.path, 0, 0, 1, run.number))
     if report.cause is not None and report.cause.severity == "error":
         return said(report.cause).rstrip(".")
     if report.unexplained is not None:

@@ -41,13 +41,13 @@ class RequestLengths:
         """Return the percentiles by name; empty for too few requests."""
         if len(self.prompts) < _FEWEST:
             return {}
-        found = {f"request_prompt_p{percent}": _percentile(self.prompts, percent) for percent in (50, 95, 99)}
-        longest = _percentile(self.totals, 99)
+        found = {f"request_prompt_p{percent}": percentile(self.prompts, percent) for percent in (50, 95, 99)}
+        longest = percentile(self.totals, 99)
         return {"logged_requests": len(self.prompts), **found, "request_total_p99": longest,
                 "request_length_needed": math.ceil(longest / _PARTS) * _PARTS}
 
 
-def _percentile(values: Sequence[int], percent: int) -> int:
+def percentile(values: Sequence[int], percent: int) -> int:
     """Return a percentile by the nearest-rank method."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]

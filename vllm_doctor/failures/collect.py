@@ -70,13 +70,10 @@ class FailureCollector:
         self._groups = 0
         self._plain: deque[tuple[Candidate, str]] = deque(maxlen=_TAIL)  # the last lines that are nothing else
         self.exit_status: int | None = None  # of the command, where `run` knows it
-        self.lines = 0
         self.records = 0  # lines that vLLM's logger wrote
-        self.done_line = 0  # where a program printed that it was through
 
     def see(self, event: Event, phase: str, *, served: bool, advances: int) -> None:
         """Read one event."""
-        self.lines += 1
         self.records += bool(event.level)
         text = event.text
         if text.lstrip().startswith("|"):  # a row of an exception group
@@ -103,8 +100,6 @@ class FailureCollector:
             return
         if stream.frames and stream.last_call and self._is_source(stream, event):
             return
-        if "Processed prompts: 100%" in text:
-            self.done_line = event.line
         self._judge(stream, event, state)
 
     def calls_of(self, head: Event) -> RepeatedCalls:

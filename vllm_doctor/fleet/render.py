@@ -17,6 +17,7 @@ from vllm_doctor.fleet.summary import Group, Summary
 from vllm_doctor.redact import Redactor, safe_text
 from vllm_doctor.redact.rendered import redact_rendered
 from vllm_doctor.reports import escape
+from vllm_doctor.reports.to_html import TEMPLATES
 from vllm_doctor.version import __version__
 
 _FOLDER = Path(__file__).resolve().parent / "templates"
@@ -90,7 +91,7 @@ def _most(counter: dict[str, int], most: int = 3) -> str:
 @lru_cache(maxsize=3)
 def _environment(format_: str) -> Environment:
     finalize: dict[str, Callable[[Any], Any]] = {"text": _plain, "markdown": _marked, "html": _shown}
-    return Environment(loader=FileSystemLoader(_FOLDER), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
+    return Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
                        lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True,
                        finalize=finalize[format_])
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from vllm_doctor.errors import InputError
+from vllm_doctor.errors import InputError, reason
 from vllm_doctor.terminal_safe import safe_text
 
 _SECONDS = 30  # for an answer of some lines; a log takes as long as it takes
@@ -42,7 +42,7 @@ def answer(argv: Sequence[str]) -> str:
     except subprocess.TimeoutExpired as error:
         raise InputError(f"{argv[0]}: no answer within {_SECONDS} seconds") from error
     except OSError as error:
-        raise InputError(f"{argv[0]}: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(f"{argv[0]}: {reason(error)}") from error
     if done.returncode:
         raise InputError(_refusal(argv[0], done.stderr or done.stdout, done.returncode))
     return done.stdout.decode("utf-8", "replace")
@@ -105,7 +105,7 @@ def _started(argv: Sequence[str], errors: Any) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
     except OSError as error:
-        raise InputError(f"{argv[0]}: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(f"{argv[0]}: {reason(error)}") from error
 
 
 def _refusal(program: str, said: bytes, status: int) -> str:

@@ -52,7 +52,7 @@ def context_lengths(facts: Facts) -> tuple[LengthRow, ...]:
     per_token = need / length
     offers_fp8 = facts.get("device") not in {"cpu", "tpu"}
     rows = []
-    for tokens in _lengths(int(length)):
+    for tokens in offered_lengths(int(length), ANY_BLOCK_SIZE):
         held = blocks_for(tokens, ANY_BLOCK_SIZE) * ANY_BLOCK_SIZE * per_token if tokens < length else need
         wide = held * 2 if is_eight_bits else held
         rows.append(LengthRow(tokens, _cache_need(wide, available, known),
@@ -60,9 +60,10 @@ def context_lengths(facts: Facts) -> tuple[LengthRow, ...]:
     return tuple(rows)
 
 
-def _lengths(full: int) -> list[int]:
+def offered_lengths(full: int, block_size: int) -> list[int]:
+    """Return the full length, three quarters and half of it and 8,192 tokens, in whole blocks, the longest first."""
     parts = (full, full * 3 // 4, full // 2, _SHORT)
-    whole = [part // ANY_BLOCK_SIZE * ANY_BLOCK_SIZE if part != full else full for part in parts]
+    whole = [part // block_size * block_size if part != full else full for part in parts]
     return sorted({part for part in whole if 0 < part <= full}, reverse=True)
 
 

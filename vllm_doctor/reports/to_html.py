@@ -25,7 +25,7 @@ from vllm_doctor.reports.escape import inert_markup
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.version import __version__
 
-_FOLDER = Path(__file__).resolve().parent / "templates"
+TEMPLATES = Path(__file__).resolve().parent / "templates"
 _HOLDERS = ("weights", "activations", "non_torch", "cuda_graphs", "kv_cache", "other_processes", "reserved_unallocated",
             "free", "outside_budget")  # each has its colour in report.css
 _WIDTH, _BAR, _PLOT = 1000, 72, 140  # the pictures' units
@@ -161,7 +161,7 @@ def _page(reports: list[Report], back: str) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    made = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown)
     made.tests["web_address"] = _is_web_address
     return made
@@ -178,12 +178,12 @@ def _is_web_address(link: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _style() -> str:
-    return (_FOLDER / "report.css").read_text(encoding="utf-8")
+    return (TEMPLATES / "report.css").read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=1)
 def _script() -> str:
-    return (_FOLDER / "report.js").read_text(encoding="utf-8")
+    return (TEMPLATES / "report.js").read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -8,16 +8,13 @@ from typing import Any
 
 from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 from vllm_doctor.diagnosis.capacity import linear_token_bytes
-from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.facts.store import number
-from vllm_doctor.logs.inputs import chunks
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 from vllm_doctor.sizing.launch import parse_release
 from vllm_doctor.sizing.plan import Measured
-
-_CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -36,10 +33,7 @@ class LoggedLaunch:
 
 def read_log(path: str, options: Options) -> LoggedLaunch:
     """Read a log as `diagnose` does. Raises InputError if it shows no memory figures."""
-    diagnosis = Diagnosis(options, path)
-    for chunk in chunks(path, _CHUNK):
-        diagnosis.feed(chunk)
-    return logged_launch(diagnosis.finish())
+    return logged_launch(diagnose(path, options))
 
 
 def logged_launch(report: Report) -> LoggedLaunch:

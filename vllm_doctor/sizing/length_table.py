@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.sizing.plan import Plan, plan
+from vllm_doctor.memory.context_lengths import offered_lengths
+from vllm_doctor.sizing.plan import GIB, Plan, plan
 
-_SHORT = 8192
-_BLOCK = 16  # lengths are offered in blocks of usual size
+_BLOCK_SIZE = 16  # tokens; the usual one
 _SIXTEEN_BITS = ("auto", "bfloat16", "float16")
 _HIGHEST_UTILIZATION = 0.99
-GIB = 2**30
 
 
 class SizedLength(NamedTuple):
@@ -32,10 +31,8 @@ class SizedLength(NamedTuple):
 
 def length_table(planned: Plan) -> tuple[SizedLength, ...]:
     """Return rows for the planned length, three quarters and half of it, and 8,192 tokens, the longest first."""
-    wanted = (planned.length, planned.length * 3 // 4, planned.length // 2, _SHORT)
-    lengths = {length if length == planned.length else length // _BLOCK * _BLOCK for length in wanted}
     fp8 = _with_fp8_cache(planned)
-    return tuple(_row(planned, fp8, length) for length in sorted(lengths, reverse=True) if 0 < length <= planned.length)
+    return tuple(_row(planned, fp8, length) for length in offered_lengths(planned.length, _BLOCK_SIZE))
 
 
 def _row(planned: Plan, fp8: Plan | None, tokens: int) -> SizedLength:

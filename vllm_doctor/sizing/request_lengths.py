@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.facts.request_lengths import percentile
 
 _PROMPT_LENGTHS = ("prompt_tokens", "input_tokens", "prompt_len", "input_len", "input_length", "num_prompt_tokens",
                    "prompt_length")
@@ -88,10 +89,7 @@ def read_requests(path: str | Path, tokenizer: str | Path | None = None) -> Requ
 
 
 def _lengths(values: Sequence[int]) -> Lengths:
-    """Return the percentiles by the nearest-rank method."""
-    ordered = sorted(values)
-    return Lengths({percent: ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)] for percent in (50, 95, 99)},
-                   ordered[-1])
+    return Lengths({percent: percentile(values, percent) for percent in (50, 95, 99)}, max(values))
 
 
 def _counter(tokenizer: str | Path | None) -> Callable[[str], int]:
