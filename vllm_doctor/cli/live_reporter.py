@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from vllm_doctor.cli.streams import discard
 from vllm_doctor.cli.terminal import colored, columns
@@ -15,7 +15,7 @@ from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.options import Options
-from vllm_doctor.pipe import Gap, Reader
+from vllm_doctor.pipe import Gap
 from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusText
 from vllm_doctor.reports import to_json, to_text
@@ -27,19 +27,41 @@ from vllm_doctor.text_files import write_text
 _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
 _CHECK_SHARE = 20  # the rules are checked again for at most this fraction of the time (1/20)
 _LONGEST_PAUSE = 0.5  # seconds
+_BAR = 56  # columns of the line above a report
+
+
+class Source(Protocol):
+    """Where the log arrives: the analyser's end of a pipe, or a file that grows."""
+
+    status: StatusText
+
+    def __iter__(self) -> Iterator[bytes | Gap]: ...
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether a piece, or the end, is there within `seconds`."""
 
 
 class LiveReporter:
-    """Analyses the log as it arrives and reports. Runs in the analyser process, beside the one that copies bytes."""
+    """Analyses the log as it arrives and reports.
 
-    def __init__(self, options: Options, format_: str, output: str | None, once: bool, values: dict[str, Any]) -> None:
+    `name` is the log's; `bar_name` names it above each report, where several logs are followed. What the first
+    `silent_bytes` show is not reported before the end.
+    """
+
+    def __init__(self, options: Options, format_: str, output: str | None, once: bool, values: dict[str, Any], *,
+                 name: str = "standard input", bar_name: str = "", silent_bytes: int = 0) -> None:
+        self.exit_status = ExitStatus.OK
         self._options = options
+        self._name = name
+        self._bar_name = bar_name
+        self._silent_bytes = silent_bytes
         self._format = format_
         self._output = output
         self._once = once
         self._values = values
         self._status = StatusText()
         self._cause: str | None = None  # of a failure, as reported
+        self._old_failure: tuple[int, str | None] = (0, None)  # the start and the cause of one that is not reported
         self._limits: dict[str, str] = {}  # what limited the server, as reported: id -> kind of load period
         self._lasting_limit = ""  # the one of them that lasts
         self._checked = (0, "", "", 0)  # the news when the rules were last checked
@@ -54,18 +76,35 @@ class LiveReporter:
         return (self._format == "text" and not self._values["quiet"] and sys.stderr.isatty()
                 and os.environ.get("TERM", "dumb") != "dumb")
 
-    def follow(self, reader: Reader) -> int:
+    @property
+    def has_cause(self) -> bool:
+        """Return whether the cause of a failure is certain."""
+        return self._cause is not None
+
+    def follow(self, reader: Source) -> int:
         """Analyse the log until it ends; return the exit status."""
-        diagnosis = Diagnosis(self._options, "standard input", live=True)
+        for _ in self.steps(reader):
+            pass
+        return self.exit_status
+
+    def steps(self, reader: Source) -> Iterator[bool]:
+        """Analyse the log until it ends, and set the exit status; each step says whether something had arrived."""
+        diagnosis = Diagnosis(self._options, self._name, live=True)
         self._status = reader.status
         missed = 0
         for piece in self._pieces(reader, diagnosis):
             if isinstance(piece, Gap):
                 diagnosis.skip(piece.lines)
                 missed += piece.size
+                yield True
                 continue
             diagnosis.feed(piece)
-            self._check_rules(diagnosis)
+            if self._silent_bytes > 0:
+                self._silent_bytes -= len(piece)
+                self._old_failure = (diagnosis.runs[-1].number, diagnosis.failure_cause())
+            else:
+                self._check_rules(diagnosis)
+            yield bool(piece)
             if self._once and (self._cause or diagnosis.runs[-1].status == "serving"):
                 report = diagnosis.snapshot()
                 break
@@ -76,9 +115,9 @@ class LiveReporter:
         self._print_report(report, whole=True)
         if self._output:
             self._save(report)
-        return ExitStatus.USAGE if self._output_failed else exit_status([report], self._values["fail_on"])
+        self.exit_status = ExitStatus.USAGE if self._output_failed else exit_status([report], self._values["fail_on"])
 
-    def _pieces(self, reader: Reader, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
+    def _pieces(self, reader: Source, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
         """Yield what arrives, b"" while nothing does; report a stalled start once per phase."""
         source = iter(reader)
         last = time.monotonic()
@@ -122,7 +161,7 @@ class LiveReporter:
             return
         self._checked = news
         cause = diagnosis.failure_cause()
-        if cause is not None and cause != self._cause:
+        if cause is not None and cause != self._cause and (run.number, cause) != self._old_failure:
             self._cause = cause
             if not self._once:
                 self._print_report(diagnosis.snapshot(), whole=False)
@@ -140,7 +179,8 @@ class LiveReporter:
             if self._format == "json":
                 self._print_report(report, whole=False)
             elif title:
-                self._print(f"\nvllm-doctor: over for now: {title} ({self._lasting_limit})"
+                log = f"{self._bar_name}: " if self._bar_name else ""
+                self._print(f"\nvllm-doctor: {log}over for now: {title} ({self._lasting_limit})"
                             f"{f', {when}' if when else ''}\n")
             self._lasting_limit = ""
         limit = diagnosis.current_limit() if lasts else None
@@ -157,7 +197,8 @@ class LiveReporter:
             return
         text = to_text.render(report, width=columns(self._values["width"]), verbose=self._values["verbose"],
                               color=colored(self._values["color"], sys.stderr), brief=not whole)
-        self._print("\n--- vllm-doctor " + "-" * 40 + "\n" + finish(text, "text", [report]) + "\n")
+        bar = " ".join(["--- vllm-doctor", *([self._bar_name] if self._bar_name else []), ""]).ljust(_BAR, "-")
+        self._print(f"\n{bar}\n" + finish(text, "text", [report]) + "\n")
 
     def _print(self, text: str) -> None:
         """Write to stderr in one piece, after the status line is removed."""

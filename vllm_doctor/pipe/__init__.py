@@ -2,6 +2,7 @@
 
     vllm serve ... 2>&1 | vllm-doctor watch       pump(analyse)
     vllm-doctor run -- vllm serve ...             run_command(argv, analyse)
+    vllm-doctor watch --file server.log           follow_files(followers), without a fork: nothing passes
 
 The process is forked before anything heavy is imported. The parent only copies bytes. The child calls
 `analyse(reader)`, and its return value is the verdict. Between them runs a pipe with frames (frames.py) and, before
@@ -11,8 +12,12 @@ notified (`Gap`). A crash is at the end of a log: the newest stay.
 Main thread of a POSIX system only: signal handlers and fork are used.
 """
 
+from vllm_doctor.pipe.file_followers import Follower, follow_files
 from vllm_doctor.pipe.frames import Gap, Reader
+from vllm_doctor.pipe.growing_file import FollowedFile
 from vllm_doctor.pipe.started_command import run_command
 from vllm_doctor.pipe.stdin_pump import PumpResult, pump
+from vllm_doctor.pipe.times_in_files import offset_of
 
-__all__ = ["Gap", "PumpResult", "Reader", "pump", "run_command"]
+__all__ = ["FollowedFile", "Follower", "Gap", "PumpResult", "Reader", "follow_files", "offset_of", "pump",
+           "run_command"]
