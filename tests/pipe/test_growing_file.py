@@ -114,7 +114,7 @@ def test_pieces_are_bounded_and_the_first_one_ends_where_it_is_asked_to(path: Pa
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda path: os.mkfifo(path), "is not a regular file"),
+    (os.mkfifo, "is not a regular file"),
     (lambda path: path.mkdir(), "is not a regular file"),
     (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
 ])
@@ -152,7 +152,8 @@ def test_a_file_that_becomes_unreadable_ends_with_the_reason(path: Path) -> None
 
 
 def test_where_a_time_is_reached(path: Path) -> None:
-    old, new = datetime.now() - timedelta(hours=3), datetime.now() - timedelta(minutes=5)
+    now = datetime.now().astimezone()
+    old, new = now - timedelta(hours=3), now - timedelta(minutes=5)
     first = f"INFO {old:%m-%d %H:%M:%S} [api_server.py:1] old\nno time\n".encode()
     path.write_bytes(first + f"(APIServer pid=7) ERROR {new:%m-%d %H:%M:%S} [core.py:1] new\n".encode())
     hour_ago = datetime.now().astimezone() - timedelta(hours=1)
