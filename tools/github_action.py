@@ -49,7 +49,7 @@ def main() -> int:
         append("GITHUB_STEP_SUMMARY", (folder / FILES["markdown"]).read_text(encoding="utf-8"))
     cause, command_line = first_cause(document)
     for name, value in {"status": str(status), "cause": cause, "fix-command": command_line, "folder": str(folder),
-                        "report": str(folder / FILES["json"])}.items():
+                        "report": str(folder / FILES["json"]), "sarif": str(folder / FILES["sarif"])}.items():
         append("GITHUB_OUTPUT", output(name, value))
     return 0
 

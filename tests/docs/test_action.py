@@ -5,8 +5,13 @@ from __future__ import annotations
 import glob
 import importlib.util
 import json
+import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import yaml
@@ -62,7 +67,7 @@ def test_a_failed_server_fails_the_job_after_the_upload(runner: Runner) -> None:
     report = json.loads(Path(job.outputs["report"]).read_text(encoding="utf-8"))
     assert report["primary"] == "cpu-kv-cache-space-too-small"
     assert report["source"]["path"] == "server.log"
-    assert [(upload["uses"], upload["name"]) for upload in job.uploads] == [("actions/upload-artifact@v4", "vllm-doctor")]
+    assert [(upload["uses"], upload["name"]) for upload in job.uploads] == [("actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "vllm-doctor")]
     assert uploaded(job) == {"report.json", "report.html", "report.sarif", "report.md", "report.xml"}
 
 
@@ -84,7 +89,7 @@ def test_it_installs_itself_from_where_it_lies(runner: Runner, tmp_path: Path) -
     runner.run(log="server.log", fail_on="never")
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[0] == f"-m venv {runner.temp}/vllm-doctor-venv"
-    assert calls[1] == f"-m pip install --quiet --disable-pip-version-check {ROOT}"
+    assert calls[1] == f"-m pip install --quiet --disable-pip-version-check --constraint {ROOT}/constraints.txt {ROOT}"
 
 
 @pytest.mark.parametrize(("inputs", "failed_in"), [
@@ -180,6 +185,126 @@ def test_an_output_comes_back_as_it_was(first: str, second: str) -> None:
 def test_it_is_a_whole_action() -> None:
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
     assert {"log", "fail-on"} <= set(action["inputs"])
-    assert {"cause", "fix-command", "report"} <= set(action["outputs"])
+    assert {"cause", "fix-command", "report", "sarif"} <= set(action["outputs"])
     assert all(entry["description"] for kind in ("inputs", "outputs") for entry in action[kind].values())
     assert action["runs"]["using"] == "composite"
+
+
+def test_it_is_valid_by_the_published_schema() -> None:
+    done = subprocess.run([sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", str(ACTION)], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+# ---- the comment on the pull request
+
+TOKEN = "ghs_" + "Zq7" * 12
+COMMENT = {"comment_token": TOKEN}
+
+
+class GitHub(BaseHTTPRequestHandler):
+    """The two questions and two orders of GraphQL that the comment needs; `comments` are (body, is ours)."""
+
+    comments: list[tuple[str, bool]]
+    refuses = False
+    tokens: set[str]
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.tokens.add(self.headers["Authorization"])
+        values = asked["variables"]
+        if self.refuses:
+            self.send_error(403)
+            return
+        if asked["query"].startswith("query"):
+            assert (values["owner"], values["name"], values["number"]) == ("me", "serving", 7)
+            at = int(values["after"] or 0)
+            nodes = [{"id": f"c{n}", "body": body, "viewerDidAuthor": ours} for n, (body, ours) in enumerate(self.comments)][at:at + 2]
+            data = {"repository": {"pullRequest": {"id": "p7", "comments": {
+                "pageInfo": {"hasNextPage": at + 2 < len(self.comments), "endCursor": str(at + 2)}, "nodes": nodes}}}}
+        elif "addComment" in asked["query"]:
+            assert values["id"] == "p7"
+            self.comments.append((values["body"], True))
+            data = {"addComment": {}}
+        else:
+            number = int(values["id"].removeprefix("c"))
+            assert self.comments[number][1]
+            self.comments[number] = (values["body"], True)
+            data = {"updateIssueComment": {}}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": data}).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def github(runner: Runner, tmp_path: Path) -> Iterator[type[GitHub]]:
+    class Ours(GitHub):
+        comments: ClassVar[list[tuple[str, bool]]] = [("I saw this too", False), ("<!-- vllm-doctor --> mine", False), ("third", False)]
+        tokens: ClassVar[set[str]] = set()
+
+    with HTTPServer(("127.0.0.1", 0), Ours) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        event = tmp_path / "event.json"
+        event.write_text('{"pull_request": {"number": 7}}', encoding="utf-8")
+        runner.env |= {"GITHUB_GRAPHQL_URL": f"http://127.0.0.1:{server.server_port}/graphql", "GITHUB_REPOSITORY": "me/serving",
+                       "GITHUB_EVENT_PATH": str(event)}
+        yield Ours
+        server.shutdown()
+
+
+def test_one_comment_is_written_and_then_updated(runner: Runner, github: type[GitHub]) -> None:
+    job = runner.run(log="server.log", **COMMENT)
+    assert (job.failed_in, job.err) == ("Fail on what was found", "")
+    assert len(github.comments) == 4
+    body, _ = github.comments[3]
+    assert body.startswith("<!-- vllm-doctor -->\n## CPU KV cache too small")
+    assert COMMAND in "".join(as_github_reads(body).blocks)
+    (runner.workspace / "server.log").write_bytes((LOGS / "healthy" / "tiny-awq-serving.log").read_bytes())
+    assert runner.run(log="server.log", **COMMENT).failed_in == ""
+    assert len(github.comments) == 4
+    assert github.comments[3][0].startswith("<!-- vllm-doctor -->\n## Healthy")
+    assert github.comments[1] == ("<!-- vllm-doctor --> mine", False)  # whoever copies the mark owns no comment of ours
+    assert github.tokens == {f"Bearer {TOKEN}"}
+
+
+def test_jobs_of_a_matrix_have_a_comment_each(runner: Runner, github: type[GitHub]) -> None:
+    for key in ("cuda", "rocm", "cuda", "--><script>"):
+        runner.run(log="server.log", comment_key=key, **COMMENT)
+    assert [body.splitlines()[0] for body, ours in github.comments if ours] == [
+        "<!-- vllm-doctor cuda -->", "<!-- vllm-doctor rocm -->", "<!-- vllm-doctor -->"]
+
+
+def test_no_token_no_pull_request_or_no_finding_is_no_comment(runner: Runner, github: type[GitHub], tmp_path: Path) -> None:
+    runner.run(log="server.log")
+    assert github.tokens == set()
+    (runner.workspace / "ok.log").write_bytes((LOGS / "healthy" / "tiny-awq-serving.log").read_bytes())
+    runner.run(log="ok.log", **COMMENT)
+    (tmp_path / "event.json").write_text('{"ref": "refs/heads/main"}', encoding="utf-8")
+    assert as_a_runner_reads(runner.run(log="server.log", **COMMENT).out)[-1][0] == "error"
+    assert len(github.comments) == 3
+
+
+def test_what_github_refuses_is_a_warning(runner: Runner, github: type[GitHub]) -> None:
+    github.refuses = True
+    job = runner.run(log="server.log", **COMMENT)
+    assert job.failed_in == "Fail on what was found"
+    [_, (level, _, message)] = as_a_runner_reads(job.out)
+    assert (level, message) == ("warning", "no comment on the pull request: HTTP status 403")
+    assert TOKEN not in job.out + job.err
+
+
+def test_a_comment_of_a_hostile_log_is_inert_and_bounded(runner: Runner, github: type[GitHub]) -> None:
+    secret = SECRETS["openai key"]
+    attack = "\n".join(["@maintainer -->", *ATTACKS]).encode("utf-8", "replace")
+    logs = [runner.workspace / f"{number}.log" for number in range(40)]
+    for log in logs:
+        log.write_bytes(b"$ vllm serve /models/x --api-key " + secret.encode() + b"\n" + attack + b"\n" + LOG[LOG.index(b"\n") + 1:])
+    runner.run(log="*.log", **COMMENT)
+    body = github.comments[3][0]
+    assert len(body) < 65_536
+    assert secret not in body
+    assert not {"script", "img"} & set(as_github_reads(body).names())
+    assert "(cut: the job's summary has all of it)" in body

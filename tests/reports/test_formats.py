@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import importlib
 import json
@@ -277,6 +278,23 @@ def test_a_command_too_long_for_an_annotation_is_left_out_whole() -> None:
     assert f"Fix: {fix.title}" in message
 
 
+# ---- gitlab
+
+
+def test_gitlab_code_quality() -> None:
+    read = json.loads(render("gitlab", FAILED, at("/var/log/x.log"), UNEXPLAINED, HEALTHY))
+    assert read[0] == {
+        "description": f"{CAUSE.title} (on 2 of 2 ranks). Fix: Serve a context of 33,712 tokens.",
+        "check_name": CAUSE.id, "severity": "critical", "fingerprint": read[0]["fingerprint"],
+        "location": {"path": "logs/server.log", "lines": {"begin": 105}}}
+    assert [(item["check_name"], item["severity"], item["location"]["path"]) for item in read[1:]] == [
+        (ADVICE.id, "minor", "logs/server.log"), (CAUSE.id, "critical", "x.log"), (ADVICE.id, "minor", "x.log"),
+        ("unexplained-failure", "critical", read[4]["location"]["path"])]
+    assert len({item["fingerprint"] for item in read}) == 5
+    assert all(re.fullmatch(r"[0-9a-f]{32}", item["fingerprint"]) for item in read)
+    assert render("gitlab", HEALTHY) == "[]\n"
+
+
 # ---- sarif
 
 
@@ -312,17 +330,39 @@ def test_sarif_of_many_logs_is_one_run_with_each_rule_once() -> None:
     run = sarif(FAILED, at("b.log"), UNEXPLAINED, HEALTHY)
     ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert len(ids) == len(set(ids)) == 3
-    assert [artifact["location"]["uri"] for artifact in run["artifacts"]] == ["logs/server.log", "b.log"]
+    assert [artifact["location"]["uri"] for artifact in run["artifacts"]] == ["logs/server.log", "b.log", "server.log", "stdin"]
     assert run["results"][-1]["ruleId"] == "unexplained-failure"
     assert all(ids[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
 
 
-@pytest.mark.parametrize("path", ["-", "/home/me/secret-project/x.log", "../x.log", "x.log.zst"])
-def test_sarif_without_a_relative_path_has_no_place(path: str) -> None:
-    text = render("sarif", at(path))
-    assert "secret-project" not in text
-    assert "locations" not in sarif(at(path))["results"][0]
-    assert set(uris(json.loads(text)["runs"])) == set(CAUSE.links)
+@pytest.mark.parametrize(("path", "uri"), [("-", "stdin"), ("/home/me/secret-project/x.log", "x.log"), ("../x.log", "x.log"),
+                                           ("logs/x.log.zst", "x.log.zst"), ("C:\\logs\\x.log", "x.log"), ("/a/x\x1b b", "x%3CU%2B001B%3E%20b"), ("/", "log")])
+def test_sarif_of_a_log_outside_the_repository_is_placed_by_its_name(path: str, uri: str) -> None:
+    assert "secret-project" not in render("sarif", at(path))
+    run = sarif(at(path))
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": uri}
+    assert place["region"]["startLine"] == 105
+    assert set(uris(run)) == {uri, *CAUSE.links}
+
+
+def test_sarif_keeps_to_what_code_scanning_takes() -> None:
+    many = tuple(Evidence(n, f"ERROR {n}") for n in range(1, 2000))
+    unplaced = with_finding(evidence=())
+    reports = [FAILED._replace(findings=(CAUSE._replace(evidence=many),)), unplaced, FAILED._replace(findings=(), primary=None, failure=None),
+               *(at(f"logs/{n}.log") for n in range(2600))]
+    text = render("sarif", *reports)
+    run = sarif(*reports)
+    assert len(run["results"]) == to_sarif.MOST_RESULTS == 5000
+    assert [result["level"] for result in run["results"]].count("error") == 2602
+    for result in run["results"]:
+        assert 1 <= len(result["locations"]) + len(result.get("relatedLocations", ())) <= 100
+        assert result["locations"][0]["physicalLocation"]["region"]["startLine"] >= 1
+        assert result["message"]["text"]
+    assert all(len(rule["properties"]["tags"]) <= 10 for rule in run["tool"]["driver"]["rules"])
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == (
+        "203 further results are left out: code scanning shows 5000.")
+    assert len(gzip.compress(text.encode())) < 10 << 20
 
 
 def test_sarif_uri_is_encoded() -> None:

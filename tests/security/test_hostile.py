@@ -22,7 +22,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 
 CASES = ("all", "attack", "namespace", "command", "curl", "traceback", "env", "unknown")
-FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "agent")
+FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "gitlab", "agent")
 
 # Each kind of secret, each with a value that stands nowhere else.
 SECRETS = {

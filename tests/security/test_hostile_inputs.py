@@ -128,7 +128,7 @@ class Case(NamedTuple):
 
 
 def _streams() -> list[Case]:
-    formats = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "command", "agent")
+    formats = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "gitlab", "command", "agent")
     commands = {"size": "size --from gpu", "explain": "explain --max-num-seqs", "rules-list": "rules list",
                 "rules-json": "rules list --format json", "rules-show": f"rules show {CAUSE}", "schema": "rules schema",
                 "help": "--help", "version": "--version", "help-diagnose": "diagnose --help", "completion": "completion bash",

@@ -19,7 +19,7 @@ from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
 from vllm_doctor.redact import program_options, redact, secret_names, token_shapes
 
-FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "command", "agent")
+FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "gitlab", "command", "agent")
 STARTED = "INFO 10-08 20:33:40 [api_server.py:1044] vLLM API server version 0.10.2\n"
 NO_CACHE = (
     "(EngineCore_DP0 pid=1) ERROR 10-08 20:33:48 [core.py:708] ValueError: To serve at least one request with the "
@@ -51,7 +51,7 @@ def readings(text: str) -> list[str]:
 def assert_masked(secret: str, log: str, format_: str) -> None:
     text = written(log, format_)
     assert not any(secret in reading for reading in readings(text)), text
-    if format_ in {"json", "sarif"}:
+    if format_ in {"json", "sarif", "gitlab"}:
         json.loads(text)
 
 

@@ -36,7 +36,7 @@ LONGEST = {"failures.exceptions._ASSERTS": 1_000, "failures.exceptions._QUOTED":
            "failures.messages._FATAL": 500, "failures.messages._USAGE": 500, "failures.messages._OVER": 500}
 SECONDS = 2.0  # for a log of 64 KiB
 LOGS = int(os.environ.get("VLLM_DOCTOR_LOGS", "100"))
-FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "command", "agent")
+FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "gitlab", "command", "agent")
 DIGITS = "9" * 5_000
 
 

@@ -35,7 +35,7 @@ from vllm_doctor.text_files import write_text
 
 _CHUNK = 1 << 18
 # These refer to a file of the repository, so a path below the working directory is made relative.
-_WITH_FILE_PATHS = {"sarif", "github"}
+_WITH_FILE_PATHS = {"sarif", "github", "gitlab"}
 
 
 @dataclass(frozen=True)

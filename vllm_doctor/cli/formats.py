@@ -8,6 +8,7 @@ from vllm_doctor.reports import (
     to_agent,
     to_command,
     to_github,
+    to_gitlab,
     to_html,
     to_json,
     to_junit,
@@ -25,6 +26,7 @@ WRITERS: dict[str, ModuleType] = {
     "sarif": to_sarif,
     "junit": to_junit,
     "github": to_github,
+    "gitlab": to_gitlab,
     "command": to_command,
     "agent": to_agent,
 }

@@ -11,7 +11,7 @@ from vllm_doctor.redact.nested_values import redact_value
 from vllm_doctor.redact.redactor import Redactor
 from vllm_doctor.redact.spans import MASK, compiled
 
-_INDENTATION = {"json": 2, "agent": 2, "sarif": 2, "jsonl": None}
+_INDENTATION = {"json": 2, "agent": 2, "sarif": 2, "gitlab": 2, "jsonl": None}
 _MARKUP = {"html", "junit"}
 _MARKDOWN_MASK = MASK.replace("*", r"\*")  # bare asterisks would be emphasis
 _NODE = r"(?s)<(style|script)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>|[^<]+"

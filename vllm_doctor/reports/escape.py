@@ -11,8 +11,8 @@ import re
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.redact import safe_text
 
-__all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown", "one_line", "relative_path",
-           "workflow_data", "workflow_property", "xml_text"]
+__all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown", "one_line", "place_name",
+           "relative_path", "workflow_data", "workflow_property", "xml_text"]
 
 # A build runner reads its own standard output: GitHub `::error::` at the start of a line and `##[error]` anywhere in
 # it, Azure `##vso[...]`, TeamCity `##teamcity[...]`.
@@ -102,3 +102,10 @@ def relative_path(path: str) -> str | None:
     if ".." in parts or made.lower().endswith(_COMPRESSED) or safe_text(made) != made or not made.isprintable():
         return None
     return made
+
+
+def place_name(path: str) -> str:
+    """Return the log's repository-relative path; its file name where it has none, `stdin` for standard input."""
+    if (relative := relative_path(path)) is not None:
+        return relative
+    return "stdin" if path == "-" else one_line(path.replace("\\", "/").rstrip("/").rpartition("/")[2]) or "log"

@@ -10,7 +10,7 @@ from vllm_doctor.reports.escape import inert_json, inert_markup, inert_text
 from vllm_doctor.reports.model import Report
 
 _INERT = {"text": inert_text, "json": inert_json, "jsonl": inert_json, "agent": inert_json, "sarif": inert_json,
-          "html": inert_markup, "junit": inert_markup}
+          "gitlab": inert_json,          "html": inert_markup, "junit": inert_markup}
 
 
 def finish(text: str, format_: str, reports: Sequence[Report]) -> str:

@@ -1,7 +1,8 @@
 """SARIF 2.1.0: findings for code scanning and editors.
 
 Text of the log is in snippets and properties; messages hold the rule's text, with the characters escaped that
-SARIF would read as links or placeholders. A place is given only where the log's path can be repository-relative.
+SARIF would read as links or placeholders. Code scanning refuses a result without a place: a log outside the repository
+is named by its file name alone, standard input `stdin`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from urllib.parse import quote
 
 from vllm_doctor.redact import safe_text
 from vllm_doctor.reports import shared_text
-from vllm_doctor.reports.escape import inert_json, markdown, relative_path
+from vllm_doctor.reports.escape import inert_json, markdown, place_name, relative_path
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Evidence, Finding, Report
 from vllm_doctor.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+MOST_RESULTS = 5000
+"""Code scanning shows the 5,000 worst results of a run, and refuses 25,000."""
+_MOST_PLACES = 100  # of a result, likewise
 _LEVEL = {"error": "error", "warning": "warning", "info": "note"}
+_ORDER = tuple(_LEVEL.values())
 _PROBLEM = {"error": "error", "warning": "warning", "info": "recommendation"}  # as GitHub names them
 
 
@@ -33,16 +38,17 @@ def render_many(reports: list[Report]) -> str:
     results = []
     artifacts: dict[str, dict[str, Any]] = {}
     for report in reports:
-        uri = _uri(report)
-        if uri:
-            artifacts.setdefault(uri, {"location": _artifact(uri), "roles": ["analysisTarget"],
-                                       "mimeType": "text/plain"})
+        artifact = _artifact(report)
+        artifacts.setdefault(artifact["uri"], {"location": artifact, "roles": ["analysisTarget"],
+                                               "mimeType": "text/plain"})
         if report.cause is None and (report.status == "failed" or report.unexplained):
             rules.setdefault(UNEXPLAINED, _unexplained_rule())
-            results.append(_unexplained(report, uri))
+            results.append(_unexplained(report, artifact))
         for finding in shared_text.reported(report):
             rules.setdefault(finding.id, _rule(finding))
-            results.append(_result(finding, report, uri))
+            results.append(_result(finding, report, artifact))
+    left_out = max(0, len(results) - MOST_RESULTS)
+    results = sorted(results, key=lambda result: _ORDER.index(result["level"]))[:MOST_RESULTS] if left_out else results
     index = {rule_id: number for number, rule_id in enumerate(rules)}
     for result in results:
         result["ruleIndex"] = index[result["ruleId"]]
@@ -59,7 +65,9 @@ def render_many(reports: list[Report]) -> str:
         "artifacts": list(artifacts.values()),
         "results": results,
     }
-    if notes := list(dict.fromkeys(note for report in reports for note in report.caveats)):
+    notes = list(dict.fromkeys(note for report in reports for note in report.caveats))
+    notes += [f"{left_out} further results are left out: code scanning shows {MOST_RESULTS}."] if left_out else []
+    if notes:
         run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [
             {"level": "note", "message": {"text": _message(note)}} for note in notes]}]
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -107,7 +115,7 @@ def _unexplained_rule() -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, report: Report, uri: str | None) -> dict[str, Any]:
+def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[str, Any]:
     words = [_stop(shared_text.said(finding)), finding.explanation]
     words += [f"Fix: {_stop(finding.fixes[0].title)}"] if finding.fixes else []
     result: dict[str, Any] = {
@@ -116,13 +124,13 @@ def _result(finding: Finding, report: Report, uri: str | None) -> dict[str, Any]
         "message": {"text": _message("\n\n".join(word for word in words if word))},
         "rank": round(finding.confidence * 100, 1),
     }
-    result |= _places(finding.evidence, uri)
+    result |= _places(finding.evidence, artifact)
     result |= _fingerprints(fingerprint(finding))
     result["properties"] = {
         "role": finding.role,
         "primary": finding.id == report.primary,
         "recovered": finding.recovered,
-        "log": safe_text(shared_text.log_name(report)) if uri or report.source.path == "-" else "",
+        "log": _log_name(report),
         "evidence": [{"line": item.line, "text": safe_text(item.text)} for item in finding.evidence],
         "fixes": [{"id": fix.id, "title": safe_text(fix.title), "change": safe_text(shared_text.change(fix)[1]),
                    "safety": fix.safety} for fix in finding.fixes],
@@ -130,7 +138,7 @@ def _result(finding: Finding, report: Report, uri: str | None) -> dict[str, Any]
     return result
 
 
-def _unexplained(report: Report, uri: str | None) -> dict[str, Any]:
+def _unexplained(report: Report, artifact: dict[str, str]) -> dict[str, Any]:
     told = report.unexplained
     evidence = () if told is None else (Evidence(told.line, shared_text.failure_title(told)),)
     words = [shared_text.advice(report)] if told is None else [
@@ -141,7 +149,7 @@ def _unexplained(report: Report, uri: str | None) -> dict[str, Any]:
         "level": "error" if told else "warning",
         "message": {"text": _message("\n\n".join(filter(None, [_stop(shared_text.headline(report)), *words])))},
     }
-    result |= _places(evidence, uri)
+    result |= _places(evidence, artifact)
     result |= _fingerprints(unexplained_fingerprint(report) or "0" * 32)
     result["properties"] = {"evidence": [{"line": told.line, "text": safe_text(told.text)}] if told else []}
     return result
@@ -152,25 +160,29 @@ def _fingerprints(value: str) -> dict[str, Any]:
     return {"partialFingerprints": {"vllmDoctorFinding/v1": value, "primaryLocationLineHash": f"{value[:16]}:1"}}
 
 
-def _places(evidence: tuple[Evidence, ...], uri: str | None) -> dict[str, Any]:
-    if uri is None or not evidence:
-        return {}
+def _places(evidence: tuple[Evidence, ...], artifact: dict[str, str]) -> dict[str, Any]:
+    if not evidence:
+        return {"locations": [{"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": 1}}}]}
     places = [{"physicalLocation": {
-        "artifactLocation": _artifact(uri),
+        "artifactLocation": artifact,
         "region": {"startLine": max(1, item.line), "snippet": {"text": safe_text(item.text)}},
-    }} for item in evidence]
+    }} for item in evidence[:_MOST_PLACES]]
     related = [{"id": number, **place, "message": {"text": "Says the same."}}
                for number, place in enumerate(places[1:], 1)]
     return {"locations": places[:1], **({"relatedLocations": related} if related else {})}
 
 
-def _artifact(uri: str) -> dict[str, Any]:
-    return {"uri": uri, "uriBaseId": "SRCROOT"}
+def _artifact(report: Report) -> dict[str, str]:
+    """Return the place of the log, relative to the repository if it is in it."""
+    uri = quote(place_name(report.source.path), safe="/-._~")
+    return {"uri": uri} if relative_path(report.source.path) is None else {"uri": uri, "uriBaseId": "SRCROOT"}
 
 
-def _uri(report: Report) -> str | None:
-    path = relative_path(report.source.path)
-    return None if path is None else quote(path, safe="/-._~")
+def _log_name(report: Report) -> str:
+    """Return the log's name, without folders outside the repository."""
+    source = report.source
+    name = "-" if source.path == "-" else place_name(source.path)
+    return safe_text(shared_text.log_name(report._replace(source=source._replace(path=name))))
 
 
 def _address(link: str) -> str:
