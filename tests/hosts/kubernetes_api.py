@@ -17,13 +17,14 @@ _RESOURCES = {
 
 
 class Cluster:
-    """Pods and StatefulSets by name, logs by (pod, container, previous), events, and the requests seen."""
+    """Pods and StatefulSets by name, logs by (pod, container, previous), events, and the namespaces asked for."""
 
     def __init__(self) -> None:
         self.pods: dict[str, dict[str, Any]] = {}
         self.statefulsets: dict[str, dict[str, Any]] = {}
         self.logs: dict[tuple[str, str, bool], str] = {}
         self.events: list[dict[str, Any]] = []
+        self.namespaces: set[str] = set()  # that were asked for
 
     def pod(self, name: str, container: str, log: str, *, state: dict[str, Any] | None = None,
             last: dict[str, Any] | None = None, restarts: int = 0, labels: dict[str, str] | None = None) -> None:
@@ -55,6 +56,7 @@ class Cluster:
                  "verbs": ["get", "list"]} for name, kind, short in kinds]}
         parts = path.strip("/").split("/")
         names = parts[parts.index("namespaces") + 2:] if "namespaces" in parts else []
+        self.namespaces.update(parts[parts.index("namespaces") + 1:][:1] if names else [])
         if names[:1] == ["pods"] and len(names) == 3:
             return self._log(names[1], query)
         if names[:1] == ["pods"] and len(names) == 2 and names[1] in self.pods:

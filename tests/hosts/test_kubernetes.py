@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     with serving(made) as address:
         config = {"apiVersion": "v1", "kind": "Config", "current-context": "test",
                   "clusters": [{"name": "test", "cluster": {"server": address}}], "users": [{"name": "test", "user": {}}],
-                  "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}]}
+                  "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": "current"}}]}
         (tmp_path / "config").write_text(yaml.safe_dump(config))
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -96,10 +99,79 @@ def test_the_pods_of_a_statefulset_are_read_in_order(cluster: Cluster) -> None:
     assert [report["source"]["path"] for report in reports] == ["serving/vllm-0/vllm", "serving/vllm-1/vllm"]
 
 
+def test_without_a_namespace_it_is_kubectl_s_current_one(cluster: Cluster) -> None:
+    cluster.pod("vllm-0", "vllm", HEALTHY)
+    _, [report] = diagnosed("--pod", "vllm-0")
+    assert report["source"]["path"] == "vllm-0/vllm"
+    assert "current" in cluster.namespaces
+
+
+NCCL = START + ("(EngineCore_DP0 pid=31) ERROR 11-20 10:05:09 [core.py:700] torch.distributed.DistBackendError: NCCL error in: "
+                "ProcessGroupNCCL.cpp:3356, remote process exited or there was a network error\n")
+
+
+def ranks(cluster: Cluster) -> None:
+    """A StatefulSet of two pods: one was killed for its memory, the other one lost it."""
+    cluster.pod("vllm-0", "vllm", NCCL, labels={"app": "vllm"}, state={"terminated": {"exitCode": 1, "reason": "Error"}})
+    cluster.pod("vllm-1", "vllm", LOADING, labels={"app": "vllm"}, state=OOM)
+    cluster.warn("vllm-1", "BackOff", "Back-off restarting failed container \x1b[31mvllm $(reboot)")
+    cluster.statefulsets["vllm"] = {"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"name": "vllm", "namespace": "serving"},
+                                    "spec": {"selector": {"matchLabels": {"app": "vllm"}}}}
+
+
+def test_the_ranks_of_a_statefulset_are_one_incident(cluster: Cluster) -> None:
+    ranks(cluster)
+    status, [report] = diagnosed("--pod", "serving/statefulset/vllm", "--together")
+    assert (status, report["primary"]) == (1, "host-ram-oom-kill")
+    assert report["incident"]["logs"] == ["serving/vllm-0/vllm", "serving/vllm-1/vllm"]
+    assert report["incident"]["cause"]["log"] == "serving/vllm-1/vllm"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script as pip installs it, in PATH."""
+    script = tmp_path / "kubectl-vllm_doctor"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "from vllm_doctor.cli.kubectl import main; main()" "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+
+
+def kubectl(*words: str) -> tuple[int, str, str]:
+    done = subprocess.run(["kubectl", *words], capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("name", ["vllm-doctor", "vllm_doctor"])
+def test_kubectl_runs_the_plugin(cluster: Cluster, name: str) -> None:
+    ranks(cluster)
+    status, out, _ = kubectl(name, "statefulset/vllm", "-n", "serving", "--width", "100")
+    assert status == 1
+    assert "One incident, 2 logs: the cause is in serving/vllm-1/vllm." in out
+    assert cluster.namespaces == {"serving"}
+    assert "\x1b" not in out
+
+
+@pytest.mark.usefixtures("plugin")
+def test_the_plugin_passes_options_on(cluster: Cluster) -> None:
+    cluster.pod("vllm-0", "vllm", HEALTHY, last=OOM, restarts=1)
+    cluster.pod("vllm-0", "router", "")
+    cluster.logs["vllm-0", "vllm", True] = LOADING
+    status, out, _ = kubectl("vllm-doctor", "vllm-0", "-c", "vllm", "-p", "--format", "jsonl", "--isolated")
+    report = json.loads(out)
+    assert (status, report["primary"]) == (1, "host-ram-oom-kill")
+    assert report.get("incident") is None
+    assert kubectl("vllm-doctor", "vllm-0", "-c", "vllm", "--run", "all")[2].startswith("vllm-doctor: --run all reads the log more than once")
+    assert kubectl("vllm-doctor", "../vllm-0")[0] == 2
+
+
 @pytest.mark.parametrize(("options", "message"), [
     (["--pod", "serving/none"], "kubectl: Error from server (NotFound)"),
     (["--pod", "serving/vllm-0", "--container", "none"], "--pod serving/vllm-0: there is no container none"),
-    (["--pod", "vllm-0"], "--pod vllm-0: write NAMESPACE/POD"),
+    (["--pod", "a/b/vllm-0"], "--pod a/b/vllm-0: write NAMESPACE/POD"),
+    (["--pod", "a/b/sts/vllm"], "--pod a/b/sts/vllm: write NAMESPACE/POD"),
+    (["--pod", "sts/"], "--pod : not a name"),
     (["--pod", "serving/--all"], "--pod --all: not a name"),
     (["--previous"], "--container and --previous belong to --pod"),
 ])

@@ -98,7 +98,8 @@ def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, 
     if values["against"] and (values["together"] or len(logs) > 1):
         raise InputError("--against compares one log with a good one")
     if not values["against"]:
-        return together([read for log in logs for read in _diagnosed(log, options)])
+        read_together = [read for log in logs for read in _diagnosed(log, options)]
+        return together(read_together) if len(read_together) > 1 else read_together[0][1]
     bad = [read for log in logs for read in _diagnosed(log, options)]
     good = _diagnosed(values["against"], options._replace(run=None, command="", config=""))
     for path, read in ((logs[0], bad), (values["against"], good)):

@@ -14,8 +14,8 @@ from vllm_doctor.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = (
-    click.option("--pod", "pods", multiple=True, metavar="NAMESPACE/POD",
-                 help="The logs of a pod's containers, by kubectl; also NAMESPACE/statefulset/NAME; repeatable."),
+    click.option("--pod", "pods", multiple=True, metavar="[NAMESPACE/]POD",
+                 help="The logs of a pod's containers, by kubectl; also [NAMESPACE/]statefulset/NAME; repeatable."),
     click.option("--container", default="", metavar="NAME", help="Only this container of --pod."),
     click.option("--previous", is_flag=True, help="With --pod, the log before the last restart."),
     click.option("--docker", "containers", multiple=True, metavar="NAME",
@@ -38,7 +38,7 @@ def host_logs(values: dict[str, Any]) -> tuple[HostLogs, ...]:
     """Take the options out of `values`; return the logs they name, not read yet. Raises InputError."""
     pods, container, previous = values.pop("pods"), values.pop("container"), values.pop("previous")
     if (container or previous) and not pods:
-        raise InputError("--container and --previous belong to --pod NAMESPACE/POD")
+        raise InputError("--container and --previous belong to --pod [NAMESPACE/]POD")
     made = [HostLogs(f"--pod {pod}", partial(hosts.pod_logs, pod, container, previous=previous)) for pod in pods]
     for option, key, read in (("--docker", "containers", hosts.container_logs), ("--journal", "units", hosts.unit_logs),
                               ("--slurm", "jobs", hosts.job_logs)):

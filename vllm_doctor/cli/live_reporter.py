@@ -18,7 +18,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.pipe import Gap
 from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusText
-from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.reports import termination_message, to_json, to_text
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
@@ -45,16 +45,18 @@ class LiveReporter:
     """Analyses the log as it arrives and reports.
 
     `name` is the log's; `bar_name` names it above each report, where several logs are followed. What the first
-    `silent_bytes` show is not reported before the end.
+    `silent_bytes` show is not reported before the end. `termination_log` gets the cause in a few lines.
     """
 
     def __init__(self, options: Options, format_: str, output: str | None, once: bool, values: dict[str, Any], *,
-                 name: str = "standard input", bar_name: str = "", silent_bytes: int = 0) -> None:
+                 name: str = "standard input", bar_name: str = "", silent_bytes: int = 0,
+                 termination_log: str | None = None) -> None:
         self.exit_status = ExitStatus.OK
         self._options = options
         self._name = name
         self._bar_name = bar_name
         self._silent_bytes = silent_bytes
+        self._termination_log = termination_log
         self._format = format_
         self._output = output
         self._once = once
@@ -114,7 +116,10 @@ class LiveReporter:
             self._print(f"vllm-doctor: {missed:,} bytes came too fast and were not analysed\n")
         self._print_report(report, whole=True)
         if self._output:
-            self._save(report)
+            text = to_json.render(report) if self._format == "json" else to_text.render(report)
+            self._save(self._output, finish(text, self._format, [report]))
+        if self._termination_log and (message := termination_message.render(report)):
+            self._save(self._termination_log, message)
         self.exit_status = ExitStatus.USAGE if self._output_failed else exit_status([report], self._values["fail_on"])
 
     def _pieces(self, reader: Source, diagnosis: Diagnosis) -> Iterator[bytes | Gap]:
@@ -210,10 +215,9 @@ class LiveReporter:
             discard(2)
             self._output_failed = True
 
-    def _save(self, report: Report) -> None:
-        text = to_json.render(report) if self._format == "json" else to_text.render(report)
+    def _save(self, path: str, text: str) -> None:
         try:
-            write_text(str(self._output), finish(text, self._format, [report]))
+            write_text(path, text)
         except InputError as error:
             self._print(f"vllm-doctor: {one_line(str(error))}\n")
             self._output_failed = True

@@ -65,11 +65,11 @@ def cli() -> None:
     """Explain why a vLLM server failed or runs slowly, what to change and by how much."""
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Run `vllm-doctor`. If a standard stream fails, it still ends with an exit status and at most one error line."""
     fill_closed()
     try:
-        cli(prog_name="vllm-doctor")
+        cli(argv, prog_name="vllm-doctor")
     except OSError as error:  # click lets what fails on a stream pass, but for a reader that has gone
         discard(1)
         report_error(DoctorError(words(error)))

@@ -19,14 +19,17 @@ from vllm_doctor.command import parse
 @click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--output", metavar="FILE", help="Also write the last report to this file.")
+@click.option("--termination-log", metavar="FILE",
+              help="Write the cause of a failure in a few lines: /dev/termination-log in a pod.")
 @shared
-def command(argv: tuple[str, ...], format_: str, output: str | None, **values: Any) -> None:
+def command(argv: tuple[str, ...], format_: str, output: str | None, termination_log: str | None,
+            **values: Any) -> None:
     """Run COMMAND and analyse its output. Signals are forwarded; the exit status is the command's own."""
     options = engine_options(values)
     check_ids(options)
     if not options.command:
         options = options._replace(command=_if_vllm(shlex.join(argv)))
-    voice = LiveReporter(options, format_, output, False, values)
+    voice = LiveReporter(options, format_, output, False, values, termination_log=termination_log)
     sys.exit(pipe.run_command(list(argv), voice.follow, status_line=voice.status_line))
 
 

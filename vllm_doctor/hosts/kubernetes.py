@@ -17,7 +17,7 @@ _KINDS = {"pod": "pod", "po": "pod", "statefulset": "statefulset", "sts": "state
           "leaderworkerset": "leaderworkerset", "lws": "leaderworkerset"}
 _SELECTORS = {"job": "job-name", "leaderworkerset": "leaderworkerset.sigs.k8s.io/name"}
 """Kinds whose pods carry the name of their owner as a label; the others state a selector."""
-_EXAMPLE = "NAMESPACE/POD or NAMESPACE/statefulset/NAME"
+_EXAMPLE = "NAMESPACE/POD or NAMESPACE/statefulset/NAME; without NAMESPACE/, kubectl's current one"
 _MOST_PODS = 64
 _TROUBLES = {"Unhealthy", "Evicted", "FailedScheduling", "FailedMount", "Failed", "BackOff", "OOMKilling",
              "FailedCreatePodSandBox", "Preempted", "NodeNotReady", "ExceededGracePeriod"}
@@ -31,36 +31,37 @@ def pod_logs(place: str, container: str = "", *, previous: bool = False) -> Iter
     """
     kubectl = client("kubectl")
     namespace, kind, name = _parts(place)
+    in_namespace = [f"--namespace={namespace}"] if namespace else []
     if container:
         checked_name(container, "--container", "vllm")
-    pods = _pods(kubectl, namespace, kind, name)
+    pods = _pods([kubectl, "get", *in_namespace, "--output=json"], kind, name)
     found = [(pod, status) for pod in pods for status in _containers(pod) if container in {"", status["name"]}]
     if not found:
         wanted = f"container {container} that has started" if container else "container that has started"
         raise InputError(f"--pod {safe_text(place)}: there is no {wanted}")
     for pod, status in found:
         pod_name = str(pod["metadata"]["name"])
-        argv = [kubectl, "logs", f"--namespace={namespace}", f"--container={status['name']}"]
+        argv = [kubectl, "logs", *in_namespace, f"--container={status['name']}"]
         if previous and status.get("restartCount"):
             argv.append("--previous")
-        behind = partial(_behind, kubectl, namespace, pod_name, _end(status, previous=previous))
-        name = f"{namespace}/{pod_name}/{status['name']}"
+        events = [kubectl, "get", *in_namespace, "--output=json", "events"]
+        behind = partial(_behind, events, pod_name, _end(status, previous=previous))
+        name = "/".join((*((namespace,) if namespace else ()), pod_name, status["name"]))
         yield Log(Pieces(with_lines(output([*argv, pod_name]), behind)), name)
 
 
 def _parts(place: str) -> tuple[str, str, str]:
-    parts = place.split("/")
-    if len(parts) == 2:
-        parts.insert(1, "pod")
-    if len(parts) != 3 or parts[1].lower() not in _KINDS:
+    """Return the namespace ("": the current one), the kind and the name. Raises InputError."""
+    *before, name = place.split("/")
+    kind = before.pop() if before and before[-1].lower() in _KINDS else "pod"
+    if len(before) > 1:
         raise InputError(f"--pod {safe_text(place)}: write {_EXAMPLE}")
-    return (checked_name(parts[0], "--pod", _EXAMPLE), _KINDS[parts[1].lower()],
-            checked_name(parts[2], "--pod", _EXAMPLE))
+    namespace = checked_name(before[0], "--pod", _EXAMPLE) if before else ""
+    return namespace, _KINDS[kind.lower()], checked_name(name, "--pod", _EXAMPLE)
 
 
-def _pods(kubectl: str, namespace: str, kind: str, name: str) -> list[dict[str, Any]]:
-    """Return the pods, by name, as the API describes them."""
-    get = [kubectl, "get", f"--namespace={namespace}", "--output=json"]
+def _pods(get: list[str], kind: str, name: str) -> list[dict[str, Any]]:
+    """Return the pods, by name, as the API describes them; `get` is the command's beginning."""
     if kind == "pod":
         return [json_answer([*get, "pod", name])]
     if kind in _SELECTORS:
@@ -70,7 +71,7 @@ def _pods(kubectl: str, namespace: str, kind: str, name: str) -> list[dict[str, 
         selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     pods = json_answer([*get, "pods", f"--selector={selector}"]).get("items", []) if selector else []
     if not pods:
-        raise InputError(f"{kind} {name} in {namespace}: no pod belongs to it")
+        raise InputError(f"{kind} {name}: no pod belongs to it")
     return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:_MOST_PODS]
 
 
@@ -95,10 +96,9 @@ def _end(status: dict[str, Any], *, previous: bool) -> list[str]:
                  over.get("message", ""))
 
 
-def _behind(kubectl: str, namespace: str, pod: str, end: list[str]) -> Sequence[str]:
+def _behind(get_events: list[str], pod: str, end: list[str]) -> Sequence[str]:
     """Return the lines to read behind a container's log: its end, and the pod's troubling events."""
-    events = json_answer([kubectl, "get", f"--namespace={namespace}", "--output=json", "events",
-                          f"--field-selector=involvedObject.name={pod}"]).get("items", [])
+    events = json_answer([*get_events, f"--field-selector=involvedObject.name={pod}"]).get("items", [])
     lines = []
     for event in sorted(events, key=lambda item: str(item.get("lastTimestamp") or item.get("eventTime") or "")):
         if event.get("type") == "Warning" and event.get("reason") in _TROUBLES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from vllm_doctor.reports import shared_text
@@ -11,7 +11,7 @@ from vllm_doctor.reports.fingerprint import fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Finding, Report
 
 MOST = 10  # of each kind: GitHub shows no more of one step
-_LONGEST = 4000  # characters of a message
+_LONGEST = 4000  # bytes of a message
 _LEVEL = {"error": "error", "warning": "warning", "info": "notice"}
 
 
@@ -58,7 +58,7 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
         told = [shared_text.failure_status(report), shared_text.failure_place(unexplained),
                 *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),
                 ] if unexplained else []
-        message = _joined([*told, shared_text.advice(report)])
+        message = shared_text.as_many_as_fit([*told, shared_text.advice(report)], _LONGEST)
         yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
                           where + shared_text.headline(report), message, path,
                           unexplained.line if unexplained else None)
@@ -84,14 +84,4 @@ def _message(finding: Finding) -> str:
         fix = finding.fixes[0]
         _, text = shared_text.change(fix)
         pieces += [f"Fix: {fix.title}", text]
-    return _joined([*pieces, f"({finding.id})"])
-
-
-def _joined(pieces: Iterable[str]) -> str:
-    """Return as many pieces as fit, as paragraphs. No piece is ever cut, because a cut command is a wrong one."""
-    made = ""
-    for piece in pieces:
-        longer = f"{made}\n\n{piece}" if made else piece
-        if piece and len(longer) <= _LONGEST:
-            made = longer
-    return made
+    return shared_text.as_many_as_fit([*pieces, f"({finding.id})"], _LONGEST)
