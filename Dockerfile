@@ -3,7 +3,7 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
-RUN pip wheel --no-cache-dir --disable-pip-version-check --wheel-dir /wheels '.[zstd]'
+RUN pip wheel --no-cache-dir --disable-pip-version-check --constraint constraints.txt --wheel-dir /wheels '.[zstd]'
 
 FROM python:3.13-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \

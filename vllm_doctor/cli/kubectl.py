@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from vllm_doctor.cli.root import main as run
+from vllm_doctor.cli.diagnose import command as diagnose
 
-_MORE_THAN_A_REPORT = {"--against", "--run", "--why"}
-"""Options of `diagnose` that --together contradicts."""
+_MORE_THAN_ONE_REPORT = {"--against", "--run", "--why"}
+"""Options of `diagnose` that do not go with --together."""
 
 
-@click.command("kubectl vllm-doctor", context_settings={"ignore_unknown_options": True,
-                                                        "help_option_names": ["-h", "--help"]})
+@click.command("kubectl", hidden=True, context_settings={"ignore_unknown_options": True})
 @click.argument("name", metavar="POD|KIND/NAME")
-@click.option("-n", "--namespace", default="", help="The namespace (default: the current one).")
+@click.option("-n", "--namespace", default="", help="The namespace (default: kubectl's current one).")
 @click.option("-c", "--container", default="", help="Only this container.")
 @click.option("-p", "--previous", is_flag=True, help="The log before the last restart.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
-def command(name: str, namespace: str, container: str, previous: bool, options: tuple[str, ...]) -> None:
+@click.pass_context
+def command(context: click.Context, *, name: str, namespace: str, container: str, previous: bool,
+            options: tuple[str, ...]) -> None:
     """Say why vLLM failed in a pod, or in the pods of a StatefulSet, Deployment, Job or LeaderWorkerSet.
 
-    All containers are read as one incident. OPTIONS are those of `vllm-doctor diagnose`.
+    All containers are read as one incident. OPTIONS, after the name, are those of `vllm-doctor diagnose`.
     """
-    place = f"{namespace}/{name}" if namespace else name
-    argv = ["diagnose", f"--pod={place}", *([f"--container={container}"] if container else []),
-            *(["--previous"] if previous else [])]
-    run([*argv, *([] if _MORE_THAN_A_REPORT.intersection(options) else ["--together"]), *options])
+    argv = [f"--pod={namespace}/{name}" if namespace else f"--pod={name}"]
+    argv += [f"--container={container}"] if container else []
+    argv += ["--previous"] if previous else []
+    argv += [] if _MORE_THAN_ONE_REPORT.intersection(options) else ["--together"]
+    with diagnose.make_context("diagnose", [*argv, *options], parent=context.parent) as inner:
+        diagnose.invoke(inner)
 
 
 def main() -> None:
     """Run the plug-in."""
-    command(prog_name="kubectl vllm-doctor")
+    from vllm_doctor.cli.root import main as run  # noqa: PLC0415 - which imports the commands
+
+    run(["kubectl", *sys.argv[1:]])

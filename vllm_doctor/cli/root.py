@@ -15,7 +15,8 @@ from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.redact import redact
 from vllm_doctor.version import __version__
 
-COMMANDS = ("bundle", "completion", "diagnose", "explain", "fleet", "mcp", "rules", "run", "size", "watch", "web")
+COMMANDS = ("bundle", "completion", "diagnose", "explain", "fleet", "kubectl", "mcp", "rules", "run", "size", "watch",
+            "web")
 """The commands; each is the `command` of the module with its name."""
 
 
