@@ -318,6 +318,40 @@ def test_json_records(record: dict[str, object], text: list[str]) -> None:
         line.text.encode()
 
 
+def otlp(text: str, **fields: object) -> dict[str, object]:
+    return {"timeUnixNano": "1763632800000000000", "severityText": "", "body": {"stringValue": text}, **fields}
+
+
+def batch(*records: dict[str, object], pod: str = "vllm-0") -> str:
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "vllm"}}, {"key": "k8s.pod.name", "value": {"stringValue": pod}}]}
+    return json.dumps({"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": {}, "logRecords": list(records)}]}]})
+
+
+def test_a_batch_of_opentelemetry_records() -> None:
+    lines = read("\n".join([batch(*map(otlp, MESSAGES[:3])), batch(*map(otlp, MESSAGES[8:13]), pod="vllm-1")]) + "\n")
+    assert texts(lines) == [text.rstrip() for text in (*MESSAGES[:3], *MESSAGES[8:13])]
+    assert [line.number for line in lines] == [1] * 3 + [2] * 5
+    assert {line.source for line in lines} == {"vllm-0", "vllm-1"}
+
+
+def test_an_opentelemetry_record_has_its_level_and_traceback() -> None:
+    trace = {"key": "exception.stacktrace", "value": {"stringValue": "Traceback (most recent call last):\nValueError: x\n"}}
+    assert texts(read(batch(otlp("it failed", severityText="Error", attributes=[trace])) + "\n")) == [
+        "ERROR it failed", "Traceback (most recent call last):", "ValueError: x"]
+    flat = {"body": "it failed", "severity_text": "ERROR", "timestamp": "2025-11-20T10:00:00Z",
+            "attributes": {"exception.stacktrace": "Traceback (most recent call last):\nValueError: x\n"}}
+    assert texts(read(json.dumps(flat) + "\n")) == ["ERROR it failed", "Traceback (most recent call last):", "ValueError: x"]
+
+
+@pytest.mark.parametrize("text", [
+    '{"resourceLogs": []}', '{"resourceLogs": 7}', '{"resourceLogs": [7, {"scopeLogs": [7, {"logRecords": [7, {"body": 7, "timeUnixNano": 1}]}]}]}',
+    '{"resourceLogs": [{"scopeLogs": [{"logRecords": [{"body": {"stringValue": "of a client, without a time"}}]}]}]}',
+    '{"resourceLogs": [{"resource": {"attributes": {"k": 1}}, "scopeLogs": {"a": 1}}]}',
+])
+def test_what_is_no_batch_of_opentelemetry_is_kept(text: str) -> None:
+    assert texts(read(text + "\n")) == [text]
+
+
 def test_carriage_returns_in_docker_json() -> None:
     bars = "".join(f"Loading shards:  {p}% Completed | {p}/100 [00:01<00:11,  1.16s/it]\r" for p in (10, 20, 30))
     lines = read(docker_json(bars + HEAD))

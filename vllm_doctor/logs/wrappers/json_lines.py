@@ -1,4 +1,4 @@
-"""JSON lines: Docker's json-file driver, log shippers, cloud exports, structured loggers.
+"""JSON lines: Docker's json-file driver, log shippers, cloud exports, structured loggers, OpenTelemetry.
 
 The message is extracted from the record, with its level and traceback if those have fields of their own. A JSON object
 that vLLM or a client printed (a request, a configuration) is a message itself and is kept.
@@ -34,7 +34,9 @@ _SHIPPER_KEYS = frozenset(
         "_p", "tag", "PodName", "pod_name", "_SYSTEMD_UNIT",
     ),
 )  # fmt: skip
-_TRACE_KEYS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "exc_text", "error.stack_trace")
+_TRACE_KEYS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "exc_text", "error.stack_trace",
+               "exception.stacktrace")
+_OTLP_SOURCES = ("k8s.pod.name", "k8s.container.name", "container.name", "service.instance.id", "host.name")
 _LEVELS = {
     "WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "CRIT": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO",
     "10": "DEBUG", "20": "INFO", "30": "WARNING", "40": "ERROR", "50": "CRITICAL",
@@ -92,6 +94,8 @@ def json_line(text: str) -> WrapperMatch | None:
         return None
     if not isinstance(record, dict):
         return None
+    if "resourceLogs" in record:
+        return _otlp_batch(record)
     key = next((key for key in _MESSAGE_KEYS if key in record), "")
     message = _text_of(record.get(key)) if key else None
     if message is None:
@@ -112,11 +116,43 @@ def json_line(text: str) -> WrapperMatch | None:
         level, shipped = _level_of(record[key]) or level, False
     if level and not shipped and not LOG_HEAD.match(message):
         message = f"{level} {message}"
-    for trace in _TRACE_KEYS:
-        if isinstance(extra := record.get(trace), str) and extra.strip():
-            message = f"{message.rstrip()}\n{extra.rstrip()}"
-            break
+    message = _with_trace(message, record)
     return WrapperMatch(name, _whole(message.removesuffix("\n")), _source_of(record), part=part, last=not part)
+
+
+def _with_trace(message: str, record: dict[str, Any]) -> str:
+    """Return the message followed by the traceback that the record, or its attributes, has beside it."""
+    attributes = record.get("attributes")
+    for holder in (record, attributes if isinstance(attributes, dict) else {}):
+        for key in _TRACE_KEYS:
+            if isinstance(extra := holder.get(key), str) and extra.strip():
+                return f"{message.rstrip()}\n{extra.rstrip()}"
+    return message
+
+
+def _otlp_batch(batch: dict[str, Any]) -> WrapperMatch | None:
+    """Match a line of OpenTelemetry's JSON encoding, as a collector's file exporter writes it: a batch of records."""
+    messages, source = [], ""
+    for resource in _objects(batch.get("resourceLogs")):
+        names = _attributes(resource.get("resource"))
+        source = source or next((names[key] for key in _OTLP_SOURCES if names.get(key)), "")
+        for scope in _objects(resource.get("scopeLogs")):
+            for record in _objects(scope.get("logRecords")):
+                message = _text_of(record.get("body"))
+                if message is not None and not _TIME_KEYS.isdisjoint(record):
+                    level = "" if LOG_HEAD.match(message) else _level_of(record)
+                    messages.append(_with_trace(f"{level} {message}".lstrip(), {"attributes": _attributes(record)}))
+    return WrapperMatch("otlp", _whole("\n".join(messages)), source) if messages else None
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _attributes(holder: Any) -> dict[str, str]:
+    """Return the attributes that are texts."""
+    pairs = _objects(holder.get("attributes")) if isinstance(holder, dict) else []
+    return {str(pair.get("key")): text for pair in pairs if (text := _text_of(pair.get("value"))) is not None}
 
 
 def _whole(text: str) -> str:

@@ -34,7 +34,7 @@ MAX_KNOWN = 4096  # names remembered; bounds memory on hostile input
 MAX_PARTIAL = 256 * 1024  # characters of one message joined from parts
 MAX_PARTIALS = 64  # messages that may be incomplete at once
 
-_STRINGS = ("docker-json", "json-lines", "containerd", "logfmt")  # the inner text may contain line ends
+_STRINGS = ("docker-json", "json-lines", "otlp", "containerd", "logfmt")  # the inner text may contain line ends
 _LETTERS: tuple[Wrapper, ...] = (
     gitlab, compose, journald, gh_run_view, google_viewer, djl, torchserve, process_manager, pod, logfmt,
 )  # fmt: skip
