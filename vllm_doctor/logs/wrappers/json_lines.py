@@ -141,7 +141,8 @@ def _otlp_batch(batch: dict[str, Any]) -> WrapperMatch | None:
                 message = _text_of(record.get("body"))
                 if message is not None and not _TIME_KEYS.isdisjoint(record):
                     level = "" if LOG_HEAD.match(message) else _level_of(record)
-                    messages.append(_with_trace(f"{level} {message}".lstrip(), {"attributes": _attributes(record)}))
+                    message = f"{level} {message}" if level else message
+                    messages.append(_with_trace(message, {"attributes": _attributes(record)}))
     return WrapperMatch("otlp", _whole("\n".join(messages)), source) if messages else None
 
 
