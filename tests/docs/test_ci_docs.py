@@ -52,6 +52,7 @@ def snippets(page: str, language: str) -> dict[str, list[str]]:
 
 SHELL = snippets("ci.md", "sh")
 YAML = {heading: yaml.safe_load(blocks[0]) for heading, blocks in snippets("ci.md", "yaml").items()}
+KUBERNETES = [yaml.safe_load(block) for block in snippets("ci.md", "yaml")["Kubernetes"]]
 
 
 class Machine:
@@ -82,7 +83,7 @@ def lines(section: str) -> list[str]:
 
 
 def test_every_section_has_its_snippet() -> None:
-    assert {"GitHub Actions", "GitLab CI", "Buildkite", "pre-commit", "Kubernetes"} <= set(YAML)
+    assert {"GitHub Actions", "GitLab CI", "Buildkite", "pre-commit"} <= set(YAML)
     assert {"Paste", "Docker", "Kubernetes", "Many logs", "pre-commit"} <= set(SHELL)
     assert set(snippets("ci.md", "groovy")) == {"Jenkins"}
 
@@ -147,19 +148,23 @@ def starts(machine: Machine, script: str, *shell: str) -> None:
 def test_github(machine: Machine, tmp_path: Path) -> None:
     steps: list[dict[str, Any]] = YAML["GitHub Actions"]["jobs"]["serve"]["steps"]
     starts(machine, steps[1]["run"], "bash", "-e")
-    assert steps[2]["uses"].startswith("OWNER/vllm-doctor@v")
-    assert steps[2]["if"] == "failure()"
+    get, doctor, show, name = steps[2:]
+    assert get["with"]["repository"] == "${{ vars.VLLM_DOCTOR }}"
+    assert doctor["uses"] == f"./{get['with']['path']}"
+    assert get["if"] == doctor["if"] == "failure()"
+    assert show["with"]["sarif_file"] == "${{ steps.doctor.outputs.sarif }}"
     python = machine.bin / "python3"  # makes an environment whose python is this one
     python.write_text(f'#!/bin/sh\nif [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python"\n'
                       f'elif [ "$2" != pip ]; then exec "{sys.executable}" "$@"; fi\n', encoding="utf-8")
     temp = tmp_path / "temp"
     temp.mkdir()
-    job = Runner(ROOT / "action.yml", machine.here, temp, {"PATH": machine.env["PATH"], "PYTHONPATH": str(ROOT)}).run(**steps[2]["with"])
+    job = Runner(ROOT / "action.yml", machine.here, temp, {"PATH": machine.env["PATH"], "PYTHONPATH": str(ROOT)}).run(log=doctor["with"]["log"])
     assert job.outputs["cause"] == CAUSE
+    assert Path(job.outputs["sarif"]).is_file()
     names = {"CAUSE": "cause", "FIX": "fix-command"}
-    assert {name: f"${{{{ steps.doctor.outputs.{output} }}}}" for name, output in names.items()} == steps[3]["env"]
-    machine.env.update({name: job.outputs[output] for name, output in names.items()})
-    assert machine.sh(steps[3]["run"]).stdout.startswith(f"cause: {CAUSE}\nproposed: VLLM_CPU_KVCACHE_SPACE=1 vllm serve ")
+    assert {variable: f"${{{{ steps.doctor.outputs.{output} }}}}" for variable, output in names.items()} == name["env"]
+    machine.env.update({variable: job.outputs[output] for variable, output in names.items()})
+    assert machine.sh(name["run"]).stdout.startswith(f"cause: {CAUSE}\nproposed: VLLM_CPU_KVCACHE_SPACE=1 vllm serve ")
 
 
 def test_the_actions_inputs_and_outputs_are_told() -> None:
@@ -175,8 +180,26 @@ def test_gitlab(machine: Machine) -> None:
     for line in job["after_script"]:
         done = machine.sh(line)
     assert done.stdout.startswith(f"✗ {SAID}")
-    for name in (*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]):
+    for name in (*job["artifacts"]["paths"], *job["artifacts"]["reports"].values()):
         assert (machine.here / name).stat().st_size
+    [issue] = json.loads((machine.here / job["artifacts"]["reports"]["codequality"]).read_text(encoding="utf-8"))
+    assert (issue["check_name"], issue["location"]) == (CAUSE, {"path": "server.log", "lines": {"begin": 74}})
+
+
+@pytest.mark.parametrize(("section", "schema"), [("GitHub Actions", "github-workflows"), ("GitLab CI", "gitlab-ci"), ("Buildkite", "buildkite")])
+def test_a_snippet_is_valid_by_the_published_schema(section: str, schema: str, tmp_path: Path) -> None:
+    (tmp_path / "snippet.yml").write_text(snippets("ci.md", "yaml")[section][0], encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(tmp_path / "snippet.yml")],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_one_setting_says_where_this_repository_lives() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "action.yml", ROOT / "Dockerfile"]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    assert "OWNER" not in text
+    assert set(re.findall(r"pip install (?:--quiet )?([^\s`]*vllm[^\s`]*)", text, re.IGNORECASE)) <= {
+        '"$VLLM_DOCTOR"', '"$$VLLM_DOCTOR"', "'vllm-log-doctor[fast]'", "'vllm-log-doctor[fleet]'"}
 
 
 def test_jenkins(machine: Machine) -> None:
@@ -187,7 +210,7 @@ def test_jenkins(machine: Machine) -> None:
     done = machine.sh(post, "sh", "-xe")
     assert done.returncode == 0
     assert done.stdout.startswith(f"✗ {SAID}")
-    for name in re.findall(r"[\w-]+\.(?:xml|html|log)\b", text.partition("post {")[2]):
+    for name in re.findall(r"[\w-]+\.(?:xml|html|log|sarif)\b", text.partition("post {")[2]):
         assert (machine.here / name).stat().st_size
 
 
@@ -199,8 +222,8 @@ def test_buildkite(machine: Machine) -> None:
     script.chmod(0o755)
     assert machine.sh(serve["command"]).returncode == 1
     assert why["depends_on"] == serve["key"]
-    assert "$" not in why["command"]  # Buildkite would fill it in
-    done = machine.sh(why["command"])
+    assert "$" not in why["command"].replace("$$", "")  # Buildkite would fill it in
+    done = machine.sh(why["command"].replace("$$", "$"))
     assert done.returncode == 0
     assert (machine.here / "annotation").read_text(encoding="utf-8").startswith(f"## {SAID}")
     assert (machine.here / "calls").read_text().splitlines() == ["artifact download server.log .", "annotate --style error --context vllm-doctor"]
@@ -208,14 +231,15 @@ def test_buildkite(machine: Machine) -> None:
 
 
 def test_the_sidecar_tells_the_cause_while_the_pod_runs(machine: Machine) -> None:
-    pod = YAML["Kubernetes"]["spec"]["template"]["spec"]
+    pod = KUBERNETES[1]["spec"]["template"]["spec"]
     [sidecar], [server] = pod["initContainers"], pod["containers"]
     assert sidecar["restartPolicy"] == "Always"
     assert sidecar["securityContext"]["runAsNonRoot"] is True
     assert {mount["name"] for container in (sidecar, server) for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
 
     def argv(container: dict[str, Any]) -> list[str]:
-        return [word.replace("/logs/", f"{machine.here}/") for word in (*container["command"], *container["args"])]
+        words = (*container.get("command", ["vllm-doctor"]), *container["args"])  # the image's entry point
+        return [word.replace("/logs/", f"{machine.here}/") for word in words]
 
     err = machine.here / "sidecar.err"
     with err.open("wb") as file, subprocess.Popen(argv(sidecar), env=machine.env, cwd=machine.here, stdout=subprocess.PIPE, stderr=file,
@@ -232,6 +256,28 @@ def test_the_sidecar_tells_the_cause_while_the_pod_runs(machine: Machine) -> Non
         finally:
             os.killpg(watching.pid, signal.SIGTERM)
         assert watching.communicate(timeout=30)[0] == b""
+
+
+def test_the_sidecar_s_file_stays_below_the_volume_s_limit(machine: Machine) -> None:
+    pod = KUBERNETES[1]["spec"]["template"]["spec"]
+    [script] = pod["containers"][0]["args"]
+    assert "-size +256M" in script
+    assert pod["volumes"][0]["emptyDir"] == {"sizeLimit": "2Gi"}
+    assert not re.search(r"\$[($]", script)  # Kubernetes would fill it in
+    script = script.replace("/logs/", f"{machine.here}/").replace("sleep 20", "sleep 0.1").replace("+256M", "+1k")
+    (machine.bin / "vllm").write_text(f"#!/bin/sh\nhead -c 5000 /dev/zero | tr '\\0' x; sleep 2; cat '{LOG}'\n", encoding="utf-8")
+    done = machine.sh(script, "bash")
+    assert done.stdout == "x" * 5000 + LOG.read_text(encoding="utf-8")
+    assert (machine.here / "server.log").stat().st_size <= LOG.stat().st_size
+    assert b"xxx" not in (machine.here / "server.log").read_bytes()
+
+
+def test_the_cause_in_the_pod_s_status(machine: Machine) -> None:
+    [container] = KUBERNETES[0]["containers"]
+    command = [word.replace("/dev/", f"{machine.here}/") for word in (*container["command"], *container["args"])]
+    done = subprocess.run(command, cwd=machine.here, env=machine.env, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert (machine.here / "termination-log").read_text(encoding="utf-8").startswith(SAID)
 
 
 def test_the_three_lines_of_the_readme(machine: Machine) -> None:

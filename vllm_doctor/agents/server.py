@@ -102,7 +102,7 @@ def serve(roots: Sequence[str]) -> None:
         from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - an extra
         from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise InputError("the MCP server needs the SDK: pip install 'vllm-log-doctor[mcp]' (mcp 2 or newer)") from error
+        raise InputError("the MCP server needs the SDK: pip install 'mcp>=2'") from error
 
     def in_one_line(tool: Callable[..., str]) -> Callable[..., str]:
         @wraps(tool)
