@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
+from urllib.parse import unquote
 
 from click.testing import CliRunner
 
@@ -79,3 +81,21 @@ def test_the_issue_quotes_what_failed_as_a_block(tmp_path: Path) -> None:
     before, block, _ = issue.split("````")
     assert "FrobError: see ``` @everyone # hi" in block
     assert "@everyone" not in before
+
+
+def test_an_issue_for_vllm_has_its_title_in_the_address(tmp_path: Path) -> None:
+    [address] = re.findall(r"https://github\.com/vllm-project/vllm/issues/new\?title=(\S+)", bundled(tmp_path, LOG)["ISSUE.md"])
+    assert unquote(address) == "No memory left for the KV cache"
+
+
+def test_a_title_of_the_log_carries_no_secret_and_no_mark_into_the_address(tmp_path: Path) -> None:
+    log = ("$ vllm serve /models/m --api-key Se7retValue9xQ\nTraceback (most recent call last):\n"
+           '  File "/opt/venv/lib/python3.12/site-packages/vllm/x.py", line 1, in f\n    f()\n'
+           "OddError: --> <b>&body=x#y hf_abcdefghijklmnopqrstuvwxyz012345AB Se7retValue9xQ\n")
+    text = bundled(tmp_path, log)["ISSUE.md"]
+    [address] = re.findall(r"issues/new\?title=(\S+)", text)
+    assert re.fullmatch(r"[\w.~%-]+", address)
+    assert text.split("-->", 1)[0].endswith("yours may be of another kind. ")
+    assert "hf_abcdef" not in unquote(address)
+    assert "Se7retValue9xQ" not in unquote(address)
+    assert len(address) < 1000

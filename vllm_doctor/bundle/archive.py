@@ -10,19 +10,21 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vllm_doctor.errors import InputError, reason
 from vllm_doctor.redact import Redactor, redact
 from vllm_doctor.reports import shared_text, to_json, to_markdown
-from vllm_doctor.reports.escape import code_block, markdown
+from vllm_doctor.reports.escape import code_block, markdown, one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
 from vllm_doctor.version import __version__
 
 FIRST_BYTES, LAST_BYTES = 4 << 20, 16 << 20
 """Of a longer log, so much of its beginning and its end is in the archive."""
+_LONGEST_TITLE = 200
 _PIECE = 2000  # lines that are masked together: a secret may be wrapped over several
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same log gives the same archive
 
@@ -53,7 +55,7 @@ def write_bundle(path: str | os.PathLike[str], bundle: Bundle) -> tuple[str, ...
 def _files(bundle: Bundle) -> Iterator[tuple[str, str]]:
     report = bundle.report
     redactor = report.redactor or Redactor()
-    yield "ISSUE.md", redactor.redact(_issue(report))
+    yield "ISSUE.md", redactor.redact(_issue(report, redactor))
     yield "report.md", finish(to_markdown.render(report), "markdown", [report])
     yield "report.json", finish(to_json.render(report), "json", [report])
     yield "server.log", "".join(_masked(_shortened(bundle.log), redactor))
@@ -81,10 +83,11 @@ def _pieces(lines: list[str]) -> Iterable[str]:
     return ("".join(lines[at:at + _PIECE]) for at in range(0, len(lines), _PIECE))
 
 
-def _issue(report: Report) -> str:
+def _issue(report: Report, redactor: Redactor) -> str:
     failure = report.failure
+    title = redactor.redact(redact(shared_text.headline(report)))
     return _environment().get_template("issue.md").render(
-        report=report, headline=shared_text.headline(report), failure=failure,
+        report=report, headline=title, failure=failure, title=quote(one_line(title)[:_LONGEST_TITLE], safe=""),
         excerpt=code_block(failure.text or failure.message) if failure is not None else "",
         command=code_block(report.command) if report.command else "")
 
