@@ -137,7 +137,8 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     if start.status in {"serving", "stopped"}:
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False
-        return candidate.served or candidate.phase == "runtime"
+        is_headless = start.status == "serving" and not start.serving_line  # it served before the log begins
+        return candidate.served or candidate.phase == "runtime" or is_headless
     if candidate.advances < start.advances:
         return False
     if candidate.shape in {"record", "quoted"}:

@@ -91,7 +91,7 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
         holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"
                    and not is_cascade(one)]
         if holding:
-            return _root(holding[0], told)
+            return _root(_under(holding[0], told), told)
     ranked = sorted(told, key=lambda one: _rank(one, advances))
     return _root(ranked[0], told) if ranked else None
 
@@ -106,6 +106,14 @@ def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, i
 def _order(candidate: Candidate) -> int:
     shape = _SHAPES[candidate.shape]
     return shape * 1_000_000_000 + candidate.line
+
+
+def _under(record: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """Return the exception whose traceback a record is the heading of; without one the record itself."""
+    if record.shape != "record":
+        return record
+    return next((one for one in candidates if one.shape == "traceback" and one.process == record.process
+                 and one.begin == record.last_line + 1 and not is_cascade(one)), record)
 
 
 def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:

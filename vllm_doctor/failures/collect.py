@@ -14,6 +14,8 @@ from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 
+_ARROW = re.compile(r"-{1,5}> ?\d{1,6} ")
+"""What IPython prints before the source line of a call."""
 _GROUP = re.compile(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -192,6 +194,10 @@ class FailureCollector:
     def _is_source(stream: _Open, event: Event) -> bool:
         """Return whether a line is the source of the last call, or marks a part of it."""
         text = event.text
+        arrow = _ARROW.match(text)
+        if arrow is not None:
+            stream.frames[-1] = replace(stream.frames[-1], code=text[arrow.end():].strip()[:300])
+            return True
         if not event.is_code and text[:1] not in " \t":
             return False
         if text[:1] not in " \t" and exceptions.ending(text) is not None:
@@ -231,7 +237,7 @@ class FailureCollector:
             stream.frames = []
         told = messages.usage(text)
         if told is not None:
-            self._begin(stream, event, "fatal", None, told, state)
+            self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))
             return
         answer = messages.http_answer(text)
         if answer is not None:

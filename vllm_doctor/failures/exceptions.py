@@ -9,7 +9,8 @@ _ENDINGS = (
     r"Error|Exception|ExceptionGroup|Interrupt|Exit|Failure|Fault|Expired|Exceeded|Timeout|NotFound|Refused|Died|Killed"
 )
 _NAME = (
-    rf"(?:(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:{_ENDINGS})|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|error|timeout|gaierror|herror)"
+    rf"(?:(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:{_ENDINGS})"
+    r"|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|[a-z]\w*(?:Error|Exception)|error|timeout|gaierror|herror)"
     r"|Exception|gaierror)"
 )
 # The last line of a traceback: any class will do, and nothing stands before it.
@@ -94,5 +95,5 @@ def in_code(code: str) -> tuple[str | None, str]:
 def _is_class(name: str) -> bool:
     """Return whether it reads like the name of an exception: with a module, or written like a class name."""
     last = name.rpartition(".")[2]
-    return last[:1].isupper() or last.startswith("_") or ("." in name and last in {
-        "error", "timeout", "gaierror", "herror"})
+    return last[:1].isupper() or last.startswith("_") or ("." in name and (
+        last in {"error", "timeout", "gaierror", "herror"} or last.endswith(("Error", "Exception"))))

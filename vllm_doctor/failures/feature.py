@@ -52,6 +52,8 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return None
     if candidate.exception in _IMPORTS or _MISSING_MODULE.search(text):
         return _of_import(candidate, text, has_settings=has_settings)
+    if kind == "other-software" and by_calls is None and _is_of_application(candidate):
+        return "other-software"
     strong = _by_words(text)
     if strong is not None and not (strong == "environment" and by_calls in {"kv-transfer", "sampling"}):
         return strong
@@ -62,6 +64,14 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     if by_calls is not None:
         return by_calls
     return _by_hints(text) or _by_source(candidate.frames)
+
+
+def _is_of_application(candidate: Candidate) -> bool:
+    """Return whether a program that uses vLLM raised it, without a call of vLLM."""
+    packages = [package_of(frame.path)[0] for frame in candidate.frames]
+    if not packages:
+        return candidate.shape == "fatal" and bool(candidate.said)
+    return "vllm" not in packages and packages[-1] is not None
 
 
 def _of_import(candidate: Candidate, text: str, *, has_settings: bool) -> str | None:
@@ -92,7 +102,7 @@ def _by_source(frames: Iterable[Frame]) -> str | None:
         package, file = package_of(frame.path)
         if package in {"python", None} or file.startswith(_PASSES_ON):
             continue
-        text = f"{frame.function}: {frame.code}"
+        text = f"{frame.function}: {frame.code} {frame.function.replace('_', ' ')}"
         found = _by_words(text) or _by_hints(text)
         if found is not None:
             return found

@@ -45,6 +45,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     name, message = candidate.exception or "", f"{candidate.said} {candidate.message}"
     if is_bad_request(candidate):
         return "request"
+    if candidate.shape == "fatal" and candidate.said:  # the command line of another program
+        return "other-software"
     if name in _RESOURCE_CLASSES or _RESOURCE.search(message):
         return "resource"
     package = origin.package if origin else ""

@@ -14,6 +14,7 @@ _OVER = re.compile(
     r"|\w+ \d\d-\d\d \d\d:\d\d:\d\d|={3,}|-{20,}|_{10,}|\w+-\d+ +\| )")
 _RECORD_OF_ERROR = re.compile(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
+_QUOTES_ERROR = re.compile(r"Worker failed with error '(?!.*', please check)")
 _LONG = re.compile(
     r"(?::|\braised:|validation errors? for \S+|Error building extension .*|returned non-zero exit status \d+\.?"
     r"|with outputs?|stderr|failed with)\s*$")
@@ -22,7 +23,7 @@ MOST_LINES, MOST_LONG_LINES = 12, 80
 
 def goes_on_long(message: str) -> bool:
     """Return whether a message with this beginning has many lines, and may have blank ones."""
-    return _LONG.search(message) is not None
+    return _LONG.search(message) is not None or _QUOTES_ERROR.search(message) is not None
 
 
 def ends_message(text: str) -> bool:
@@ -48,7 +49,10 @@ _FATAL = re.compile(
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
 _WHAT = re.compile(r"\s*what\(\): ")
 _USAGE = re.compile(
-    r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
+    r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$"
+    r"|(?:^|[:|)\]] )(?P<other>[\w.-]{1,40}(?: [\w.-]{1,40}){0,3}): error: "
+    r"(?P<said>(?:argument \S{1,80}: |unrecognized arguments: |ambiguous option: "
+    r"|(?:the following|one of the) arguments ).+)$")
 _SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
 _CLIENT_ERROR = re.compile(
     r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
@@ -91,7 +95,13 @@ def says_what(text: str) -> bool:
 def usage(text: str) -> str | None:
     """Return what a command-line parser rejects."""
     match = _USAGE.search(text[:_LONGEST])
-    return match["text"] if match else None
+    return (match["text"] or match["said"]) if match else None
+
+
+def other_program(text: str) -> str:
+    """Return the program whose command-line parser rejects something, if it is not vLLM's; empty if it is."""
+    match = _USAGE.search(text[:_LONGEST])
+    return (match["other"] or "") if match else ""
 
 
 def http_answer(text: str) -> tuple[int, str] | None:
