@@ -317,3 +317,52 @@ def test_a_cache_of_the_hub_that_cannot_be_written_gets_another_folder() -> None
     failure = failure_of("There was a problem when trying to write in your cache folder (/.cache/huggingface/hub). "
                          "You should set the environment variable TRANSFORMERS_CACHE to a writable directory.\n")
     assert (failure.fixes[0].env, failure.feature) == ({"HF_HOME": "/tmp/huggingface"}, "environment")
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("jinja2.exceptions.WidgetError: bent", "tokenizer"),
+    ("torch._dynamo.exc.BentWidget: bent", "compilation"),
+    ("huggingface_hub.errors.WidgetError: bent", "model-loading"),
+    ("nixl._bindings.nixlWidgetError: bent", "kv-transfer"),
+    ("AssertionError: Tried to load weights of size torch.Size([4])to a parameter of size torch.Size([3])", "model-loading"),
+    ("RuntimeError: This flash attention build does not support the widget", "attention"),
+    ("vllm serve: error: the following arguments are required: widget", "config"),
+    ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "reasoning"),
+    ("AttributeError: module 'widgetry.rollout' has no attribute 'Bent'", "environment"),
+])
+def test_the_feature_of_one_line(line: str, feature: str) -> None:
+    assert failure_of(line + "\n").feature == feature
+
+
+def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:
+    log = traceback((f"{SITE}/vllm/v1/sample/sampler.py", 286, "apply_penalties", "return apply_all_penalties("),
+                    (f"{SITE}/vllm/model_executor/layers/utils.py", 62, "apply_penalties", "widgets = mask("),
+                    (f"{SITE}/vllm/model_executor/layers/utils.py", 39, "mask", "bins.scatter_add_(1)"),
+                    error="IndexError: the widget is bent")
+    assert failure_of(log).feature == "sampling"
+
+
+def test_an_assertion_in_native_code_is_told_before_the_abort() -> None:
+    assertion = "python3: /project/lib/Allocation.cpp:43: mlir::triton::widgets(): Assertion `bent && \"widget\"' failed."
+    failure = failure_of(f"{assertion}\nAborted (core dumped)\n")
+    assert (failure.exception, failure.message, failure.feature) == (None, assertion, "compilation")
+
+
+def test_the_calls_of_a_notebook_with_links() -> None:
+    log = ("KeyError                                  Traceback (most recent call last)\n"
+           "[/usr/lib/python3.11/dist-packages/vllm/lora/widgets.py](https://localhost:8080/#) in get(self, name)\n"
+           "      8 # the widget\n"
+           "----> [9](file:///widgets.py?line=8) return self.known[name]\n\n"
+           "KeyError: 'bent'\n")
+    failure = failure_of(log)
+    assert failure.origin == Place("vllm", "vllm/lora/widgets.py", "get", 0)
+    assert failure.feature == "lora"
+
+
+def test_of_consequences_the_one_with_a_message_of_its_own_is_told() -> None:
+    log = ("ray.exceptions.RayTaskError(ActorDiedError): ray::Widgets.bend() (pid=4, ip=10.0.0.1)\n"
+           "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task\n"
+           "RuntimeError: Engine core initialization failed. See root cause above.\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("RuntimeError", "Engine core initialization failed. See root cause above.")
+    assert [fix.action for fix in failure.fixes] in ([], ["find-root-cause-above"])  # none where a rule explains it

@@ -42,6 +42,7 @@ class Raised:
     message: str
     said: str = ""
     quoted: bool = False  # within a sentence, as repr() prints it
+    module: str = ""  # of the class, where the line shows it
 
 
 def class_of(name: str, inner: str | None = None) -> str:
@@ -49,12 +50,18 @@ def class_of(name: str, inner: str | None = None) -> str:
     return inner or name.rpartition(".")[2]
 
 
+def module_of(name: str, inner: str | None = None) -> str:
+    """Return the module of a class; empty for an error that Ray wraps, whose own module the line does not show."""
+    return "" if inner else name.rpartition(".")[0]
+
+
 def ending(text: str) -> Raised | None:
     """Return the exception that ends a traceback."""
     match = _ENDS_TRACEBACK.match(text)
     if match is None or not _is_class(match["name"]):
         return None
-    return Raised(class_of(match["name"], match["inner"]), match["message"] or "")
+    return Raised(class_of(match["name"], match["inner"]), match["message"] or "",
+                  module=module_of(match["name"], match["inner"]))
 
 
 def bare(text: str) -> Raised | None:
@@ -65,7 +72,8 @@ def bare(text: str) -> Raised | None:
         if before.endswith(("except", "raise", "import", "class", "->")) or '"' in before[-1:]:
             return None
         said = before.rstrip(": ") if _SENTENCE.search(before) else ""
-        return Raised(class_of(match["name"], match["inner"]), match["message"], said)
+        return Raised(class_of(match["name"], match["inner"]), match["message"], said,
+                      module=module_of(match["name"], match["inner"]))
     match = _ALONE.match(text)
     if match is not None:
         return Raised(class_of(match["name"]), "")

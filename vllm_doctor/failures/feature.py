@@ -15,9 +15,9 @@ _OPTIONAL = frozenset({"lora", "multimodal", "speculative-decoding", "kv-transfe
 """Parts that a lack of memory may belong to: elsewhere it is the model's, or that of the whole."""
 _IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
 _VLLM_MODULE = re.compile(
-    r"No module named '(?:vllm)[.']|"
+    r"(?:No module named|\bmodule) '(?:vllm)[.']|"
     r"cannot import name '[^']+' from '(?:partially initialized module )?'?vllm[.']")
-_MISSING_MODULE = re.compile(r"No module named|cannot import name")
+_MISSING_MODULE = re.compile(r"No module named|cannot import name|\bmodule '[\w.]{1,200}' has no attribute '")
 _ENDED = re.compile(r"(Killed|Segmentation fault|Aborted|Bus error)\b.*", re.DOTALL)
 _OF_CALLERS = frozenset({"older", "newer", "range", "moved", "v0-engine", "plugin-older"})
 _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "dependency"})
@@ -63,7 +63,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return "other-software"
     if by_calls is not None:
         return by_calls
-    return _by_hints(text) or _by_source(candidate.frames)
+    return _by_module(candidate.module) or _by_hints(text) or _by_source(candidate.frames)
 
 
 def _is_of_application(candidate: Candidate) -> bool:
@@ -90,6 +90,11 @@ def _of_import(candidate: Candidate, text: str, *, has_settings: bool) -> str | 
 
 def _by_words(text: str) -> str | None:
     return next((one.id for one in features() if any(word.search(text) for word in one.words)), None)
+
+
+def _by_module(module: str) -> str | None:
+    """Return the feature that the module of an exception's class belongs to."""
+    return feature_of_path(module.replace(".", "/") + "/") if module else None
 
 
 def _by_hints(text: str) -> str | None:
@@ -131,7 +136,8 @@ def _by_calls(frames: Iterable[Frame]) -> str | None:
         if package == "python":
             continue
         found = _of_file(file, frame.function)
-        if found == "model-class" and file.startswith("vllm/model_executor/layers/") and fallback is None:
+        if (found == "model-class" and file.startswith("vllm/model_executor/layers/")
+                and fallback in {None, "model-class"}):
             fallback = found
             continue
         if found is not None:

@@ -11,7 +11,9 @@ from vllm_doctor.failures.model import Frame, Origin
 _CALL = re.compile(
     r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
 _IPYTHON = re.compile(
-    r"^\s*(?:File )?(?P<path>[~/.\w][^\s:]{0,300}\.py)(?::(?P<line>\d{1,9}))?,? in (?P<function><?[\w.]+)")
+    r"^\s*(?:File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?(?:\]\([^)\s]{0,400}\))?,? in "
+    r"(?P<function><?[\w.]+)")
+"""Also where an editor made a link of the path."""
 _RICH = re.compile(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
 _PYTEST = re.compile(
     r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d{1,9}): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")

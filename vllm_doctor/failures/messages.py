@@ -42,6 +42,7 @@ _FATAL = re.compile(
     r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
     r"|\A.*Error response from daemon: .*|standard_init_linux\.go.*|exec \S+: (?:exec format error|no such file.*)"
     r"|\A.*executable file not found in .*|(?:\S+: )*(?:line \d+: )?\S+: command not found"
+    r"|\A\S{1,200}: \S{1,200}\.(?:c|cc|cpp|cu|h|hpp|cuh|inl):\d+: (?!.*\bblock: \[).*Assertion .*"
     r"|\*\*\* (?:SIG\w+|Process received signal).*|Signal: \w+ .*|corrupted size vs\. prev_size.*|double free or .*"
     r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"

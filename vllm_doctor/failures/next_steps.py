@@ -42,6 +42,8 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     `given` are the settings by keyword, None if the log does not show them; `text` is the message with its calls.
     """
     direction = failure.direction
+    if failure.is_consequence:
+        return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
     steps = [*_by_direction(direction), *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
     unique: dict[str, FixRule] = {}
     for step in steps:
