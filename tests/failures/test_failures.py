@@ -366,3 +366,22 @@ def test_of_consequences_the_one_with_a_message_of_its_own_is_told() -> None:
     failure = failure_of(log)
     assert (failure.exception, failure.message) == ("RuntimeError", "Engine core initialization failed. See root cause above.")
     assert [fix.action for fix in failure.fixes] in ([], ["find-root-cause-above"])  # none where a rule explains it
+
+
+def test_compiled_modules_belong_to_their_package() -> None:
+    log = traceback((f"{SITE}/vllm/v1/structured_output/backend_xgrammar.py", 82, "compile_grammar", "self.compiler.bend("),
+                    ("python/tvm_ffi/cython/function.pxi", 929, "tvm_ffi.core.Function.__call__", ""),
+                    error="RuntimeError: the widget is bent")
+    failure = failure_of(log)
+    assert failure.origin == Place("tvm_ffi", "tvm_ffi/cython/function.pxi", "tvm_ffi.core.Function.__call__", 929)
+    assert (failure.feature, failure.kind, failure.own_frame) == ("structured-output", "library", None)
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("CMake Error at cmake/widgets.cmake:188 (message):", "environment"),
+    ("ERROR: No matching distribution found for widgetry==2.6.0", "environment"),
+    ("AssertionError: vLLM only supports Linux platform (including WSL).", "platform"),
+    ("AttributeError: 'WidgetTokenizer' object has no attribute 'bent'", "tokenizer"),
+])
+def test_the_feature_of_an_installation_or_tokenizer(line: str, feature: str) -> None:
+    assert failure_of(line + "\n").feature == feature

@@ -52,9 +52,10 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return None
     if candidate.exception in _IMPORTS or _MISSING_MODULE.search(text):
         return _of_import(candidate, text, has_settings=has_settings)
-    if kind == "other-software" and by_calls is None and _is_of_application(candidate):
-        return "other-software"
     strong = _by_words(text)
+    if (kind == "other-software" and by_calls is None and strong not in {"environment", "platform"}
+            and _is_of_application(candidate)):
+        return "other-software"
     if strong is not None and not (strong == "environment" and by_calls in {"kv-transfer", "sampling"}):
         return strong
     if kind == "request":

@@ -19,7 +19,8 @@ _ENVIRONMENT = re.compile(
     r"|capability)"
     r"|Failed to infer device|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
-    r"|No supported CUDA architectures|executable file not found|illegal instruction|writ(?:e|ing) in your cache",
+    r"|No supported CUDA architectures|executable file not found|only supports Linux"
+    r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
