@@ -385,3 +385,15 @@ def test_compiled_modules_belong_to_their_package() -> None:
 ])
 def test_the_feature_of_an_installation_or_tokenizer(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("ValueError: Unsupported kv_role: bent", "kv-transfer"),
+    ("ValueError: presence_penalty must be in [-2, 2], got 9.", "sampling"),
+    ("ValueError: Modality widget not found. Available modalities: image", "multimodal"),
+    ("ValueError: Cannot set both `add_generation_prompt` and `continue_final_message` to True.", "tokenizer"),
+    ("ValueError: Invalid backend for piecewise compilation: bent", "compilation"),
+    ("AssertionError: num_micro_batches must be greater than 1", "distributed"),
+])
+def test_the_feature_of_a_message_of_vllm(line: str, feature: str) -> None:
+    assert failure_of(line + "\n").feature == feature
