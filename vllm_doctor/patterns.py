@@ -44,7 +44,7 @@ class _CuedPattern(_LazyPattern):
 
 
 def lazy_pattern(regex: AnyStr, flags: int = 0, cues: tuple[str, ...] = ()) -> re.Pattern[AnyStr]:
-    """Return an expression to use like the result of `re.compile`.
+    """Return an expression to use like the result of `re.compile`, except that no `match.re` is identical to it.
 
     With `cues`, every text that it matches must contain one of them.
     """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import yaml
+from vllm_doctor.catalog.yaml_catalog import read_catalog
+from vllm_doctor.patterns import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,7 @@ class Feature:
 @lru_cache(maxsize=1)
 def features() -> tuple[Feature, ...]:
     """Return the features, in the order in which their words are tried."""
-    path = os.path.join(os.path.dirname(__file__), "features.yaml")
-    with open(path, "rb") as file:
-        loaded = yaml.safe_load(file)
-    return tuple(_feature(entry) for entry in loaded)
+    return tuple(_feature(entry) for entry in read_catalog("features.yaml"))
 
 
 @lru_cache(maxsize=64)
@@ -80,8 +77,8 @@ def _feature(entry: Mapping[str, Any]) -> Feature:
         for one in entry.get("without", ()))
     return Feature(
         id=entry["id"],
-        words=tuple(re.compile(word) for word in entry.get("words", ())),
-        hints=tuple(re.compile(word) for word in entry.get("hints", ())),
+        words=tuple(lazy_pattern(word) for word in entry.get("words", ())),
+        hints=tuple(lazy_pattern(word) for word in entry.get("hints", ())),
         paths=tuple(entry.get("paths", ())),
         flags=tuple(entry.get("flags", ())),
         env=tuple(entry.get("env", ())),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-import yaml
 from packaging.version import InvalidVersion, Version
+
+from vllm_doctor.catalog.yaml_catalog import read_catalog
+from vllm_doctor.patterns import lazy_pattern
 
 Form = Literal["env", "option", "override", "yaml", "keyword", "field", "file-or-option"]
 
@@ -92,9 +93,7 @@ class Frontend:
 @lru_cache(maxsize=1)
 def frontends() -> tuple[Frontend, ...]:
     """Return the programs; the first that a log shows is the one that it was started by."""
-    path = os.path.join(os.path.dirname(__file__), "frontends.yaml")
-    with open(path, "rb") as file:
-        return tuple(_frontend(entry) for entry in yaml.safe_load(file))
+    return tuple(_frontend(entry) for entry in read_catalog("frontends.yaml"))
 
 
 @lru_cache(maxsize=1)
@@ -132,7 +131,7 @@ def _frontend(entry: Mapping[str, Any]) -> Frontend:
 
 
 def _printed(entry: Mapping[str, str]) -> Printed:
-    return Printed(entry["anchor"], re.compile(entry["pattern"]))
+    return Printed(entry["anchor"], lazy_pattern(entry["pattern"]))
 
 
 def _names(entries: Iterable[Mapping[str, Any]]) -> tuple[SettingName, ...]:

@@ -6,8 +6,9 @@ every layer are listed; models with sliding windows, states or shared layers are
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
+
+from vllm_doctor.patterns import lazy_pattern
 
 
 class KvShape(NamedTuple):
@@ -51,10 +52,10 @@ _SHAPES: dict[str, tuple[int, int, int] | tuple[int, int, int, bool]] = {
     "internlm2-5-7b": (32, 8, 256), "internlm2-7b": (32, 8, 256), "baichuan2-13b": (40, 40, 256),
     "opt-125m": (12, 12, 128), "phi-4": (40, 10, 256),
 }
-_SEPARATORS = re.compile(r"[_\s]+")
+_SEPARATORS = lazy_pattern(r"[_\s]+")
 # A version between the family and the size would make it another model; a suffix names a variant of the same shape.
-_NOT_BEFORE = re.compile(r"[a-z0-9.]$|(?:distill|deepseek|codellama|coder|vl|math|omni|audio|embedding|reranker)-?$")
-_NOT_AFTER = re.compile(r"^[a-z0-9.]|^-(?:a\d|vl|omni|audio|distill|zero-)")
+_NOT_BEFORE = lazy_pattern(r"[a-z0-9.]$|(?:distill|deepseek|codellama|coder|vl|math|omni|audio|embedding|reranker)-?$")
+_NOT_AFTER = lazy_pattern(r"^[a-z0-9.]|^-(?:a\d|vl|omni|audio|distill|zero-)")
 
 
 def kv_shape(model: str) -> KvShape | None:

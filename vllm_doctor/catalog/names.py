@@ -41,6 +41,7 @@ from vllm_doctor.catalog.name_table import (
     table,
 )
 from vllm_doctor.catalog.requirements import is_required, requirement
+from vllm_doctor.patterns import lazy_pattern
 
 Kind = Literal[
     "older",  # the name was removed after `last`: the code needs an older vLLM
@@ -185,28 +186,28 @@ def _owner(path: str | None) -> str | None:
 
 # -- errors -----------------------------------------------------------------------------------------------------------
 
-_EXCEPTION = re.compile(r"(?:Import|ModuleNotFound|Attribute|Type|Validation|Runtime|RayTask)Error")
-_IMPORT_NAME = re.compile(
+_EXCEPTION = lazy_pattern(r"(?:Import|ModuleNotFound|Attribute|Type|Validation|Runtime|RayTask)Error")
+_IMPORT_NAME = lazy_pattern(
     r"cannot import name '(?P<name>\w+)' from (?P<partial>partially initialized module )?'(?P<module>[\w.]+)'"
     r"(?: \(most likely due to a circular import\))?(?: \((?P<path>[^()\n]{1,400})\))?"
 )
-_NO_MODULE = re.compile(r"No module named '?(?P<module>[\w.]+)'?(?P<plain>; '[\w.]+' is not a package)?")
-_NO_MODULE_ATTRIBUTE = re.compile(
+_NO_MODULE = lazy_pattern(r"No module named '?(?P<module>[\w.]+)'?(?P<plain>; '[\w.]+' is not a package)?")
+_NO_MODULE_ATTRIBUTE = lazy_pattern(
     r"(?P<partial>partially initialized )?module '(?P<module>[\w.]+)'(?: from '[^'\n]*')?"
     r" has no attribute '(?P<name>\w+)'"
 )
-_OPERATOR = re.compile(r"'_OpNamespace' '(?P<module>_\w+)' object has no attribute '(?P<name>\w+)'")
-_NO_ATTRIBUTE = re.compile(r"(?P<type>type object )?'(?P<cls>\w+)'(?: object)? has no attribute '(?P<name>\w+)'")
-_UNEXPECTED = re.compile(
+_OPERATOR = lazy_pattern(r"'_OpNamespace' '(?P<module>_\w+)' object has no attribute '(?P<name>\w+)'")
+_NO_ATTRIBUTE = lazy_pattern(r"(?P<type>type object )?'(?P<cls>\w+)'(?: object)? has no attribute '(?P<name>\w+)'")
+_UNEXPECTED = lazy_pattern(
     r"(?<![\w.<>])(?P<callee>[\w.<>]{1,300})\(\) got an unexpected keyword argument '(?P<name>\w+)'"
 )
-_UNEXPECTED_FIELD = re.compile(r"^Unexpected keyword argument '(?P<name>\w+)'")  # msgspec, which names no class
-_VALIDATION = re.compile(r"validation errors? for (?P<callee>\w+)\n(?P<name>\w+)\n\s+Unexpected keyword argument")
-_MISSING = re.compile(
+_UNEXPECTED_FIELD = lazy_pattern(r"^Unexpected keyword argument '(?P<name>\w+)'")  # msgspec, which names no class
+_VALIDATION = lazy_pattern(r"validation errors? for (?P<callee>\w+)\n(?P<name>\w+)\n\s+Unexpected keyword argument")
+_MISSING = lazy_pattern(
     r"(?<![\w.<>])(?P<callee>[\w.<>]{1,300})\(\) missing \d{1,6} required (?:positional|keyword-only) arguments?: "
     r"'(?P<name>\w+)'"
 )
-_ABSTRACT = re.compile(
+_ABSTRACT = lazy_pattern(
     r"Can't instantiate abstract class (?P<cls>\w+) with(?:out an implementation for)? "
     r"abstract methods? '?(?P<name>\w+)"
 )
@@ -234,9 +235,10 @@ def direction(
         return Direction("incomplete", f"torch.ops.{match['module']}.{match['name']}", release=release)
     if match := _NO_ATTRIBUTE.search(text):
         return _missing_attribute(match["cls"], match["name"], release, owner)
-    if match := _UNEXPECTED.search(text) or _VALIDATION.search(text):
-        callee = match["callee"] if match.re is _UNEXPECTED else f"{match['callee']}.__init__"
-        return _unexpected(callee, match["name"], release, owner)
+    if match := _UNEXPECTED.search(text):
+        return _unexpected(match["callee"], match["name"], release, owner)
+    if match := _VALIDATION.search(text):
+        return _unexpected(f"{match['callee']}.__init__", match["name"], release, owner)
     if match := _UNEXPECTED_FIELD.search(text):
         return _unexpected("__init__", match["name"], release, owner, is_struct=True)
     if match := _MISSING.search(text):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from vllm_doctor.patterns import lazy_pattern
 
 ReleaseNumbers = tuple[int, int, int]
 
-_NUMBERS = re.compile(r"[vV]{0,2}(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?")
+_NUMBERS = lazy_pattern(r"[vV]{0,2}(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?")
 
 
 def release_numbers(version: str) -> ReleaseNumbers | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from vllm_doctor.logs.pasted_text import Row, rejoined
 from vllm_doctor.memory import model_kv_bytes
 from vllm_doctor.pages import Excerpt, Page
 from vllm_doctor.pages.kinds import is_output
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.reports.shared_text import failure_title, said
 
@@ -25,7 +25,7 @@ QUOTED = "The text is a page that quotes this message and holds no log: the numb
 _LARGEST = 1 << 20  # bytes of a page; tags and scripts take most of them
 _HEADS = (b"<", b"{", b"[", b"\xef\xbb\xbf<")
 _MOST_STARTS = 8
-_EXCEPTION = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception):(?: .{0,2000})?$")
+_EXCEPTION = lazy_pattern(r"\b[A-Z]\w{0,60}(?:Error|Exception):(?: .{0,2000})?$")
 _MOST_PLACES = 6
 
 

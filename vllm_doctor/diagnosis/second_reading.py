@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from vllm_doctor.logs.pasted_text import Row, corrected, is_altered, known_words, lookalikes, restored
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.model import RuleBase
 
@@ -15,7 +15,7 @@ CORRECTED = ("The text was read a second time with misread characters corrected 
              "what is reported with the original.")
 _WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
 _MISREAD = 4  # words with a lookalike in place of a character that make a text with a complete traceback a misread one
-_ESCAPES = re.compile(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
+_ESCAPES = lazy_pattern(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
 
 
 def is_wanted(report: Report, data: bytes) -> bool:

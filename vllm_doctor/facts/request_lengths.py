@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
+
+from vllm_doctor.patterns import lazy_pattern
 
 MARKER = "Received request "
 """A literal that every such line holds."""
 
-_RECEIVED = re.compile(r"\] Received request [\w-]{1,100}: prompt: ")
-_IDS = re.compile(r"prompt_token_ids: \[(?P<ids>[\d, ]*)\]")
-_MAX_TOKENS = re.compile(r"\bmax_tokens=(?P<tokens>\d{1,9})\b")
+_RECEIVED = lazy_pattern(r"\] Received request [\w-]{1,100}: prompt: ")
+_IDS = lazy_pattern(r"prompt_token_ids: \[(?P<ids>[\d, ]*)\]")
+_MAX_TOKENS = lazy_pattern(r"\bmax_tokens=(?P<tokens>\d{1,9})\b")
 _FEWEST = 20  # requests; fewer are no sample
 _PARTS = 16  # lengths are offered in whole blocks
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,13 +15,14 @@ from vllm_doctor.failures.kind import is_bad_request, kind_of
 from vllm_doctor.failures.model import Candidate, Failure, Frame
 from vllm_doctor.failures.settings import settings_of
 from vllm_doctor.failures.signature import signature
+from vllm_doctor.patterns import lazy_pattern
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
 _INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
-_MISUSED = re.compile(
+_MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
-_OF_ENGINE = re.compile(
+_OF_ENGINE = lazy_pattern(
     r"vllm/v1/(?:engine/core|executor/\w{1,100}|worker/[\w/]{1,200})\.py$|vllm/worker/\w{1,100}\.py$")
 _WEAK = {"cut", "record", "http", "sentence"}
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Candidate
 from vllm_doctor.failures.signature import content_words
+from vllm_doctor.patterns import lazy_pattern
 
 _CASCADE_CLASSES = frozenset({
     "EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError", "SystemExit", "KeyboardInterrupt",
@@ -20,7 +21,7 @@ _CASCADE_CLASSES = frozenset({
 })  # fmt: skip
 _PASSED_ON = frozenset({"RayTaskError", "RayActorError", "ActorDiedError", "ActorUnavailableError"})
 """Of consequences, those that only pass on what another process said."""
-_CASCADE_MESSAGES = re.compile(
+_CASCADE_MESSAGES = lazy_pattern(
     r"^ray::\S+\(\)|Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
     r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
     r"|is stopped)"
@@ -41,7 +42,7 @@ _CASCADE_MESSAGES = re.compile(
     r"|remote process exited or there was a network error|NCCL communicator was aborted"
     r"|Connection closed by (?:remote )?peer"
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
-_WRAPPERS = re.compile(
+_WRAPPERS = lazy_pattern(
     r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
     r"|An error|something went wrong|failed to be inspected|returned non-zero exit status", re.IGNORECASE)
 _LOOKUPS = frozenset({

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,10 +12,11 @@ from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
+from vllm_doctor.patterns import lazy_pattern
 
-_ARROW = re.compile(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\))? ")
+_ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\))? ")
 """What IPython prints before the source line of a call."""
-_GROUP = re.compile(r"\s{0,16}(?:\| ?)+")
+_GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from vllm_doctor.patterns import lazy_pattern
+
 _ENDINGS = (
     r"Error|Exception|ExceptionGroup|Interrupt|Exit|Failure|Fault|Expired|Exceeded|Timeout|NotFound|Refused|Died|Killed"
 )
@@ -14,23 +16,23 @@ _NAME = (
     r"|Exception|gaierror)"
 )
 # The last line of a traceback: any class will do, and nothing stands before it.
-_ENDS_TRACEBACK = re.compile(
+_ENDS_TRACEBACK = lazy_pattern(
     r"(?:\| +)*(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\((?P<inner>[A-Z]\w*)\))?(?::(?: (?P<message>.*))?)?\s*$",
     re.DOTALL)
 # A line of its own, behind any prefix that is no sentence.
-_BARE = re.compile(
+_BARE = lazy_pattern(
     rf"(?P<before>.{{0,200}}?)(?<![\w.'\"`(=/<$-])(?P<name>{_NAME})(?:\((?P<inner>[A-Z]\w*)\))?: ?(?P<message>.*)$",
     re.DOTALL)
-_ALONE = re.compile(
+_ALONE = lazy_pattern(
     r"(?P<before>(?:\[(?:[^\[\]]{0,60}\]|(?![^\[\]]{0,60}\]))|\((?:[^()]{0,60}\)|(?![^()]{0,60}\)))|[^\w\[(]|E )*)"
     r"(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
-_QUOTED = re.compile(
+_QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
-_SENTENCE = re.compile(r"[A-Za-z]{2}(?:,? [a-z']{2,}){2}")
-_VALIDATION = re.compile(r"(?P<before>.{0,120}?)(?P<message>\d+ validation errors? for \w+)\s*$")
-_RAISES = re.compile(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
+_SENTENCE = lazy_pattern(r"[A-Za-z]{2}(?:,? [a-z']{2,}){2}")
+_VALIDATION = lazy_pattern(r"(?P<before>.{0,120}?)(?P<message>\d+ validation errors? for \w+)\s*$")
+_RAISES = lazy_pattern(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
 _LONGEST = 1_000  # characters of a line in which a quoted message is looked for
-_ASSERTS = re.compile(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?\s*$")
+_ASSERTS = lazy_pattern(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?\s*$")
 _WORD_ERROR = {"Error", "HTTPStatus", "Failure"}
 
 

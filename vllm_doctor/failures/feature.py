@@ -8,23 +8,24 @@ from collections.abc import Iterable
 from vllm_doctor.catalog.features import feature_of_path, features
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Candidate, Frame
+from vllm_doctor.patterns import lazy_pattern
 
-_MEMORY = re.compile(r"(?:CUDA|HIP|XPU) (?:error: )?out of memory|OutOfMemoryError")
+_MEMORY = lazy_pattern(r"(?:CUDA|HIP|XPU) (?:error: )?out of memory|OutOfMemoryError")
 _OPTIONAL = frozenset({"lora", "multimodal", "speculative-decoding", "kv-transfer", "offload", "cuda-graphs",
                        "kv-cache", "moe", "sampling"})
 """Parts that a lack of memory may belong to: elsewhere it is the model's, or that of the whole."""
 _IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
-_VLLM_MODULE = re.compile(
+_VLLM_MODULE = lazy_pattern(
     r"(?:No module named|\bmodule) '(?:vllm)[.']|"
     r"cannot import name '[^']+' from '(?:partially initialized module )?'?vllm[.']")
-_MISSING_MODULE = re.compile(r"No module named|cannot import name|\bmodule '[\w.]{1,200}' has no attribute '")
-_ENDED = re.compile(r"(Killed|Segmentation fault|Aborted|Bus error)\b.*", re.DOTALL)
+_MISSING_MODULE = lazy_pattern(r"No module named|cannot import name|\bmodule '[\w.]{1,200}' has no attribute '")
+_ENDED = lazy_pattern(r"(Killed|Segmentation fault|Aborted|Bus error)\b.*", re.DOTALL)
 _OF_CALLERS = frozenset({"older", "newer", "range", "moved", "v0-engine", "plugin-older"})
 _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "dependency"})
 _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
                "vllm/config",
               "vllm/v1/engine/async_llm", "ray/", "pydantic/", "argparse.py")
-_PLUGINS = re.compile(r"^vllm_(?:ascend|gaudi|spyre|omni|metal|neuron|hpu|tpu)/(?:core/|worker/)?")
+_PLUGINS = lazy_pattern(r"^vllm_(?:ascend|gaudi|spyre|omni|metal|neuron|hpu|tpu)/(?:core/|worker/)?")
 """Packages for other hardware, whose folders have the names of vLLM's."""
 _MIRRORED = ("vllm/v1/", "vllm/", "vllm/model_executor/")
 _LAST_CALLS = 3  # calls whose names and source lines are read where nothing else decides

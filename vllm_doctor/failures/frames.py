@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 from vllm_doctor.failures.model import Frame, Origin
+from vllm_doctor.patterns import lazy_pattern
 
-_CALL = re.compile(
+_CALL = lazy_pattern(
     r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
-_IPYTHON = re.compile(
+_IPYTHON = lazy_pattern(
     r"^\s*(?:File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?(?:\]\([^)\s]{0,400}\))?,? in "
     r"(?P<function><?[\w.]+)")
 """Also where an editor made a link of the path."""
-_RICH = re.compile(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
-_PYTEST = re.compile(
+_RICH = lazy_pattern(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
+_PYTEST = lazy_pattern(
     r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d{1,9}): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
-_SITE = re.compile(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
-_EGG = re.compile(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
-_STDLIB = re.compile(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
-_REMOTE_CODE = re.compile(r"(?P<rest>transformers_modules/.*)")
+_SITE = lazy_pattern(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
+_EGG = lazy_pattern(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
+_STDLIB = lazy_pattern(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
+_REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
 # Packages that people run from a checkout, by the folder that holds their modules.
 _CHECKOUTS = (
     "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
@@ -29,9 +29,9 @@ _CHECKOUTS = (
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
     "huggingfaceserver",
 )  # fmt: skip
-_CYTHON = re.compile(r"^(?:python/)?(?P<rest>(?P<package>[a-z_]\w*)/.*\.(?:pyx|pxi))$")
+_CYTHON = lazy_pattern(r"^(?:python/)?(?P<rest>(?P<package>[a-z_]\w*)/.*\.(?:pyx|pxi))$")
 _LONGEST = 1_000  # characters of a path; its end is kept
-_CHECKOUT = re.compile(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
+_CHECKOUT = lazy_pattern(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
 _LEAVES_OUT = 4  # folders of a path of the user's own that are shown
 LIBRARIES = frozenset({
     "transformers", "torch", "triton", "flashinfer", "tokenizers", "huggingface_hub", "safetensors", "xgrammar",

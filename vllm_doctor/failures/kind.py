@@ -6,13 +6,14 @@ import re
 
 from vllm_doctor.failures.frames import LIBRARIES
 from vllm_doctor.failures.model import Candidate, Origin
+from vllm_doctor.patterns import lazy_pattern
 
-_RESOURCE = re.compile(
+_RESOURCE = lazy_pattern(
     r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b"
     r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
-_ENVIRONMENT = re.compile(
+_ENVIRONMENT = lazy_pattern(
     r"undefined symbol|cannot open shared object|DLL load failed|No module named|cannot import name|GLIBC|nvcc"
     r"|CUDA_HOME"
     r"|not found in \$?PATH|command not found|Permission denied|driver|no kernel image|libcuda|CUDA (?:version"
@@ -24,7 +25,7 @@ _ENVIRONMENT = re.compile(
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
-_SIGNATURES = re.compile(
+_SIGNATURES = lazy_pattern(
     r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
 """What a caller is told that was written for another release of what it calls."""
 _BUGS = frozenset({
@@ -33,9 +34,9 @@ _BUGS = frozenset({
     "BackendCompilerFailed", "InternalTorchDynamoError", "UnicodeDecodeError",
 })  # fmt: skip
 _REFUSALS = frozenset({"ValueError", "ValidationError", "NotImplementedError", "ArgumentError", "VLLMValidationError"})
-_REQUEST = re.compile(
+_REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
-REQUEST_FILES = re.compile(
+REQUEST_FILES = lazy_pattern(
     r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
     r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params)")
 

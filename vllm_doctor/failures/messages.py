@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 
+from vllm_doctor.patterns import lazy_pattern
+
 # Lines behind which the message is over, whatever it was.
 _LONGEST = 500  # characters of a line that are looked at
-_OVER = re.compile(
+_OVER = lazy_pattern(
     r"\s*(?:Traceback \(most|The above exception was|During handling of|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]"
     r"|\[rank ?\d+\]:?\[|\[[WEIF]\d|Process [\w-]+:|Exception ignored|sys:\d|nanobind: |Killed\b|Aborted\b"
     r"|Segmentation|[$#>+] |\w*[\w.-]*@[\w.-]+[:$#]|\(\S+ pid=\d+\)|/\S+\.py:\d+: \w*Warning|warnings\.warn"
     r"|Future exception|future: <|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|Loading |Capturing |Processed prompts|Name: |Version: "
     r"|\w+ \d\d-\d\d \d\d:\d\d:\d\d|={3,}|-{20,}|_{10,}|\w+-\d+ +\| )")
-_RECORD_OF_ERROR = re.compile(r"(?:ERROR|CRITICAL)\b")
+_RECORD_OF_ERROR = lazy_pattern(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
-_QUOTES_ERROR = re.compile(r"Worker failed with error '(?!.*', please check)")
-_LONG = re.compile(
+_QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)")
+_LONG = lazy_pattern(
     r"(?::|\braised:|validation errors? for \S+|Error building extension .*|returned non-zero exit status \d+\.?"
     r"|with outputs?|stderr|failed with)\s*$")
 MOST_LINES, MOST_LONG_LINES = 12, 80
@@ -33,7 +35,7 @@ def ends_message(text: str) -> bool:
 
 # --- failures without an exception -------------------------------------------------------------------------------
 
-_FATAL = re.compile(
+_FATAL = lazy_pattern(
     r"(?:^|[\s\]):|])(?P<text>"
     r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*"
     r"|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
@@ -47,31 +49,32 @@ _FATAL = re.compile(
     r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
     r"|\A.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
-_THROWN = re.compile(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
-_WHAT = re.compile(r"\s*what\(\): ")
-_USAGE = re.compile(
+_THROWN = lazy_pattern(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
+_WHAT = lazy_pattern(r"\s*what\(\): ")
+_USAGE = lazy_pattern(
     r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$"
     r"|(?:^|[:|)\]] )(?P<other>[\w.-]{1,40}(?: [\w.-]{1,40}){0,3}): error: "
     r"(?P<said>(?:argument \S{1,80}: |unrecognized arguments: |ambiguous option: "
     r"|(?:the following|one of the) arguments ).+)$")
-_SERVER_ERROR = re.compile(r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
-_CLIENT_ERROR = re.compile(
+_SERVER_ERROR = lazy_pattern(
+    r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
+_CLIENT_ERROR = lazy_pattern(
     r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
-_LEVEL = re.compile(
+_LEVEL = lazy_pattern(
     r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]"
     r"|\blevel\W{1,3}(?:error|critical|fatal)\b")
-_QUIET_LEVEL = re.compile(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
-_MESSAGE_OF_OTHERS = re.compile(
+_QUIET_LEVEL = lazy_pattern(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
+_MESSAGE_OF_OTHERS = lazy_pattern(
     r"^.{0,60}?\|\s*(?:ERROR|CRITICAL)\s*\|\s*(?P<text>.*)$", re.DOTALL)
-_PLACE = re.compile(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
+_PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
-_SENTENCE = re.compile(
+_SENTENCE = lazy_pattern(
     r"\b(?:error|failed|failure|cannot|can't|could not|couldn't|unable to|must (?:not )?be|not found|no such|invalid"
     r"|unexpected|unsupported|not supported|does not (?:exist|support|have|recognize)|doesn't|has no attribute"
     r"|missing \d+ required|got an unexpected keyword|no module named|out of memory|refused|denied|not allowed"
     r"|exceeds|too (?:large|long|small|many)|is larger than|not available|incompatible|mismatch|timed out|problem"
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
-_NO_SENTENCE = re.compile(
+_NO_SENTENCE = lazy_pattern(
     r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\bTriton is installed\b"
     r"|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
 

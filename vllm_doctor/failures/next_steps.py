@@ -9,6 +9,7 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.failures.model import Failure
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import FixRule
 
 _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-caching", "sampling", "model-class",
@@ -16,19 +17,20 @@ _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-cachi
 """Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
 _OPT_IN = frozenset({"lora", "speculative-decoding", "kv-transfer", "offload", "tool-calling", "reasoning"})
 """Parts that a failure in their code proves to be on: they are off unless a flag turns them on."""
-_DRIVER = re.compile(
+_DRIVER = lazy_pattern(
     r"libcuda\.so|Found no NVIDIA driver|No CUDA GPUs|Failed to infer device|Device string must not be")
-_BUILD = re.compile(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
-_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
-_OF_VLLM = re.compile(
+_BUILD = lazy_pattern(r"undefined symbol|DLL load failed|GLIBC|\.so\b")
+_MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
+_OF_VLLM = lazy_pattern(
     r"(?:No module named |from (?:partially initialized module )?)'vllm[.']"
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
-_NETWORK = re.compile(r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
-_DISK = re.compile(r"No space left|Disk quota")
-_CACHE = re.compile(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
-_ABSENT = re.compile(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
-_IMPORTED = re.compile(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
-_PLAIN = re.compile(r"[\w./-]{1,120}")
+_NETWORK = lazy_pattern(
+    r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
+_DISK = lazy_pattern(r"No space left|Disk quota")
+_CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
+_ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
+_IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
+_PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _BELONG = "Install releases of {{ calling_code }} and vLLM that belong together"
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"

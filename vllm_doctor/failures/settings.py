@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import feature
 from vllm_doctor.failures.model import Setting
+from vllm_doctor.patterns import lazy_pattern
 
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
-_KEYWORD = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
+_FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]+")
+_KEYWORD = lazy_pattern(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
 _LONGEST = 400
 _MOST = 8
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
 from vllm_doctor.failures.model import Origin
+from vllm_doctor.patterns import lazy_pattern
 
 _WORDS = 24  # content words of a message that count
 _FEW = 2  # content words with fewer of which the place counts as well
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
-_ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b")
-_WRAPPED = re.compile(r"\(pid=\d{1,9}[^()]{0,80}\)|\bpid[= ]\d+|\brank\s{0,4}\d+|\bcuda:\d+|\bGPU \d+")
-_NUMBER = re.compile(r"\b(?=\w*\d)[\w.,:-]+")
-_WORD = re.compile(r"[^\W\d_][\w'.-]*[^\W_]|[^\W\d_]")
+_PATH = lazy_pattern(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
+_ADDRESS = lazy_pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b")
+_WRAPPED = lazy_pattern(r"\(pid=\d{1,9}[^()]{0,80}\)|\bpid[= ]\d+|\brank\s{0,4}\d+|\bcuda:\d+|\bGPU \d+")
+_NUMBER = lazy_pattern(r"\b(?=\w*\d)[\w.,:-]+")
+_WORD = lazy_pattern(r"[^\W\d_][\w'.-]*[^\W_]|[^\W\d_]")
 
 
 def content_words(message: str) -> list[str]:

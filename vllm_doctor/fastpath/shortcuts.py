@@ -11,7 +11,6 @@ repeated messages and tracebacks too, as if they were read in full. The report i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -27,10 +26,11 @@ from vllm_doctor.fastpath.session import Session
 from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.redact import secrets_in
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
-_FAILURE = re.compile(rb"ERROR|CRITICAL|[Ee]rror|[Ee]xception|HTTP/")  # a failure may be read from such a line
+_FAILURE = lazy_pattern(rb"ERROR|CRITICAL|[Ee]rror|[Ee]xception|HTTP/")  # a failure may be read from such a line
 _SHORT = 512  # maximal bytes of a line whose kind is remembered
 _MOST_REMEMBERED = 1 << 12  # processes, and lines that concern starts
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from vllm_doctor.gpu_status.card import Card
 from vllm_doctor.gpu_status.units import gib
+from vllm_doctor.patterns import lazy_pattern
 
-_QUERY = re.compile(r"--query-gpu[= ](?P<fields>[\w.,]{4,400})")
+_QUERY = lazy_pattern(r"--query-gpu[= ](?P<fields>[\w.,]{4,400})")
 _FIELDS = {
     "memory.total": "total", "memory.used": "used", "memory.free": "free", "name": "name", "gpu_name": "name",
     "index": "index", "driver_version": "driver", "vram total memory (b)": "total",
@@ -20,11 +21,11 @@ _FIELDS = {
     "card series": "name", "vram_total": "total", "vram_used": "used", "vram_free": "free", "market_name": "name",
     "total_vram": "total", "used_vram": "used", "free_vram": "free",
 }
-_HEADING = re.compile(r"(?i)memory\.(?:used|free|total)|vram (?:total|used)|GPU Memory Used|(?:total|used)_vram")
-_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT])?i?B?\b")
-_MONITOR = re.compile(r"(?m)^[ \t]{0,8}GPU\b[^\n]{0,300}\bVRAM_?(?:USED|USAGE)\b[^\n]{0,200}$")
-_MONITOR_CELL = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(?:/ ?(\d{1,9}(?:\.\d{1,3})?))? ?([MG])i?B\b")
-_MONITOR_NAMES = re.compile(r"VRAM_?(USED|FREE|TOTAL|USAGE)\b")
+_HEADING = lazy_pattern(r"(?i)memory\.(?:used|free|total)|vram (?:total|used)|GPU Memory Used|(?:total|used)_vram")
+_NUMBER = lazy_pattern(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT])?i?B?\b")
+_MONITOR = lazy_pattern(r"(?m)^[ \t]{0,8}GPU\b[^\n]{0,300}\bVRAM_?(?:USED|USAGE)\b[^\n]{0,200}$")
+_MONITOR_CELL = lazy_pattern(r"(\d{1,9}(?:\.\d{1,3})?)(?:/ ?(\d{1,9}(?:\.\d{1,3})?))? ?([MG])i?B\b")
+_MONITOR_NAMES = lazy_pattern(r"VRAM_?(USED|FREE|TOTAL|USAGE)\b")
 _MOST_ROWS = 256
 _LONGEST = 2048  # characters of a row
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from vllm_doctor.gpu_status.card import Card
 from vllm_doctor.gpu_status.units import gib
+from vllm_doctor.patterns import lazy_pattern
 
 # (expression, what it says); `value` is the value, `index` the card it is about where the line names it.
-_LINES = re.compile(
+_LINES = lazy_pattern(
     r"(?m)^[ \t>|]{0,12}(?:"
     r"GPU\[(?P<rocm>\d{1,3})\]\s{0,8}: (?:VRAM Total (?P<rocm_used>Used )?Memory \(B\): (?P<bytes>\d{1,15})"
     r"|Card [Ss]eries:\s{1,8}(?P<series>[^\n]{1,80})|Card [Mm]odel:[^\n]{1,80})"
@@ -33,8 +34,8 @@ _LINES = re.compile(
     r"|\|? {0,40}Memory Physical Size: (?P<xpu_total>\d{1,9}(?:\.\d{1,3})?) (?P<xpu_unit>[MG])iB"
     r"|GPU Memory Used \(MiB\)\s{1,40}\|(?P<xpu_used>[^\n|]{1,200})"
     r")")
-_TILE = re.compile(r"(?:Tile \d{1,2}: ?)?(\d{1,9}(?:\.\d{1,3})?)")
-_JSON = re.compile(r'\{\s*"(?:card\d|system)')
+_TILE = lazy_pattern(r"(?:Tile \d{1,2}: ?)?(\d{1,9}(?:\.\d{1,3})?)")
+_JSON = lazy_pattern(r'\{\s*"(?:card\d|system)')
 _MOST_JSON = 64 * 1024
 _MOST_CARDS = 128
 

@@ -11,13 +11,14 @@ from bisect import bisect_right
 
 from vllm_doctor.gpu_status import columns, listings, tables
 from vllm_doctor.gpu_status.card import Card
+from vllm_doctor.patterns import lazy_pattern
 
 _MOST = 1 << 18  # characters that are searched; people paste less
 _MOST_CARDS = 128
 # A literal of each alternative below: most logs hold none of them.
 _WORDS = ("-smi", "-SMI", "NVITOP", "nvitop", "gpustat", "nvtop", "iB /", "iB/", "iB  /", "memory.", "VRAM", "/ ",
           "FB Memory Usage", "HBM-Usage", "GPU Memory Used", "Memory Physical Size", "NPU   Name", "Gi/")
-_HINTS = re.compile(
+_HINTS = lazy_pattern(
     r"(?i)-smi\b|nvitop|gpustat|nvtop|MiB\s*/|GiB\s*/|memory\.(?:used|total|free)|VRAM|FB Memory Usage|HBM-Usage"
     r"|GPU Memory Used|Memory Physical Size|NPU   Name|\d / {0,6}\d{3,6} {1,60}\||\d / \d{3,6} MB\b|Gi/[\d.]+Gi")
 

@@ -12,55 +12,56 @@ from itertools import chain, islice
 
 from vllm_doctor.gpu_status.card import Card, Process
 from vllm_doctor.gpu_status.units import gib
+from vllm_doctor.patterns import lazy_pattern
 
 _BAR = r"[|\u2502\u2503\u2551\u2506\u250a]"
 _BUS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
-_TOOL = re.compile(
+_TOOL = lazy_pattern(
     r"(?:(?P<tool>NVIDIA-SMI|HL-SMI|XPU-SMI|NVITOP|AMD-SMI|PPU-SMI)\b[^\n|]{0,80}?"
     r"(?:Driver(?: Version)?|amdgpu version)|(?P<npu>npu-smi)\b[^\n|]{0,80}?Version): {0,60}(?P<driver>[\w.+-]{3,40})"
     r"|(?P<bare>NVIDIA-SMI|HL-SMI|XPU-SMI|NVITOP|npu-smi|AMD-SMI)\b"
     r"|Driver Version: {1,60}(?P<later>\d[\w.+-]{2,40})")
 _ON = r"(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|Enabled|[ED])"
-_MEMORY = re.compile(
+_MEMORY = lazy_pattern(
     r"(?<![\d.])(?P<used>\d{1,7}(?:\.\d{1,3})?) ?(?P<unit>[MG])i?B? ?/ {0,6}"
     r"(?P<total>\d{1,7}(?:\.\d{1,3})?) ?(?P<total_unit>[MG])i?B\b")
-_DEVICE = re.compile(
+_DEVICE = lazy_pattern(
     r"(?<![\d.:])(?P<index>\d{1,3}) {1,8}(?P<name>[A-Z][\w./()+@-]{0,40}(?: [\w./()+@-]{1,40}){0,8}?)"
     rf" {{1,40}}(?:{_ON} {{0,20}})?(?:{_BAR} {{0,12}})?(?P<bus>{_BUS})")
-_MIG = re.compile(
+_MIG = lazy_pattern(
     rf"(?<!\d)(?P<index>\d{{1,3}}) {{1,6}}(?P<gi>\d{{1,2}}) {{1,6}}(?P<ci>\d{{1,2}}) {{1,6}}(?P<dev>\d{{1,2}}) {{0,6}}"
     rf"{_BAR} {{0,40}}(?P<used>\d{{1,7}}) ?MiB ?/ {{0,6}}(?P<total>\d{{1,7}}) ?MiB")
-_MIG_TITLE = re.compile(r"MIG devices:|GI {1,6}CI {1,6}MIG\b")
-_NAMELESS = re.compile(  # compact rows: index, fan, temperature, power, memory
+_MIG_TITLE = lazy_pattern(r"MIG devices:|GI {1,6}CI {1,6}MIG\b")
+_NAMELESS = lazy_pattern(  # compact rows: index, fan, temperature, power, memory
     rf"(?m)^[ ]{{0,4}}{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,8}}(?:\d{{1,3}}%|N/A|MAX) [^\n|\u2502]{{0,60}}{_BAR}"
     r" {0,40}(?P<used>\d{1,7}(?:\.\d{1,3})?) ?(?P<unit>[MG])i?B ?/ {0,6}(?P<total>\d{1,7}(?:\.\d{1,3})?) ?"
     r"(?P<total_unit>[MG])i?B")
-_NPU = re.compile(rf"{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,9}}(?P<name>[A-Za-z0-9][\w-]{{1,30}}) {{0,40}}{_BAR}"
+_NPU = lazy_pattern(rf"{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,9}}(?P<name>[A-Za-z0-9][\w-]{{1,30}}) {{0,40}}{_BAR}"
                   r" {0,6}(?:OK|Warning|Alarm|Critical|UNKNOWN)\b")
-_NPU_MEMORY = re.compile(
+_NPU_MEMORY = lazy_pattern(
     rf"{_BAR} {{0,6}}(?P<chip>\d{{1,3}})(?: {{1,9}}(?P<phy>\d{{1,3}}))? {{0,40}}{_BAR} {{0,6}}(?:{_BUS}|NA)"
     rf" {{0,12}}{_BAR}"
     r"(?P<figures>[ \d./%-]{3,120})")
-_RATIO = re.compile(r"(\d{1,7}) {0,6}/ {0,6}(\d{1,7})")
-_AMD = re.compile(
+_RATIO = lazy_pattern(r"(\d{1,7}) {0,6}/ {0,6}(\d{1,7})")
+_AMD = lazy_pattern(
     rf"(?P<bus>{_BUS}) {{1,40}}(?P<name>[A-Z][\w./()+-]{{0,40}}(?: [\w./()+-]{{1,40}}){{0,6}}) {{0,40}}{_BAR}")
-_AMD_MEMORY = re.compile(
+_AMD_MEMORY = lazy_pattern(
     rf"{_BAR} {{0,6}}(?P<index>\d{{1,3}}) {{1,20}}[\w/ -]{{1,60}}{_BAR}[^\n|\u2502]{{0,60}}?(?P<used>\d{{1,7}}) ?/ ?"
     r"(?P<total>\d{1,7}) ?MB")
-_GPUSTAT = re.compile(
+_GPUSTAT = lazy_pattern(
     r"\[(?P<index>\d{1,3})\] (?P<name>[A-Z][^\n|\[\]]{1,60}?) {0,12}\|[^\n|]{1,60}\| {0,8}(?P<used>\d{1,7}) / {0,8}"
     r"(?P<total>\d{1,7}) MB")
-_NVTOP = re.compile(
+_NVTOP = lazy_pattern(
     r"Device (?P<index>\d{1,3}) \[(?P<name>[^\[\]\n]{1,60})\](?:[^\n]{0,200}\n){0,3}?[^\n]{0,120}?MEM\[[| ]{0,120}"
     r"(?P<used>\d{1,5}\.\d{1,3})Gi/(?P<total>\d{1,5}\.\d{1,3})Gi\]")
-_PROCESS = re.compile(
+_PROCESS = lazy_pattern(
     r"(?<!\d)(?P<index>\d{1,3}) {1,20}(?:(?:N/A|\d{1,3}) {1,20}(?:N/A|\d{1,3}) {1,20})?(?P<pid>\d{2,9})"
     r" {1,20}(?:C|G|C\+G|M\+C|M) {1,20}(?P<name>\S[^\n|\u2502]{0,200}?) {1,90}(?P<used>\d{1,7}) ?MiB\b")
 _GPUSTAT_TOOLS = ("gpustat", "nvtop")
-_ROW = re.compile(rf"\s{{0,8}}(?:[+|\u2502\u2503\u2551\u251c\u2560\u2554\u255a\u2552\u2558\u255e\u2500\u2550=-]"
+_ROW = lazy_pattern(rf"\s{{0,8}}(?:[+|\u2502\u2503\u2551\u251c\u2560\u2554\u255a\u2552\u2558\u255e\u2500\u2550=-]"
                   rf"[^\n]{{0,400}}[+|\u2502\u2503\u2551\u2524\u2563\u2557\u255d\u2555\u255b\u2561=-]"
                   rf"|\+[-=+]{{10,200}}|{_BAR}[ =+-]{{1,200}})\s{{0,8}}$")
-_BUS_ID = re.compile(_BUS)
+_BUS_ID = lazy_pattern(_BUS)
 _MOST_CARDS, _MOST_PROCESSES, _MOST_TOOLS = 128, 512, 64  # of a text; no machine has more
 
 
@@ -120,7 +121,7 @@ def _nvidia(text: str) -> Iterator[Card]:
     device: re.Match[str] | None = None
     whole: list[Card] = []
     for match in events:
-        if match.re is _DEVICE:
+        if "name" in match.re.groupindex:
             device = match
             names[int(match["index"])] = _name(match["name"])
         elif device is not None and match.start() not in taken:
@@ -144,7 +145,7 @@ def _npu(text: str) -> Iterator[Card]:
     events = sorted(chain(_NPU.finditer(text), _NPU_MEMORY.finditer(text)), key=lambda match: match.start())
     name, index = "", -1
     for match in events:
-        if match.re is _NPU:
+        if "name" in match.re.groupindex:
             name, index = match["name"], int(match["index"])
             continue
         ratios = [(used, total) for used, total in _RATIO.findall(match["figures"]) if int(total) > 0]
@@ -163,7 +164,7 @@ def _amd(text: str) -> Iterator[Card]:
     events = sorted(chain(_AMD.finditer(text), _AMD_MEMORY.finditer(text)), key=lambda match: match.start())
     name = ""
     for match in events:
-        if match.re is _AMD:
+        if "name" in match.re.groupindex:
             name = _name(match["name"])
         elif name:
             yield Card("amd-smi", int(match["index"]), gib(match["total"]), gib(match["used"]), name=name,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
+from vllm_doctor.patterns import lazy_pattern
 
 LONGEST = 1 << 18
 """Maximal bytes of an input that is read a second time; people paste less."""
@@ -23,30 +24,30 @@ _STRAIGHT = str.maketrans({
     "\u2026": "...", "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-", "\u2014": "--",
 })  # fmt: skip
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-_TAG = re.compile(r"</?(?:span|br|div|p|pre|code|b|i|em|strong|font|td|tr|li)\b[^<>]{0,200}>")
-_QUOTE = re.compile(r"(?:>|&gt;) ?")
-_NUMBER = re.compile(r"\s*(?:L|line )?(?P<number>\d{1,6})(?:[:|.)\]]\s?|\t|\s{1,4})")
-_TRAILING_TIME = re.compile(
+_TAG = lazy_pattern(r"</?(?:span|br|div|p|pre|code|b|i|em|strong|font|td|tr|li)\b[^<>]{0,200}>")
+_QUOTE = lazy_pattern(r"(?:>|&gt;) ?")
+_NUMBER = lazy_pattern(r"\s*(?:L|line )?(?P<number>\d{1,6})(?:[:|.)\]]\s?|\t|\s{1,4})")
+_TRAILING_TIME = lazy_pattern(
     r"\s{1,8}[\[(]?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,6})?(?: ?[AP]M)?"
     r"|[A-Z][a-z]{2} \d{1,2},? (?:\d{4},? )?\d\d:\d\d(?::\d\d)?(?: ?[AP]M)?)"
     r"[\])]?\s*$")
 # A complete call of a traceback, which the next row does not continue.
-_FRAME = re.compile(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")
+_FRAME = lazy_pattern(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")
 _MOST = 0.8  # share of the non-empty rows from which a mark is an artefact and no part of the log
 _NARROWEST, _WIDEST = 40, 220
-_NEW_ROW = re.compile(
+_NEW_ROW = lazy_pattern(
     r"\s*(?:File \"|Traceback \(|\(\w+[^)]{0,40} pid=\d+\)|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[rank\d|\$ |>>> "
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): |\d{4}-\d\d-\d\d[ T]\d\d:|During handling|The above exc"
     r"|usage: |vllm serve |python3? )")
-_WORD = re.compile(r"[A-Za-z0-9_]{4,}")
+_WORD = lazy_pattern(r"[A-Za-z0-9_]{4,}")
 # Characters that a scanner takes for each other; the first of a class stands for all of them.
 _CLASSES = ("lI1i|", "oO0cea", "S5s", "B8", "un", "gq9", "tf", "vy", "hb6", "zZ2")
 _SHAPE = str.maketrans({character: same[0] for same in _CLASSES for character in same})
 _DIGITS = str.maketrans("lIOoSBZ", "1100582")
-_MISREAD_NUMBER = re.compile(r"(?=\w*\d\w*\d)[\dlIOoSBZ]{3,}")
+_MISREAD_NUMBER = lazy_pattern(r"(?=\w*\d\w*\d)[\dlIOoSBZ]{3,}")
 _SHAPED = "\0\0"  # before the shape of a known word, as a key that no word or form has
-_SHORT_WORD = re.compile(r"[A-Za-z0-9_]{2,}")
+_SHORT_WORD = lazy_pattern(r"[A-Za-z0-9_]{2,}")
 _SHORTEST = 3  # characters of a word that is corrected only by its shape
 _LONGEST_WORD = 80  # characters; a word has as many forms, and a log can hold one of any length
 

@@ -6,33 +6,34 @@ import re
 from typing import Literal
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
+from vllm_doctor.patterns import lazy_pattern
 
 Kind = Literal["output", "command", "prose", "blank", "other"]
 
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-_QUOTED_TEXT = re.compile(r"'[^']{0,400}'|\"[^\"]{0,400}\"|`[^`]{0,400}`")
-_ANYWHERE = re.compile(  # in the first characters of a line, behind whatever collected the log
+_CJK = lazy_pattern(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_QUOTED_TEXT = lazy_pattern(r"'[^']{0,400}'|\"[^\"]{0,400}\"|`[^`]{0,400}`")
+_ANYWHERE = lazy_pattern(  # in the first characters of a line, behind whatever collected the log
     r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d"
     r"|\((?:APIServer|ApiServer|EngineCore|CoreEngine|Worker|VllmWorker|VLLM)[\w.:-]*(?: [\w=]+){0,4} pid=\d+\)"
     r"|\((?:RayWorkerWrapper|RayWorkerVllm|RayTrainWorker|pid=\d+)[^()\n]{0,80}\) "
     r"|Traceback \(most recent call last\)|CUDA out of memory\. Tried to allocate \d|HIP out of memory\. Tried"
     r"|\b(?:INFO|WARNING|ERROR) +\[?[\w./]+\.py:\d+\]")
 _REACH = 240
-_AT_START = re.compile(
+_AT_START = lazy_pattern(
     r"\s{0,40}(?:File \"[^\"\n]{1,400}\", line \d|[\^~]{3,}\s*$|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S{0,12} .{0,80}"
     r"\b(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\b|INFO: {1,8}(?:\d{1,3}\.){3}\d{1,3}:\d+ - \"|\[rank\d+\]:"
     r"|\{\"(?:log|message|level|time|timestamp|ts|msg)\"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
     r"|(?:ba|z|da)?sh: (?:line \d+: )?\S+: command not found|docker: Error response|Segmentation fault"
     r"|The above exception was the direct cause|During handling of the above exception)")
-_TEMPLATE = re.compile(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")
-_COMMAND = re.compile(
+_TEMPLATE = lazy_pattern(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")
+_COMMAND = lazy_pattern(
     r"(?:^|[\s$#>`:\uff1a\"'(;&/])(?:vllm serve [^\s`]|vllm\.entrypoints\.\w|-m vllm\b|vllm/vllm-openai\b"
     r"|vllm-openai:)|(?:^|[\s=])(?:vllm\.)?LLM\((?:$|\s*(?:model|[\"'])|\w)")
-_CONFIG = re.compile(r"vllm|--model\b")
-_MARKUP = re.compile(
+_CONFIG = lazy_pattern(r"vllm|--model\b")
+_MARKUP = lazy_pattern(
     r"\s{0,3}(?:#{1,6} \S|[-*+\u2022] (?!-)\S|\d{1,2}[.)\u3001] ?\S|\|.{1,400}\|\s{0,40}$|\*\*|---+\s{0,40}$"
     r"|===+\s{0,40}$|~~~|```|<!--|!\[|\[[^\]]{1,200}\]\()")
-_MAIL = re.compile(
+_MAIL = lazy_pattern(
     r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|In-Reply-To|MIME-Version|Content-Type|X-[\w-]{1,40}"
     r"|\u53d1\u4ef6\u4eba|\u6536\u4ef6\u4eba|\u4e3b\u9898|\u53d1\u9001\u65f6\u95f4|\u65e5\u671f)\s?[:\uff1a] ?\S"
     r"|On .{6,120} wrote:\s{0,40}$|.{1,80}\u5199\u9053\s?[:\uff1a]\s{0,40}$"
@@ -45,7 +46,7 @@ _NAME = (r"(?!(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|TRACE|Traceback|Fi
          r"(?![^:]{0,40}(?:Error|Exception|Warning):)[^\[\]:<>()=/\n]{1,40}?")
 _ROLES = (r"User|Assistant|System|Human|AI|ChatGPT|Claude|Gemini|Copilot|DeepSeek|Bot|You|Me|Customer|Support|Agent"
           r"|\u7528\u6237|\u52a9\u624b|\u6211|\u5ba2\u670d|\u5ba2\u6237|\u7fa4\u53cb|\u56de\u7b54|\u63d0\u95ee")
-_SPEAKER = re.compile(
+_SPEAKER = lazy_pattern(
     rf"\s{{0,4}}(?:\[(?:\d{{1,2}}/\d{{1,2}}(?:/\d{{2,4}})?,? )?{_CLOCK}(?:, \d{{1,2}}/\d{{1,2}}/\d{{2,4}})?\] ?"
     rf"<?{_NAME}>? ?[:\uff1a](?: |$)"
     rf"|{_CLOCK} ?<[^<>\n]{{1,40}}> "
@@ -53,12 +54,13 @@ _SPEAKER = re.compile(
     r"|[^\s:\uff1a\[(][^:\uff1a\n\[(]{0,30}[ \t\u3000]{1,8}(?:Today at |Yesterday at |\u4eca\u5929 |\u6628\u5929 )?"
     rf"{_CLOCK}\s{{0,40}}$"
     rf"|(?P<role>\*{{0,2}}(?:{_ROLES})(?: said| \u8bf4)?\*{{0,2}} ?[:\uff1a]\*{{0,2}}(?: |$|(?=\S))))")
-_STOP = re.compile(
+_STOP = lazy_pattern(
     r"(?i)\b(?:the|is|are|was|i|i'm|i've|my|you|your|we|our|they|it's|that|this|these|but|and|so|because|when|which"
     r"|would|should|could|can|will|please|thanks|hello|hi|have|has|get|got|try|tried|here|there|how|why|what|not|with"
     r"|for|from|of|to)\b")
-_PERSON = re.compile(r"(?:^|[ (])(?:I|I'm|I've|I'd|my|My|we|We|me)(?=[ ,.])|\b(?:Thanks|Hello|Hi all|anyone|Anyone)\b")
-_QUOTE = re.compile(r"(?:\s{0,3}>(?!>> ) ?){1,6}")
+_PERSON = lazy_pattern(
+    r"(?:^|[ (])(?:I|I'm|I've|I'd|my|My|we|We|me)(?=[ ,.])|\b(?:Thanks|Hello|Hi all|anyone|Anyone)\b")
+_QUOTE = lazy_pattern(r"(?:\s{0,3}>(?!>> ) ?){1,6}")
 
 
 def unquoted(text: str) -> str:

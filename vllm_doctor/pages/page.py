@@ -5,7 +5,6 @@ Prose is no evidence, and a command that no output follows started no server: bo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,9 +13,10 @@ from vllm_doctor.gpu_status import Card
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.pages import kinds, servers
 from vllm_doctor.pages.text import TextLine, lines_of, repaired
+from vllm_doctor.patterns import lazy_pattern
 
-_FENCE = re.compile(r"\s{0,8}(?:```+|~~~+)\s{0,4}([\w+.#{} -]{0,30})\s*$")
-_STARTS_VLLM = re.compile(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(")
+_FENCE = lazy_pattern(r"\s{0,8}(?:```+|~~~+)\s{0,4}([\w+.#{} -]{0,30})\s*$")
+_STARTS_VLLM = lazy_pattern(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(")
 _PROSE_LINES = 3
 _PROSE_SHARE = 0.04
 _MOST_EXCERPTS = 64

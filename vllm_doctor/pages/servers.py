@@ -9,13 +9,14 @@ from typing import TypeVar
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.pages import kinds
 from vllm_doctor.pages.text import TextLine
+from vllm_doctor.patterns import lazy_pattern
 
 T = TypeVar("T")
 
-_PROCESS = re.compile(r"\((?P<name>[A-Za-z]\w*)(?: rank=(?P<rank>\d{1,5}))? pid=(?P<pid>\d{1,9})")
-_TIME = re.compile(r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (?:\d{4}-)?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
+_PROCESS = lazy_pattern(r"\((?P<name>[A-Za-z]\w*)(?: rank=(?P<rank>\d{1,5}))? pid=(?P<pid>\d{1,9})")
+_TIME = lazy_pattern(r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (?:\d{4}-)?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 # A value of which a server has one; two excerpts without a common value are of two servers.
-_IDENTITIES = tuple(re.compile(pattern) for pattern in (
+_IDENTITIES = tuple(lazy_pattern(pattern) for pattern in (
     r"\bmodel='([^']{1,300})'", r"API server version ([\w.+]{3,40})|LLM engine \(v?([\w.+]{3,40})\)",
     r"tensor_parallel_size=(\d{1,5})", r"gpu_memory_utilization=([\d.]{1,9})\b",
     r"max(?:_model_len|_seq_len|imum model length|'s max seq len)(?:=| \(| is )(\d{2,9})",
@@ -23,18 +24,19 @@ _IDENTITIES = tuple(re.compile(pattern) for pattern in (
     r"GPU KV cache size: ([\d,]{1,15})", r"total capaci?ty of ([\d.]{1,9}) GiB",
     r"Available KV cache memory: (-?[\d.]{1,9})", r"available KV cache memory \((-?[\d.]{1,9}) GiB",
 ))
-_UTILIZATION = re.compile(r"gpu_memory_utilization(?:=|': ?)([\d.]{1,9})")
-_HELD = re.compile(r"total capaci?ty of ([\d.]{1,9}) GiB.{0,200}this process has ([\d.]{1,9}) GiB memory in use",
+_UTILIZATION = lazy_pattern(r"gpu_memory_utilization(?:=|': ?)([\d.]{1,9})")
+_HELD = lazy_pattern(r"total capaci?ty of ([\d.]{1,9}) GiB.{0,200}this process has ([\d.]{1,9}) GiB memory in use",
                    re.DOTALL)
 _SPREAD = 1.25  # a process may hold more than its budget: CUDA graphs, activations, the CUDA context
 _OUTSIDE = 2.0  # GiB
-_STAGES = tuple(re.compile(pattern) for pattern in (
+_STAGES = tuple(lazy_pattern(pattern) for pattern in (
     r"Starting to load model|Loading weights took|[Mm]odel loading took|Loading model weights took|Initializing an? ",
     r"GPU KV cache size|Available KV cache memory|# GPU blocks|No available memory for the cache|KV cache is needed",
     r"Graph capturing finished|Capturing CUDA graph", r"init engine |Application startup complete|Available routes are",
     r"Avg prompt throughput|\"(?:GET|POST) /",
 ))
-_FAILED = re.compile(r"Traceback \(most recent|(?:Error|Exception): |out of memory|EngineCore failed|died unexpectedly")
+_FAILED = lazy_pattern(
+    r"Traceback \(most recent|(?:Error|Exception): |out of memory|EngineCore failed|died unexpectedly")
 _BACKWARDS = 120  # seconds; lines of several processes are not in order
 
 

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 import ftfy
 from ftfy.badness import is_bad
 
+from vllm_doctor.patterns import lazy_pattern
+
 _MOST = 1 << 19  # characters of a page's text; entities and JSON escapes only shrink
 _DEPTH = 40
 _LONG = 40  # characters; a shorter string of a JSON document is no text of the page
-_TAGS = re.compile(
+_TAGS = lazy_pattern(
     r"(?i)<(?:!doctype html|html|body|p|pre|code|div|span|h[1-6]|li|table|br|blockquote|article)\b[^<>]{0,400}>")
-_CLOSED = re.compile(r"(?i)</(?:p|pre|code|div|span|h[1-6]|li|table|td|article)>")
+_CLOSED = lazy_pattern(r"(?i)</(?:p|pre|code|div|span|h[1-6]|li|table|td|article)>")
 _FEW_TAGS = 3
 _BLOCKS = frozenset((
     "p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "table", "tr", "pre", "blockquote", "section",
@@ -28,7 +30,7 @@ _BLOCKS = frozenset((
     "summary"))
 _HIDDEN = frozenset(("script", "style", "template", "noscript", "svg", "head", "nav"))
 _PLAIN_HTML = frozenset(("br", "hr", "img", "input", "meta", "link", "wbr", "col"))
-_RUN = re.compile(r"[^\x00-\x7f]+(?: [^\x00-\x7f]+){0,8}")
+_RUN = lazy_pattern(r"[^\x00-\x7f]+(?: [^\x00-\x7f]+){0,8}")
 
 
 class TextLine(NamedTuple):

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from vllm_doctor.patterns import lazy_pattern
+
 # A word of a shell line: plain characters, quoted parts and escapes, as they are written.
-_WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
+_WORD = lazy_pattern(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
 _MOST = 16_384  # characters of a command that are compared
 
 

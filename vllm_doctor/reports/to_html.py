@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
 from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text, to_markdown
@@ -30,7 +30,7 @@ _HOLDERS = ("weights", "activations", "non_torch", "cuda_graphs", "kv_cache", "o
             "free", "outside_budget")  # each has its colour in report.css
 _WIDTH, _BAR, _PLOT = 1000, 72, 140  # the pictures' units
 _FEWEST_POINTS = 3  # statistics lines of a plot
-_FLAG = re.compile(r"(?<![^\s'\"])(--[a-zA-Z][\w.-]*)")
+_FLAG = lazy_pattern(r"(?<![^\s'\"])(--[a-zA-Z][\w.-]*)")
 
 
 @dataclass(frozen=True, slots=True)

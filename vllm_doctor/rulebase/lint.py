@@ -21,6 +21,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import ServerLoad
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.rulebase.regex_check import slow_frames, slow_pattern
 from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
@@ -35,8 +36,8 @@ DERIVED_FACTS = frozenset({
 })
 CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given",
                            "engine_raised"})
-_UNBOUNDED_HEAD = re.compile(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
-_UNBOUNDED_LOOKAHEAD = re.compile(r"^(?:\(\?s\))?\(\?[=!]\.\*")
+_UNBOUNDED_HEAD = lazy_pattern(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
+_UNBOUNDED_LOOKAHEAD = lazy_pattern(r"^(?:\(\?s\))?\(\?[=!]\.\*")
 _SHORTENING = frozenset({"--max-model-len", "--max-num-seqs", "--limit-mm-per-prompt", "--kv-cache-dtype"})
 _REQUEST_LINE = "received"  # the entry of `rules/healthy.yaml` for lines with a client's text
 _SAMPLES = 3  # lines of a rule's tests from which slow texts are made, for each pattern
