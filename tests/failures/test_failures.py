@@ -231,3 +231,169 @@ def test_a_start_with_only_a_bare_exception_is_the_one_reported() -> None:
     assert (report.failure.line, report.failure.message) == (3, "the third widget is too wide")
     lone = diagnose((head + head).encode())
     assert (lone.source.run, lone.failure) == (2, None)
+
+
+def test_an_exception_class_in_lower_case_ends_a_traceback() -> None:
+    log = traceback((f"{SITE}/nixl/_api.py", 71, "register_memory", "self.agent.registerMem(descs)"),
+                    error="nixl._bindings.nixlWidgetError: NIXL_ERR_WIDGET")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message, failure.feature) == ("nixlWidgetError", "NIXL_ERR_WIDGET", "kv-transfer")
+
+
+def test_the_exception_under_the_record_on_which_a_rule_fired_decides() -> None:
+    prefix = "(Worker_TP0 pid=8) ERROR 05-01 15:00:23 [nixl_connector.py:1263] "
+    calls = traceback((f"{SITE}/vllm/distributed/kv_transfer/kv_connector/v1/nixl_connector.py", 9, "_nixl_handshake",
+                       "sock.recv()"), (f"{SITE}/zmq/sugar/socket.py", 65, "recv", "super().recv()"),
+                      error="zmq.error.Again: Resource temporarily unavailable")
+    log = f"{prefix}NIXL transfer failure: handshake_setup_failed | Context: {{}}\n" + "".join(
+        f"{prefix}{line}\n" for line in calls.splitlines())
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("Again", "Resource temporarily unavailable")
+
+
+def test_an_error_that_a_worker_passes_on_is_told_entirely() -> None:
+    prefix = "ERROR 06-08 12:11:03 [core.py:500] "
+    message = ("RuntimeError: Worker failed with error 'Dynamo failed to run FX node with fake tensors: call_function mul\n"
+               "\nfrom user code:\n"
+               f'   File "{SITE}/vllm/model_executor/models/widget.py", line 2, in forward\n    a * b\n'
+               '\nSet TORCH_LOGS="+dynamo"\n\', please check the stack trace above for the root cause')
+    log = "".join(f"{prefix}{line}\n" for line in (traceback(
+        (f"{SITE}/vllm/v1/executor/multiproc_executor.py", 202, "get_response", "raise RuntimeError("), error=message)).splitlines())
+    failure = failure_of(log)
+    assert failure.exception == "RuntimeError"
+    assert "call_function mul" in failure.message
+    assert failure.message.endswith("', please check the stack trace above for the root cause")
+
+
+def test_the_calls_of_a_notebook_are_read_past_its_arrows() -> None:
+    log = ("KeyError                                  Traceback (most recent call last)\n"
+           "Cell In[3], line 2\n"
+           "      1 from vllm import LLM\n"
+           "----> 2 llm = LLM(path)\n"
+           "\n"
+           "File ~/env/lib/python3.11/site-packages/vllm/lora/widgets.py:9, in Widgets.get(self, name)\n"
+           "      8 # the widget\n"
+           "----> 9 return self.known[name]\n"
+           "\n"
+           "KeyError: 'bent'\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message, failure.feature) == ("KeyError", "'bent'", "lora")
+    assert failure.origin == Place("vllm", "vllm/lora/widgets.py", "Widgets.get", 9)
+
+
+def test_the_command_line_of_another_program_is_that_program_s() -> None:
+    log = ("INFO 05-19 17:20:56 [__init__.py:190] Automatically detected platform cuda.\n"
+           "usage: widget\n"
+           "Widget CLI: error: argument command: invalid choice: 'serve' (choose from 'bend', 'mend')\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.feature, failure.kind) == (None, "other-software", "other-software")
+    assert failure.message == "argument command: invalid choice: 'serve' (choose from 'bend', 'mend')"
+    assert failure.fixes[0].action == "install-package"
+
+
+def test_words_of_vllm_do_not_decide_for_a_program_that_never_called_it() -> None:
+    log = traceback((f"{SITE}/widgetry/core/worker.py", 3, "launch", "kwargs.pop('reasoning_content')"),
+                    error="KeyError: 'reasoning_content'")
+    failure = failure_of(log)
+    assert (failure.feature, failure.kind) == ("other-software", "other-software")
+
+
+def test_a_request_that_fails_counts_although_the_log_begins_in_service() -> None:
+    calls = traceback((f"{SITE}/vllm/entrypoints/openai/serving_chat.py", 9, "chat_completion_stream_generator",
+                       "parser.widgets[0]"), error="IndexError: list index out of range")
+    log = "".join(f"ERROR 12-12 14:20:07 [serving_chat.py:1278] {line}\n" for line in calls.splitlines())
+    log += 'INFO:     10.2.0.7:44120 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert (report.failure.exception, report.worst()) == ("IndexError", "error")
+
+
+def test_an_optional_import_that_is_missing_is_to_be_installed() -> None:
+    log = traceback((f"{SITE}/vllm_omni/widgets.py", 3, "__init__", "raise ImportError("), error="ImportError: Widgets not available")
+    assert failure_of(log).fixes[0].action == "install-package"
+
+
+def test_a_cache_of_the_hub_that_cannot_be_written_gets_another_folder() -> None:
+    failure = failure_of("There was a problem when trying to write in your cache folder (/.cache/huggingface/hub). "
+                         "You should set the environment variable TRANSFORMERS_CACHE to a writable directory.\n")
+    assert (failure.fixes[0].env, failure.feature) == ({"HF_HOME": "/tmp/huggingface"}, "environment")
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("jinja2.exceptions.WidgetError: bent", "tokenizer"),
+    ("torch._dynamo.exc.BentWidget: bent", "compilation"),
+    ("huggingface_hub.errors.WidgetError: bent", "model-loading"),
+    ("nixl._bindings.nixlWidgetError: bent", "kv-transfer"),
+    ("AssertionError: Tried to load weights of size torch.Size([4])to a parameter of size torch.Size([3])", "model-loading"),
+    ("RuntimeError: This flash attention build does not support the widget", "attention"),
+    ("vllm serve: error: the following arguments are required: widget", "config"),
+    ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "reasoning"),
+    ("AttributeError: module 'widgetry.rollout' has no attribute 'Bent'", "environment"),
+])
+def test_the_feature_of_one_line(line: str, feature: str) -> None:
+    assert failure_of(line + "\n").feature == feature
+
+
+def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:
+    log = traceback((f"{SITE}/vllm/v1/sample/sampler.py", 286, "apply_penalties", "return apply_all_penalties("),
+                    (f"{SITE}/vllm/model_executor/layers/utils.py", 62, "apply_penalties", "widgets = mask("),
+                    (f"{SITE}/vllm/model_executor/layers/utils.py", 39, "mask", "bins.scatter_add_(1)"),
+                    error="IndexError: the widget is bent")
+    assert failure_of(log).feature == "sampling"
+
+
+def test_an_assertion_in_native_code_is_told_before_the_abort() -> None:
+    assertion = "python3: /project/lib/Allocation.cpp:43: mlir::triton::widgets(): Assertion `bent && \"widget\"' failed."
+    failure = failure_of(f"{assertion}\nAborted (core dumped)\n")
+    assert (failure.exception, failure.message, failure.feature) == (None, assertion, "compilation")
+
+
+def test_the_calls_of_a_notebook_with_links() -> None:
+    log = ("KeyError                                  Traceback (most recent call last)\n"
+           "[/usr/lib/python3.11/dist-packages/vllm/lora/widgets.py](https://localhost:8080/#) in get(self, name)\n"
+           "      8 # the widget\n"
+           "----> [9](file:///widgets.py?line=8) return self.known[name]\n\n"
+           "KeyError: 'bent'\n")
+    failure = failure_of(log)
+    assert failure.origin == Place("vllm", "vllm/lora/widgets.py", "get", 0)
+    assert failure.feature == "lora"
+
+
+def test_of_consequences_the_one_with_a_message_of_its_own_is_told() -> None:
+    log = ("ray.exceptions.RayTaskError(ActorDiedError): ray::Widgets.bend() (pid=4, ip=10.0.0.1)\n"
+           "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task\n"
+           "RuntimeError: Engine core initialization failed. See root cause above.\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("RuntimeError", "Engine core initialization failed. See root cause above.")
+    assert [fix.action for fix in failure.fixes] in ([], ["find-root-cause-above"])  # none where a rule explains it
+
+
+def test_compiled_modules_belong_to_their_package() -> None:
+    log = traceback((f"{SITE}/vllm/v1/structured_output/backend_xgrammar.py", 82, "compile_grammar", "self.compiler.bend("),
+                    ("python/tvm_ffi/cython/function.pxi", 929, "tvm_ffi.core.Function.__call__", ""),
+                    error="RuntimeError: the widget is bent")
+    failure = failure_of(log)
+    assert failure.origin == Place("tvm_ffi", "tvm_ffi/cython/function.pxi", "tvm_ffi.core.Function.__call__", 929)
+    assert (failure.feature, failure.kind, failure.own_frame) == ("structured-output", "library", None)
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("CMake Error at cmake/widgets.cmake:188 (message):", "environment"),
+    ("ERROR: No matching distribution found for widgetry==2.6.0", "environment"),
+    ("AssertionError: vLLM only supports Linux platform (including WSL).", "platform"),
+    ("AttributeError: 'WidgetTokenizer' object has no attribute 'bent'", "tokenizer"),
+])
+def test_the_feature_of_an_installation_or_tokenizer(line: str, feature: str) -> None:
+    assert failure_of(line + "\n").feature == feature
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("ValueError: Unsupported kv_role: bent", "kv-transfer"),
+    ("ValueError: presence_penalty must be in [-2, 2], got 9.", "sampling"),
+    ("ValueError: Modality widget not found. Available modalities: image", "multimodal"),
+    ("ValueError: Cannot set both `add_generation_prompt` and `continue_final_message` to True.", "tokenizer"),
+    ("ValueError: Invalid backend for piecewise compilation: bent", "compilation"),
+    ("AssertionError: num_micro_batches must be greater than 1", "distributed"),
+])
+def test_the_feature_of_a_message_of_vllm(line: str, feature: str) -> None:
+    assert failure_of(line + "\n").feature == feature

@@ -8,7 +8,7 @@ from typing import Any
 
 from vllm_doctor.catalog import names
 from vllm_doctor.failures import exceptions, frames, messages
-from vllm_doctor.failures.choose import choose, is_cascade, is_teardown
+from vllm_doctor.failures.choose import choose, is_cascade, is_consequence, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
@@ -113,7 +113,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         direction_sentence="" if answer is None else answer.sentence,
         direction_command="" if answer is None else answer.command,
         source_line=calls[-1].code if calls else "",
-        is_consequence=is_cascade(candidate),
+        is_consequence=is_consequence(candidate),
         is_alone=not start.phase and not collected.records,
     )
 
@@ -137,7 +137,8 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     if start.status in {"serving", "stopped"}:
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False
-        return candidate.served or candidate.phase == "runtime"
+        is_headless = start.status == "serving" and not start.serving_line  # it served before the log begins
+        return candidate.served or candidate.phase == "runtime" or is_headless
     if candidate.advances < start.advances:
         return False
     if candidate.shape in {"record", "quoted"}:
@@ -150,7 +151,8 @@ def _of_proof(proof: Proof) -> Candidate:
     text = proof.text
     raised = exceptions.quoted(text) or exceptions.bare(text)
     if raised is not None:
-        return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message, said=raised.said)
+        return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message, said=raised.said,
+                         module=raised.module)
     return Candidate(proof.line, proof.line, "record", None, messages.usage(text) or messages.record_message(text))
 
 

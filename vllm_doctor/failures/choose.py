@@ -19,6 +19,8 @@ _CASCADE_CLASSES = frozenset({
     "APIConnectionError", "ConnectError", "RemoteProtocolError", "ClientConnectorError", "ServerDisconnectedError",
     "ChildFailedError", "ActorUnavailableError", "ClosedResourceError",
 })  # fmt: skip
+_PASSED_ON = frozenset({"RayTaskError", "RayActorError", "ActorDiedError", "ActorUnavailableError"})
+"""Of consequences, those that only pass on what another process said."""
 _CASCADE_MESSAGES = lazy_pattern(
     r"^ray::\S+\(\)|Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
     r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
@@ -57,6 +59,7 @@ _TEARDOWN_CALLS = frozenset({
     "_cleanup_profiling_kv_cache", "_python_exit", "cleanup_dist_env_and_memory", "_at_exit",
     "_cancel_all_tasks",
 })  # fmt: skip
+_HEADING = 8  # lines from a record to the traceback that belongs to it: a compiler's output stands between
 _SHAPES = {"traceback": 0, "exception": 0, "fatal": 1, "cut": 3, "record": 2, "quoted": 4, "http": 5, "sentence": 6}
 
 
@@ -66,6 +69,11 @@ def is_cascade(candidate: Candidate) -> bool:
         return True
     said = candidate.message.partition("\n")[0]
     return _CASCADE_MESSAGES.search(said) is not None
+
+
+def is_consequence(candidate: Candidate) -> bool:
+    """Return whether it follows from another failure without saying what that was."""
+    return is_cascade(candidate) and not candidate.message.startswith("Worker failed with error '")
 
 
 def is_teardown(candidate: Candidate) -> bool:
@@ -92,21 +100,34 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
         holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"
                    and not is_cascade(one)]
         if holding:
-            return _root(holding[0], told)
+            return _root(_beside(holding[0], told), told)
     ranked = sorted(told, key=lambda one: _rank(one, advances))
     return _root(ranked[0], told) if ranked else None
 
 
-def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, int]:
+def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, bool, int]:
     """Return the sort key: own failures before consequences, exceptions before other text, last progress, line."""
     shape = _SHAPES[candidate.shape]
     return (is_request(candidate), shape if shape > _SHAPES["cut"] else 0, is_cascade(candidate),
-            candidate.advances < advances, _order(candidate))
+            candidate.exception in _PASSED_ON, candidate.advances < advances, _order(candidate))
 
 
 def _order(candidate: Candidate) -> int:
     shape = _SHAPES[candidate.shape]
     return shape * 1_000_000_000 + candidate.line
+
+
+def _beside(record: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """Return what says more than the line on which a rule fired; where nothing does, that line's candidate.
+
+    That is the exception of the traceback under a record, and the assertion in front of `Aborted`.
+    """
+    if record.shape == "fatal":
+        return next((one for one in candidates if one.shape == "fatal" and one.last_line == record.line - 1), record)
+    if record.shape != "record":
+        return record
+    return next((one for one in candidates if one.shape == "traceback" and one.process == record.process
+                 and 0 < one.begin - record.last_line <= _HEADING and not is_cascade(one)), record)
 
 
 def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:

@@ -14,6 +14,8 @@ from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.patterns import lazy_pattern
 
+_ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\))? ")
+"""What IPython prints before the source line of a call."""
 _GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -192,6 +194,10 @@ class FailureCollector:
     def _is_source(stream: _Open, event: Event) -> bool:
         """Return whether a line is the source of the last call, or marks a part of it."""
         text = event.text
+        arrow = _ARROW.match(text)
+        if arrow is not None:
+            stream.frames[-1] = replace(stream.frames[-1], code=text[arrow.end():].strip()[:300])
+            return True
         if not event.is_code and text[:1] not in " \t":
             return False
         if text[:1] not in " \t" and exceptions.ending(text) is not None:
@@ -225,13 +231,13 @@ class FailureCollector:
             if raised.quoted:
                 shape = "exception" if raised.said.endswith("exception=") else "quoted"
             self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
-                        "WARNING" if handled else level)
+                        "WARNING" if handled else level, raised.module)
             return
         if calls and not event.is_code and not event.frames:
             stream.frames = []
         told = messages.usage(text)
         if told is not None:
-            self._begin(stream, event, "fatal", None, told, state)
+            self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))
             return
         answer = messages.http_answer(text)
         if answer is not None:
@@ -248,12 +254,13 @@ class FailureCollector:
             self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
 
     def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
-               state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "") -> None:
+               state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "",
+               module: str = "") -> None:
         self._close(stream)
         if shape == "traceback" and not stream.group:
             self._groups += 1
             stream.group = self._groups
-        made = replace(self._made(event, shape, exception, message, state), frames=calls, said=said,
+        made = replace(self._made(event, shape, exception, message, state), frames=calls, said=said, module=module,
                        level=level or event.level, group=stream.group if calls else 0, ignored=stream.ignored,
                        begin=stream.begin if calls and stream.begin else event.line)
         stream.last_text, stream.last_line = event.text, event.line

@@ -11,7 +11,8 @@ _ENDINGS = (
     r"Error|Exception|ExceptionGroup|Interrupt|Exit|Failure|Fault|Expired|Exceeded|Timeout|NotFound|Refused|Died|Killed"
 )
 _NAME = (
-    rf"(?:(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:{_ENDINGS})|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|error|timeout|gaierror|herror)"
+    rf"(?:(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:{_ENDINGS})"
+    r"|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|[a-z]\w*(?:Error|Exception)|error|timeout|gaierror|herror)"
     r"|Exception|gaierror)"
 )
 # The last line of a traceback: any class will do, and nothing stands before it.
@@ -43,6 +44,7 @@ class Raised:
     message: str
     said: str = ""
     quoted: bool = False  # within a sentence, as repr() prints it
+    module: str = ""  # of the class, where the line shows it
 
 
 def class_of(name: str, inner: str | None = None) -> str:
@@ -50,12 +52,18 @@ def class_of(name: str, inner: str | None = None) -> str:
     return inner or name.rpartition(".")[2]
 
 
+def module_of(name: str, inner: str | None = None) -> str:
+    """Return the module of a class; empty for an error that Ray wraps, whose own module the line does not show."""
+    return "" if inner else name.rpartition(".")[0]
+
+
 def ending(text: str) -> Raised | None:
     """Return the exception that ends a traceback."""
     match = _ENDS_TRACEBACK.match(text)
     if match is None or not _is_class(match["name"]):
         return None
-    return Raised(class_of(match["name"], match["inner"]), match["message"] or "")
+    return Raised(class_of(match["name"], match["inner"]), match["message"] or "",
+                  module=module_of(match["name"], match["inner"]))
 
 
 def bare(text: str) -> Raised | None:
@@ -66,7 +74,8 @@ def bare(text: str) -> Raised | None:
         if before.endswith(("except", "raise", "import", "class", "->")) or '"' in before[-1:]:
             return None
         said = before.rstrip(": ") if _SENTENCE.search(before) else ""
-        return Raised(class_of(match["name"], match["inner"]), match["message"], said)
+        return Raised(class_of(match["name"], match["inner"]), match["message"], said,
+                      module=module_of(match["name"], match["inner"]))
     match = _ALONE.match(text)
     if match is not None:
         return Raised(class_of(match["name"]), "")
@@ -96,5 +105,5 @@ def in_code(code: str) -> tuple[str | None, str]:
 def _is_class(name: str) -> bool:
     """Return whether it reads like the name of an exception: with a module, or written like a class name."""
     last = name.rpartition(".")[2]
-    return last[:1].isupper() or last.startswith("_") or ("." in name and last in {
-        "error", "timeout", "gaierror", "herror"})
+    return last[:1].isupper() or last.startswith("_") or ("." in name and (
+        last in {"error", "timeout", "gaierror", "herror"} or last.endswith(("Error", "Exception"))))

@@ -16,9 +16,9 @@ _OPTIONAL = frozenset({"lora", "multimodal", "speculative-decoding", "kv-transfe
 """Parts that a lack of memory may belong to: elsewhere it is the model's, or that of the whole."""
 _IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
 _VLLM_MODULE = lazy_pattern(
-    r"No module named '(?:vllm)[.']|"
+    r"(?:No module named|\bmodule) '(?:vllm)[.']|"
     r"cannot import name '[^']+' from '(?:partially initialized module )?'?vllm[.']")
-_MISSING_MODULE = lazy_pattern(r"No module named|cannot import name")
+_MISSING_MODULE = lazy_pattern(r"No module named|cannot import name|\bmodule '[\w.]{1,200}' has no attribute '")
 _ENDED = lazy_pattern(r"(Killed|Segmentation fault|Aborted|Bus error)\b.*", re.DOTALL)
 _OF_CALLERS = frozenset({"older", "newer", "range", "moved", "v0-engine", "plugin-older"})
 _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "dependency"})
@@ -54,6 +54,9 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     if candidate.exception in _IMPORTS or _MISSING_MODULE.search(text):
         return _of_import(candidate, text, has_settings=has_settings)
     strong = _by_words(text)
+    if (kind == "other-software" and by_calls is None and strong not in {"environment", "platform"}
+            and _is_of_application(candidate)):
+        return "other-software"
     if strong is not None and not (strong == "environment" and by_calls in {"kv-transfer", "sampling"}):
         return strong
     if kind == "request":
@@ -62,7 +65,15 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return "other-software"
     if by_calls is not None:
         return by_calls
-    return _by_hints(text) or _by_source(candidate.frames)
+    return _by_module(candidate.module) or _by_hints(text) or _by_source(candidate.frames)
+
+
+def _is_of_application(candidate: Candidate) -> bool:
+    """Return whether a program that uses vLLM raised it, without a call of vLLM."""
+    packages = [package_of(frame.path)[0] for frame in candidate.frames]
+    if not packages:
+        return candidate.shape == "fatal" and bool(candidate.said)
+    return "vllm" not in packages and packages[-1] is not None
 
 
 def _of_import(candidate: Candidate, text: str, *, has_settings: bool) -> str | None:
@@ -83,6 +94,11 @@ def _by_words(text: str) -> str | None:
     return next((one.id for one in features() if any(word.search(text) for word in one.words)), None)
 
 
+def _by_module(module: str) -> str | None:
+    """Return the feature that the module of an exception's class belongs to."""
+    return feature_of_path(module.replace(".", "/") + "/") if module else None
+
+
 def _by_hints(text: str) -> str | None:
     return next((one.id for one in features() if any(word.search(text) for word in one.hints)), None)
 
@@ -93,7 +109,7 @@ def _by_source(frames: Iterable[Frame]) -> str | None:
         package, file = package_of(frame.path)
         if package in {"python", None} or file.startswith(_PASSES_ON):
             continue
-        text = f"{frame.function}: {frame.code}"
+        text = f"{frame.function}: {frame.code} {frame.function.replace('_', ' ')}"
         found = _by_words(text) or _by_hints(text)
         if found is not None:
             return found
@@ -122,7 +138,8 @@ def _by_calls(frames: Iterable[Frame]) -> str | None:
         if package == "python":
             continue
         found = _of_file(file, frame.function)
-        if found == "model-class" and file.startswith("vllm/model_executor/layers/") and fallback is None:
+        if (found == "model-class" and file.startswith("vllm/model_executor/layers/")
+                and fallback in {None, "model-class"}):
             fallback = found
             continue
         if found is not None:

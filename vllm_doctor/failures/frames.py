@@ -11,7 +11,9 @@ from vllm_doctor.patterns import lazy_pattern
 _CALL = lazy_pattern(
     r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
 _IPYTHON = lazy_pattern(
-    r"^\s*(?:File )?(?P<path>[~/.\w][^\s:]{0,300}\.py)(?::(?P<line>\d{1,9}))?,? in (?P<function><?[\w.]+)")
+    r"^\s*(?:File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?(?:\]\([^)\s]{0,400}\))?,? in "
+    r"(?P<function><?[\w.]+)")
+"""Also where an editor made a link of the path."""
 _RICH = lazy_pattern(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
 _PYTEST = lazy_pattern(
     r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d{1,9}): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
@@ -27,6 +29,7 @@ _CHECKOUTS = (
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
     "huggingfaceserver",
 )  # fmt: skip
+_CYTHON = lazy_pattern(r"^(?:python/)?(?P<rest>(?P<package>[a-z_]\w*)/.*\.(?:pyx|pxi))$")
 _LONGEST = 1_000  # characters of a path; its end is kept
 _CHECKOUT = lazy_pattern(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
 _LEAVES_OUT = 4  # folders of a path of the user's own that are shown
@@ -35,7 +38,7 @@ LIBRARIES = frozenset({
     "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
     "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
     "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
-    "prometheus_client", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks",
+    "prometheus_client", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks", "tvm_ffi",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
@@ -71,6 +74,9 @@ def package_of(path: str) -> tuple[str | None, str]:
         if inner is None or inner["package"] != match["package"]:
             return match["package"], match["rest"]
         match = inner
+    match = _CYTHON.match(path)
+    if match:
+        return match["package"], match["rest"]
     if path.startswith(("<frozen ", "<string>")):
         return "python", path
     return None, "/".join(path.split("/")[-_LEAVES_OUT:])

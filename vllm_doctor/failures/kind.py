@@ -20,7 +20,8 @@ _ENVIRONMENT = lazy_pattern(
     r"|capability)"
     r"|Failed to infer device|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
-    r"|No supported CUDA architectures|executable file not found|illegal instruction|writ(?:e|ing) in your cache",
+    r"|No supported CUDA architectures|executable file not found|only supports Linux"
+    r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
@@ -46,6 +47,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     name, message = candidate.exception or "", f"{candidate.said} {candidate.message}"
     if is_bad_request(candidate):
         return "request"
+    if candidate.shape == "fatal" and candidate.said:  # the command line of another program
+        return "other-software"
     if name in _RESOURCE_CLASSES or _RESOURCE.search(message):
         return "resource"
     package = origin.package if origin else ""

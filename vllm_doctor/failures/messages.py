@@ -16,6 +16,7 @@ _OVER = lazy_pattern(
     r"|\w+ \d\d-\d\d \d\d:\d\d:\d\d|={3,}|-{20,}|_{10,}|\w+-\d+ +\| )")
 _RECORD_OF_ERROR = lazy_pattern(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
+_QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)")
 _LONG = lazy_pattern(
     r"(?::|\braised:|validation errors? for \S+|Error building extension .*|returned non-zero exit status \d+\.?"
     r"|with outputs?|stderr|failed with)\s*$")
@@ -24,7 +25,7 @@ MOST_LINES, MOST_LONG_LINES = 12, 80
 
 def goes_on_long(message: str) -> bool:
     """Return whether a message with this beginning has many lines, and may have blank ones."""
-    return _LONG.search(message) is not None
+    return _LONG.search(message) is not None or _QUOTES_ERROR.search(message) is not None
 
 
 def ends_message(text: str) -> bool:
@@ -43,6 +44,7 @@ _FATAL = lazy_pattern(
     r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
     r"|\A.*Error response from daemon: .*|standard_init_linux\.go.*|exec \S+: (?:exec format error|no such file.*)"
     r"|\A.*executable file not found in .*|(?:\S+: )*(?:line \d+: )?\S+: command not found"
+    r"|\A\S{1,200}: \S{1,200}\.(?:c|cc|cpp|cu|h|hpp|cuh|inl):\d+: (?!.*\bblock: \[).*Assertion .*"
     r"|\*\*\* (?:SIG\w+|Process received signal).*|Signal: \w+ .*|corrupted size vs\. prev_size.*|double free or .*"
     r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
@@ -50,7 +52,10 @@ _FATAL = lazy_pattern(
 _THROWN = lazy_pattern(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
 _WHAT = lazy_pattern(r"\s*what\(\): ")
 _USAGE = lazy_pattern(
-    r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$")
+    r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$"
+    r"|(?:^|[:|)\]] )(?P<other>[\w.-]{1,40}(?: [\w.-]{1,40}){0,3}): error: "
+    r"(?P<said>(?:argument \S{1,80}: |unrecognized arguments: |ambiguous option: "
+    r"|(?:the following|one of the) arguments ).+)$")
 _SERVER_ERROR = lazy_pattern(
     r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
 _CLIENT_ERROR = lazy_pattern(
@@ -94,7 +99,13 @@ def says_what(text: str) -> bool:
 def usage(text: str) -> str | None:
     """Return what a command-line parser rejects."""
     match = _USAGE.search(text[:_LONGEST])
-    return match["text"] if match else None
+    return (match["text"] or match["said"]) if match else None
+
+
+def other_program(text: str) -> str:
+    """Return the program whose command-line parser rejects something, if it is not vLLM's; empty if it is."""
+    match = _USAGE.search(text[:_LONGEST])
+    return (match["other"] or "") if match else ""
 
 
 def http_answer(text: str) -> tuple[int, str] | None:

@@ -70,6 +70,7 @@ class Candidate:
     said: str = ""  # what the record says before the exception: `Error in applying chat template from request`
     ignored: bool = False  # Python printed that it ignores it
     begin: int = 0  # the line with which its traceback begins; its own line where it has none
+    module: str = ""  # of the exception's class, where the log shows it
 
 
 @dataclass(frozen=True, slots=True)

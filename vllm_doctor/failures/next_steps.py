@@ -27,6 +27,8 @@ _OF_VLLM = lazy_pattern(
 _NETWORK = lazy_pattern(
     r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _DISK = lazy_pattern(r"No space left|Disk quota")
+_CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
+_ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
 _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _BELONG = "Install releases of {{ calling_code }} and vLLM that belong together"
@@ -42,6 +44,8 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     `given` are the settings by keyword, None if the log does not show them; `text` is the message with its calls.
     """
     direction = failure.direction
+    if failure.is_consequence:
+        return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
     steps = [*_by_direction(direction), *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
     unique: dict[str, FixRule] = {}
     for step in steps:
@@ -143,6 +147,8 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     elif kind == "other-software":
         yield from _other_software(failure, direction)
     elif kind == "library":
+        if failure.exception == "ValueError" and package == "ray":
+            yield _action("follow-the-refusal", "Do what the message asks for")
         if package in _TRANSFORMERS:
             yield _action("upgrade-transformers", "To test: another release of transformers, as this vLLM asks for")
             yield _action("upgrade-vllm", "To test: a newer vLLM release")
@@ -178,7 +184,8 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     elif _DRIVER.search(text):
         yield _action("pass-gpu-to-container", "Give the process the GPU and its driver")
         yield _action("install-matching-cuda-wheel", "Install the builds of torch and vLLM for this GPU")
-    elif module or failure.exception == "ModuleNotFoundError":
+    elif module or failure.exception == "ModuleNotFoundError" or (
+            failure.exception == "ImportError" and _ABSENT.search(failure.message)):
         yield _action("install-package", "Install the package that is missing")
         yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
     elif failure.own_frame is not None and failure.exception == "ImportError" and not _BUILD.search(text):
@@ -188,6 +195,10 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
         yield _action("free-disk-space", "Free disk space")
     elif _NETWORK.search(text):
         yield _action("fix-network-or-proxy", "Check the network between the machines")
+    elif _CACHE.search(text):
+        yield FixRule("writable-hub-cache", "Set HF_HOME to a folder that the process can write",
+                      env={"HF_HOME": "'/tmp/huggingface'"})
+        yield _action("use-local-cache-folder", "Let the process write to its cache folder")
     elif "ermission denied" in text or "Read-only" in text:
         yield _action("use-local-cache-folder", "Let the process write to its cache folder")
     elif re.search(r"EADDRINUSE|ddress already in use", text):
