@@ -33,6 +33,7 @@ _EVIDENCE_ROWS = 2
 _MOST_OTHERS = 3
 _MOST_CHANGES = 10
 _NO_BREAK = "\u00a0"
+_CHAIN = 5  # parts of a chain of wrapped errors
 _LONG_PATH = re.compile(r"(?<![^\s'\"(])(?=\S{40})(?:/[^/\s]+)+/(?=[^/\s])")
 
 
@@ -165,7 +166,7 @@ class _Page:
         place = f"{one_line(shared_text.file_name(self._report))}:{item.line}"
         rows = self.wrap(f"{place}  {item.text}", 2, 4).split("\n")
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
-            rows = self.wrap(f"{place}  {_without_folders(item.text)}", 2, 4).split("\n")
+            rows = self.wrap(f"{place}  {_condensed(item.text)}", 2, 4).split("\n")
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
             rows = [*rows[:_EVIDENCE_ROWS - 1], rows[_EVIDENCE_ROWS - 1][:self._width - 1] + "…"]
         return "\n".join(rows)
@@ -268,8 +269,14 @@ class _Page:
         return "\n".join(self.wrap(line, 2) for line in lines if line).replace(_NO_BREAK, " ")
 
 
-def _without_folders(text: str) -> str:
-    """Return the text with each long path cut to its last part, so that the message itself is not cut."""
+def _condensed(text: str) -> str:
+    """Return the text without what stands before the message itself: folders of long paths, wrapped errors.
+
+    An error of a container runtime is a chain `docker: failed to …: failed to …: reason`; its end is the message.
+    """
+    parts = text.split(": ")
+    if len(parts) > _CHAIN and all(part[:1].islower() for part in parts[2:]):
+        return ": ".join([parts[0], "… " + parts[-3], *parts[-2:]])
     return _LONG_PATH.sub("…/", text)
 
 
