@@ -55,7 +55,7 @@ _BANNED: tuple[tuple[str, str], ...] = (
     (r"\b(?:was|were|is|are) refused\b", "is rejected"),
     (r"\b(?:usual|possible|known|common|frequent) reasons?\b", "cause"),
     (r"\bplug-ins?\b", "plugin"),
-    (r"\blicences?\b|\bdata[- ]cent(?:re|er)s?\b(?<!data center)(?<!data centers)", "US spelling: license, data center"),
+    (r"\blicences?\b|\bdata[- ]centres?\b", "US spelling: license, data center"),
     (r"\bleft out of\b", "omitted from"),
     (r"\bneeds vLLM ?[<>=\d]", "vLLM X or newer"),
     (r"\blacks\b", "does not have"),

@@ -30,6 +30,7 @@ _DISK = lazy_pattern(r"No space left|Disk quota")
 _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _BELONG = "Install matching releases of {{ calling_code }} and vLLM"
+_REINSTALL = "Reinstall vLLM in a clean environment: the installation is incomplete"
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
@@ -61,12 +62,11 @@ def _by_direction(direction: str) -> Iterator[FixRule]:
     elif direction == "newer":
         yield _action("upgrade-vllm", "Install a vLLM release that the calling code supports", _SAID)
     elif direction == "incomplete":
-        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: the installation is incomplete",
-                      _SAID)
+        yield _action("reinstall-vllm-clean-env", _REINSTALL, _SAID)
         yield _action("use-container-image", "Try vLLM's container image")
     elif direction == "shadowed":
-        yield _action("leave-source-folder", "Start in another directory: the imported vllm is not the installed package",
-                      _SAID)
+        yield _action("leave-source-folder",
+                      "Start in another directory: the imported vllm is not the installed package", _SAID)
     elif direction == "not-installed":
         yield _action("use-vllm-environment", "Run vLLM from the environment in which it is installed", _SAID)
     elif direction == "plugin-older":
@@ -173,7 +173,7 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     if direction in _NO_UPGRADE or (_OF_VLLM.search(failure.message) and failure.feature == "other-software"):
         yield from _other_software(failure, direction)
     elif _OF_VLLM.search(failure.message):
-        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: the installation is incomplete")
+        yield _action("reinstall-vllm-clean-env", _REINSTALL)
         yield _action("use-container-image", "Try vLLM's container image")
     elif _DRIVER.search(text):
         yield _action("pass-gpu-to-container", "Pass the GPU and its driver to the process")

@@ -91,7 +91,8 @@ class _Page:
             "proof": partial(_proof, self._report),
             "settings": _settings,
             "length_rows": self.length_rows,
-            "said": shared_text.said, "effect": shared_text.effect, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
+            "said": shared_text.said, "effect": shared_text.effect, "advice": shared_text.advice,
+            "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }
 
