@@ -303,7 +303,7 @@ def test_a_command_without_output_is_no_start() -> None:
     report = diagnose((START + SMALL + typed).encode())
     assert (report.primary, report.command) == ("kv-cache-too-small-for-max-len", None)
     assert (report.source.runs, report.source.run) == (1, 1)
-    assert not any("starts of the server" in note for note in report.notes)
+    assert not any("server starts" in note for note in report.notes)
     again = diagnose((START + SMALL + typed + START + SMALL).encode())
     assert again.source.runs == again.source.run
     assert again.source.runs > 1

@@ -161,8 +161,8 @@ class _Ledger:
         self._add("kv_cache_and_runtime" if kv_cache is None else "runtime", left, "computed")
         self._say_what_is_left(left, kv_cache is not None)
         if (peak := self.quantities.activations()) is not None:
-            self.notes.append(f"The budget also reserves {peak[0]:.2f} GiB for the activation peak; between steps this is "
-                              "free or in the allocator's cache.")
+            self.notes.append(f"The budget also reserves {peak[0]:.2f} GiB for the activation peak; between steps "
+                              "this is free or in the allocator's cache.")
         if total is not None:
             self._add("free", max(0.0, total - sum(part.gib for part in self.parts)), "computed")
         return self._memory()
