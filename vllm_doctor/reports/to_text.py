@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
@@ -11,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
@@ -34,7 +34,7 @@ _MOST_OTHERS = 3
 _MOST_CHANGES = 10
 _NO_BREAK = "\u00a0"
 _CHAIN = 5  # parts of a chain of wrapped errors
-_LONG_PATH = re.compile(r"(?<![^\s'\"(])(?=\S{40})(?:/[^/\s]+)+/(?=[^/\s])")
+_LONG_PATH = lazy_pattern(r"(?<![^\s'\"(])(?=\S{40})(?:/[^/\s]+)+/(?=[^/\s])")
 
 
 def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False,
