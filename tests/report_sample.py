@@ -69,7 +69,7 @@ FAILED = Report(
     facts_at={"vllm_version": ({"line": 3, "rank": None, "value": "0.8.5"},),
               "model_weights_gib": tuple({"line": line, "rank": 0, "value": 15.27} for line in (60, 61, 62, 63))},
     derived={"kv_bytes_per_token": 131072}, memory=MEMORY, primary=CAUSE.id, failure=None,
-    findings=(CAUSE, CASCADE, ADVICE, INFO), notes=("The log holds 2 starts of the server; this is number 2.",))
+    findings=(CAUSE, CASCADE, ADVICE, INFO), notes=("The log has 2 server starts; this report is on number 2.",))
 
 HEALTHY = Report(
     source=Source("-", 90, 9000, 1, 1), status="serving", phase="api", facts={"vllm_version": "0.8.5"}, facts_at={},
@@ -83,7 +83,7 @@ UNEXPLAINED = Report(
         origin=Place("vllm", "vllm/model_executor/models/demo.py", "load_weights", 310), vllm_frame=None,
         caller="demo/serve.py", own_frame=None, feature="model-loading", kind="bug",
         settings=(Setting("--load-format", "dummy", "command"),), signature="KeyError-0b1c2d3e",
-        fixes=(Fix(id="without-model-loading", title="To test: start with the default load format",
+        fixes=(Fix(id="without-model-loading", title="As a test, start with the default load format",
                    unset=("--load-format",), why="If the failure is gone, it is in this part."),
                Fix(id="report-bug", title="Report it", action="report-bug", safety="manual", steps=("Search first.",))),
         text='  File "/opt/venv/vllm/model_executor/models/demo.py", line 310, in load_weights\n'

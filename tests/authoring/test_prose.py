@@ -28,6 +28,15 @@ QUOTES_VLLM = {"unknown-or-removed-flag": "one note for each flag", "spec-decode
     ("The 32 heads cannot be shared evenly.", '"shared evenly"'),
     ("2.14 GiB are lacking.", '"are lacking"'),
     ("Let Ray not end workers.", '"Let Ray not"'),
+    ("vLLM asks for more.", '"asks for"'),
+    ("Install releases that belong together.", '"belong together"'),
+    ("To test: a newer release", '"To test: "'),
+    ("The usual reason is a full disk.", '"usual reason"'),
+    ("The plug-in is older.", '"plug-in"'),
+    ("Raise the limit (needs vLLM >=0.10.2)", '"needs vLLM >"'),
+    ("The CPU lacks AVX.", '"lacks"'),
+    ("pkill -f VLLM::", '"pkill"'),
+    ("pip install transformers>=4.57", "quotes around a requirement"),
     ("KV cache of {{ n }} tokens", "an unresolved template"),
     ("A {% if x %}b{% endif %}", "an unresolved template"),
     ("word " * 41 + "end.", "a sentence has 42 words"),
@@ -38,6 +47,7 @@ def test_a_planted_phrase_is_found(text: str, problem: str) -> None:
 
 def test_quoted_words_are_not_ours() -> None:
     assert list(prose.check_text('The message is "the whole batch stands in line" and `it\'s`.')) == []
+    assert list(prose.check_text("pip install 'transformers>=4.57' and pip install <package>==<version>")) == []
     assert list(prose.check_text("docker inspect --format '{{.Config.Cmd}}' and ${{ inputs.log }}")) == []
 
 

@@ -28,7 +28,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_from_a_log_to_a_rule_that_fires(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text(LOG, encoding="utf-8")
-    assert "No rule explains this failure yet" in run("diagnose", str(log))[1]
+    assert "No rule explains it yet" in run("diagnose", str(log))[1]
     mine = tmp_path / "mine"
     assert run("rules", "new", "too-many-widgets", "--from", str(log), "--into", str(mine))[0] == 0
     rule = mine / "too-many-widgets.yaml"

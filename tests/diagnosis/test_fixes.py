@@ -46,7 +46,7 @@ def test_a_flag_or_value_that_the_release_lacks_is_never_offered(flag: str, valu
 
 def test_where_the_release_is_open_the_fix_says_what_it_needs() -> None:
     fix = made({"set": {"--kv-cache-memory-bytes": "'4G'"}}, releases=Releases.every())
-    assert fix.title == "Do it (needs vLLM >=0.10.2)"
+    assert fix.title == "Do it (vLLM 0.10.2 or newer)"
     some = Releases.every().narrow(">=0.18")
     assert made({"set": {"--swap-space": 1}}, releases=some) is None
     assert made({"set": {"--max-num-seqs": 64}}, releases=some).title == "Do it"
@@ -95,7 +95,7 @@ def test_values_as_typed(value: Any, text: str) -> None:
 
 @pytest.mark.parametrize(("since", "title"), [
     (">=0.15", None),  # none of these releases has the variable
-    (">=0.14", "Do it (needs vLLM >=0.4.1, <=0.14.1)"),
+    (">=0.14", "Do it (vLLM 0.4.1 to 0.14.1)"),
     (">=0.13,<0.14", "Do it"),
 ])
 def test_a_variable_that_only_some_releases_have(since: str, title: str | None) -> None:
@@ -104,7 +104,7 @@ def test_a_variable_that_only_some_releases_have(since: str, title: str | None) 
 
 
 @pytest.mark.parametrize(("since", "title"), [
-    (">=0.17,<0.18", "Do it"), (">=0.17", "Do it (needs vLLM >=0.2.0, <=0.17.1)"), (">=0.18", None),
+    (">=0.17,<0.18", "Do it"), (">=0.17", "Do it (vLLM 0.17.1 or older)"), (">=0.18", None),
 ])
 def test_a_flag_that_only_some_releases_have(since: str, title: str | None) -> None:
     fix = made({"set": {"--swap-space": 1}}, releases=Releases.every().narrow(since))
@@ -162,7 +162,7 @@ def test_a_key_of_a_json_flag_needs_a_release_that_reads_dotted_keys() -> None:
 
 
 @pytest.mark.parametrize(("releases", "title"), [
-    (Releases.every(), "Do it (needs vLLM >=0.10)"), (Releases.of("0.10.2"), "Do it"), (Releases.of("0.9.2"), None),
+    (Releases.every(), "Do it (vLLM 0.10.0 or newer)"), (Releases.of("0.10.2"), "Do it"), (Releases.of("0.9.2"), None),
 ])
 def test_a_fix_for_some_releases_says_so_where_the_release_is_open(releases: Releases, title: str | None) -> None:
     fix = made({"set": {"--max-num-seqs": 64}, "vllm": ">=0.10"}, releases=releases)

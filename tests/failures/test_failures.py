@@ -58,7 +58,7 @@ def test_a_switch_is_offered_for_what_is_on_and_never_as_safe() -> None:
     assert report.failure is not None
     if report.primary is None:
         first = report.failure.fixes[0]
-        assert (first.title, first.unset) == ("To test: start without speculative decoding", ("--speculative-config",))
+        assert (first.title, first.unset) == ("As a test, start without speculative decoding", ("--speculative-config",))
         assert first.command == "vllm serve org/m --port 9"
     assert {fix.safety for fix in report.failure.fixes} <= {"review", "manual"}
 

@@ -108,7 +108,7 @@ def test_example_4_the_smaller_rank_decides() -> None:
     assert found["kv_gib_per_request"] == 12.0
     mixed = told(facts | {"kv_cache_available_gib": 8.69})  # of the other rank
     assert sizes(mixed)["unaccounted"] == pytest.approx(-1.22, abs=0.02)
-    assert "ranks or moments differ" in str(mixed.note)
+    assert "different ranks or moments" in str(mixed.note)
 
 
 def test_example_5_no_bytes_per_token_of_all_stages() -> None:
@@ -145,7 +145,7 @@ def test_example_7_graph_estimate_inside_the_budget() -> None:
     smaller = facts | {"cuda_graph_estimate_gib": 9.56, "equivalent_gpu_memory_utilization": 0.8493,
                        "suggested_gpu_memory_utilization": 1.0, "kv_cache_available_gib": 15.36, "cuda_graph_gib": 1.9}
     assert sizes(told(smaller))["activations_and_non_torch"] == pytest.approx(10.30, abs=0.2)
-    assert "9.56 GiB are kept for CUDA graphs, which took 1.9 GiB." in str(told(smaller).note)
+    assert "9.56 GiB are reserved for CUDA graphs, which took 1.9 GiB." in str(told(smaller).note)
 
 
 def test_example_8_other_processes_in_the_budget() -> None:
@@ -191,7 +191,7 @@ def test_example_10_sampler_at_an_out_of_memory() -> None:
     memory = told(facts)
     assert sizes(memory) == gib({"weights": 15.27, "kv_cache": 10.5, "cuda_graphs": 0.08, "activations": 3.25,
                                  "reserved_unallocated": 0.36, "non_torch": 0.96, "free": 0.93})
-    assert memory.note == "At the moment of the CUDA out of memory."
+    assert memory.note == "At the moment of the failed allocation."
     unsized = {name: value for name, value in facts.items() if name != "kv_cache_available_gib"}
     assert sizes(told(unsized))["activations"] == pytest.approx(13.83, abs=0.01)
 
@@ -219,7 +219,7 @@ def test_example_12_not_enough_is_free(free: float, total: float, share: float, 
                    "gpu_memory_utilization": share, "gpu_requested_gib": requested})
     assert sizes(memory) == gib({"other_processes": total - free, "free": free})
     assert memory.budget_gib == requested
-    assert memory.note == f"vLLM asks for {requested:.2f} GiB, {requested - free:.2f} GiB more than is free."
+    assert memory.note == f"vLLM requests {requested:.2f} GiB, {requested - free:.2f} GiB more than is free."
 
 
 # --- eras ------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_a_negative_estimate_takes_the_cache_past_the_budget() -> None:
     memory = told({**HEALTHY, "vllm_version": "0.26.0", "cuda_graph_estimate_gib": -5.0, "kv_cache_available_gib": 57.0})
     assert sizes(memory) == gib({"weights": 16.0, "activations_and_non_torch": 4.0, "kv_cache": 57.0,
                                  "cuda_graphs": 1.5, "outside_budget": 1.5})
-    assert "-5 GiB took the KV cache past the budget" in str(memory.note)
+    assert "-5 GiB made the KV cache exceed the budget" in str(memory.note)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_memory_outside_pytorch_is_not_counted_before_0_2_5() -> None:
                    "kv_cache_gpu_blocks": 6000, "kv_cache_cpu_blocks": 512})
     assert sizes(memory) == gib({"weights": 14.0, "kv_cache": 46.875, "activations": 11.125, "outside_budget": 8.0})
     assert origins(memory)["kv_cache"] == "computed"
-    assert memory.note == "The budget is of the default utilization, 0.9."
+    assert memory.note == "The budget assumes the default utilization, 0.9."
 
 
 @pytest.mark.parametrize(("version", "budget"), [("0.19.1", 72.0), ("0.20.0", 73.6), ("0.20.0rc1", 73.6)])
@@ -299,7 +299,7 @@ def test_total_from_what_was_requested() -> None:
     memory = told({"vllm_version": "0.16.0", "gpu_requested_gib": 71.33, "gpu_memory_utilization": 0.9,
                    "model_weights_gib": 16.0, "gpu_name": "NVIDIA A100-SXM4-80GB"})
     assert memory.device_gib == 79.26
-    assert memory.note == "The GPU's total is 71.33 GiB requested / 0.9 utilization."
+    assert memory.note == "The GPU's total is computed: 71.33 GiB requested / 0.9 utilization."
     assert origins(memory)["outside_budget"] == "computed"
 
 
@@ -337,7 +337,7 @@ def test_explicit_kv_cache() -> None:
                                  "activations_and_non_torch_and_free": 58.0})
     too_much = told({**facts, "kv_cache_explicit_gib": 90.0})
     assert sizes(too_much) == gib({"other_processes": 1.0, "free": 79.0})
-    assert "Its 90.00 GiB are more than is free." in str(too_much.note)
+    assert "Its 90.00 GiB are more than the free memory." in str(too_much.note)
 
 
 def test_cpu_backend() -> None:

@@ -22,15 +22,15 @@ def told(facts: dict[str, Any]) -> str:
 
 def test_where_the_rest_of_nvidia_smi_is() -> None:
     text = told(HEALTHY)
-    assert "The weights take 1.12 GiB of the GPU's 23.52. vLLM reserves its share (15%) at startup, so nvidia-smi shows about 3.5 GiB" in text
-    assert "1.75 GiB of KV cache and 0.66 GiB of activations" in text
+    assert "The weights take 1.12 GiB of the GPU's 23.52. vLLM fills its share (15%) at startup, so nvidia-smi shows about 3.5 GiB" in text
+    assert "1.75 GiB of KV cache, and 0.66 GiB of activations" in text
 
 
 def test_tokens_concurrency_and_one_more_gib() -> None:
     assert derived(HEALTHY)["kv_bytes_per_token"] == 114688  # 28 layers * 8 heads * 128 * 2 * 2
     text = told(HEALTHY)
-    assert "The KV cache holds 16,384 tokens: 8.0 of 2,048, 2.0 of 8,192, 0.5 of 32,768, 0.4 of 40,960 tokens at once." in text
-    assert "One more GiB on the GPU (--gpu-memory-utilization +0.043) holds 9,362 tokens more: 1.1 requests of 8,192." in text
+    assert "The KV cache holds 16,384 tokens, enough for 8 requests of 2,048, 2 of 8,192, 0.5 of 32,768, 0.4 of 40,960 tokens at once." in text
+    assert "One more GiB on the GPU (--gpu-memory-utilization +0.043) holds 9,362 more tokens: 1.1 requests of 8,192." in text
     assert "; --max-num-seqs allows 4." in told({**HEALTHY, "max_num_seqs": 4})
     assert "One more GiB on each GPU" in told({**HEALTHY, "tensor_parallel_size": 2})
 
@@ -38,7 +38,7 @@ def test_tokens_concurrency_and_one_more_gib() -> None:
 def test_a_model_with_windows_promises_less() -> None:
     assert linear_token_bytes({"kv_bytes_per_token": 15796}) is None
     text = " ".join(sentences({"max_model_len": 32768}, {"kv_cache_capacity_tokens": 65536, "kv_bytes_per_token": 15796}, None))
-    assert "up to 32 of 2,048, up to 8.0 of 8,192, 2.0 of 32,768 tokens at once (fewer short ones" in text
+    assert "enough for 2 requests of 32,768 tokens at once, at most 32 of 2,048, 8 of 8,192 (fewer if layers" in text
     assert "One more GiB" not in text
 
 

@@ -44,6 +44,23 @@ _BANNED: tuple[tuple[str, str], ...] = (
     (r"\bdoes without\b|\bdo without\b", "without"),
     (r"\b(?:do|does|did|is|are|was|were|has|have|had|ca|wo|would|could|should)n['’]t\b", "no contractions"),
     (r"\b(?:it|that|there|what|let|here|who)['’]s\b|\w['’](?:re|ve|ll)\b", "no contractions"),
+    (r"\basks? (?:it )?for\b", "requires or requests"),
+    (r"\bbelongs? together\b", "matching"),
+    (r"\bto test: ", "As a test, … or Try …"),
+    (r"\bfor want of\b", "because there is no"),
+    (r"\bits makers\b|\bas \w+ makers\b", "its documentation"),
+    (r"\bset by hand\b", "set explicitly"),
+    (r"\bat fault\b", "the cause"),
+    (r"\ba defect in\b", "a bug in"),
+    (r"\b(?:was|were|is|are) refused\b", "is rejected"),
+    (r"\b(?:usual|possible|known|common|frequent) reasons?\b", "cause"),
+    (r"\bplug-ins?\b", "plugin"),
+    (r"\blicences?\b|\bdata[- ]centres?\b", "US spelling: license, data center"),
+    (r"\bleft out of\b", "omitted from"),
+    (r"\bneeds vLLM ?[<>=\d]", "vLLM X or newer"),
+    (r"\blacks\b", "does not have"),
+    (r"\bpkill\b|\bkillall\b", "kill PID: other instances may run"),
+    (r"\bpip install [^'\"#<]*[\w\]](?:[<>]=|[<>]\d)", "quotes around a requirement with < or >"),
 )  # fmt: skip
 _BANNED_EXPRESSIONS = tuple((re.compile(expression, re.IGNORECASE), instead) for expression, instead in _BANNED)
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]?\s+(?=\S)")

@@ -16,8 +16,8 @@ from vllm_doctor.patterns import lazy_pattern
 class Switch:
     """Flags or variables that disable a feature, for the releases that have them.
 
-    `title` completes "To test: …". `paths` is an expression that must match the failure's calls or message; `device` is
-    the platform that has the switch.
+    `title` completes "As a test, …". `paths` is an expression that must match the failure's calls or message; `device`
+    is the platform that has the switch.
     """
 
     title: str

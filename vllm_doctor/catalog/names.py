@@ -593,10 +593,10 @@ def _sentence(answer: Direction) -> str:  # noqa: C901 - one sentence a kind
             return f"vLLM passes {name} after {answer.last}: the subclass is written for an older vLLM."
         case "dependency" if answer.tested:
             return (
-                f"vLLM {answer.release} asks for {' and '.join(answer.asked)}; tested with {', '.join(answer.tested)}."
+                f"vLLM {answer.release} requires {' and '.join(answer.asked)}; tested with {', '.join(answer.tested)}."
             )
         case "dependency" if answer.asked:
-            return f"vLLM {answer.release} asks for {' and '.join(answer.asked)}."
+            return f"vLLM {answer.release} requires {' and '.join(answer.asked)}."
         case "dependency":
             return f"{name} is missing from a package that vLLM requires."
         case _:

@@ -57,6 +57,17 @@ class Releases(NamedTuple):
         return first if first == last else f"{first} to {last}"
 
 
+def span_words(specifier: str) -> str:
+    """Return `0.11.1 or newer`, `0.12.0 or older` or `0.4.1 to 0.7.3` for the releases that a specifier admits."""
+    allowed = admitted(specifier)
+    span = [release for release in flags.releases() if release in allowed]
+    if not span:
+        return specifier
+    if span[-1] == flags.releases()[-1]:
+        return f"{span[0]} or newer"
+    return f"{span[-1]} or older" if span[0] == flags.releases()[0] else f"{span[0]} to {span[-1]}"
+
+
 @lru_cache(maxsize=1024)
 def admitted(specifier: str) -> frozenset[str]:
     """Return the releases of the table that a version specifier admits. Raises packaging's InvalidSpecifier."""

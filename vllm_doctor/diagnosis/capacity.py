@@ -39,9 +39,9 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     share = memory.budget_gib / memory.device_gib
     seen = "nvidia-smi shows" if facts.get("device") in {None, "cuda"} else "in use are"
     text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}. "
-            f"vLLM reserves its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: "
-            f"{cache:.2f} GiB of KV cache")
-    return text + (f" and {rest:.2f} GiB of activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
+            f"vLLM fills its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: "
+            f"the weights, {cache:.2f} GiB of KV cache")
+    return text + (f", and {rest:.2f} GiB of activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
 
 
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -58,18 +58,21 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if sequences and lengths and tokens / lengths[-1] >= sequences:
         return (f"{text}, enough for the {_counted(sequences, 'sequence')} of --max-num-seqs "
                 f"at {lengths[-1]:,} tokens each.")
-    rooms = ", ".join(f"{'' if linear or at == length else 'up to '}"
-                      f"{_count(min(tokens / at, sequences or tokens))} of {at:,}" for at in lengths)
-    text += f": {rooms} tokens at once"
-    if not linear:
-        text += " (fewer short ones if layers have a window or a state)"
+    rooms = [(min(tokens / at, sequences or tokens), at) for at in lengths]
+    exact = rooms if linear else rooms[-1:]
+    text += f", enough for {_counted(exact[0][0], 'request')} of {exact[0][1]:,}"
+    text += "".join(f", {_count(count)} of {at:,}" for count, at in exact[1:]) + " tokens at once"
+    if len(exact) < len(rooms):
+        most = ", ".join(f"{_count(count)} of {at:,}" for count, at in rooms[:-1])
+        text += f", at most {most} (fewer if layers have a sliding window or a state)"
     if sequences and lengths and tokens / lengths[0] > sequences:
         text += f"; --max-num-seqs allows {sequences:,.0f}"
     return text + "."
 
 
 def _counted(value: float, noun: str) -> str:
-    return f"{value:,.0f} {noun}" + ("" if value == 1 else "s")
+    shown = _count(value)
+    return f"{shown} {noun}" + ("" if shown == "1" else "s")
 
 
 def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -82,7 +85,10 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     where = "each GPU" if ranks > 1 else "the GPU"
     total = number(derived, "device_gib") or number(facts, "gpu_total_gib")
     share = f" (--gpu-memory-utilization +{1 / total:.3f})" if total and total > 1 else ""
-    return f"One more GiB on {where}{share} holds {more:,.0f} tokens more: {_count(more / 8192)} requests of 8,192."
+    at = int(min(8192.0, number(facts, "max_model_len") or 8192.0))
+    if at <= 0:
+        return ""
+    return f"One more GiB on {where}{share} holds {more:,.0f} more tokens: {_counted(more / at, 'request')} of {at:,}."
 
 
 def requests(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -173,4 +179,4 @@ def _is_limited(known: Mapping[str, Any]) -> bool:
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")

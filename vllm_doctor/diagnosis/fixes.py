@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import flags
-from vllm_doctor.catalog.releases import Releases, admitted
+from vllm_doctor.catalog.releases import Releases, admitted, span_words
 from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
 from vllm_doctor.command.frontends import Seen, translate
@@ -109,7 +109,7 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
     patch = render_patch(command) if command is not None else None
     fix = Fix(
         id=entry.id,
-        title=title + (f" (needs vLLM {needs})" if needs else ""),
+        title=title + (f" (vLLM {span_words(needs)})" if needs else ""),
         flags=wanted,
         unset=drop,
         env=env,

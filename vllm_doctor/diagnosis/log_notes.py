@@ -44,12 +44,12 @@ def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
     run = analysis.run
     said = []
     if summary.runs > 1 and not summary.asked:
-        said.append(f"The log holds {summary.runs} starts of the server; this is number {run.number}.")
+        said.append(f"The log has {summary.runs} server starts; this report is on number {run.number}.")
     if run.phase and not run.begun:
         said.append("The beginning of the server start is missing from the log.")
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
-        said.append(f"Lines were left out of the log (at line {lines}).")
+        said.append(f"Lines are omitted from the log (at line {lines}).")
     if analysis.fired and analysis.frontend is None and analysis.command is not None:
         if analysis.left_out:
             said.append(f"Not included in the rebuilt command: {', '.join(analysis.left_out)}.")
@@ -58,7 +58,7 @@ def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
             said.append("The command in the log and the arguments vLLM printed differ "
                         f"({flags}); the printed ones are used.")
     if summary.long_lines:
-        said.append(f"{summary.long_lines} very long lines were cut.")
+        said.append(f"{summary.long_lines} very long lines were truncated.")
     if summary.slow:
         said.append(f"Patterns skipped because they took too long: {', '.join(summary.slow)}.")
     return tuple(said)

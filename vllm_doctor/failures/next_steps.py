@@ -31,7 +31,8 @@ _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
 _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
-_BELONG = "Install releases of {{ calling_code }} and vLLM that belong together"
+_BELONG = "Install matching releases of {{ calling_code }} and vLLM"
+_REINSTALL = "Reinstall vLLM in a clean environment: the installation is incomplete"
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
@@ -57,27 +58,26 @@ def _by_direction(direction: str) -> Iterator[FixRule]:
     """Yield the steps that the names in vLLM's releases suggest."""
     if direction in {"older", "moved", "range", "v0-engine"}:
         if direction == "v0-engine":
-            yield FixRule("use-v0-engine", "To test: start with the V0 engine", vllm=">=0.8.0,<0.11.0",
+            yield FixRule("use-v0-engine", "Try the V0 engine", vllm=">=0.8.0,<0.11.0",
                           env={"VLLM_USE_V1": "'0'"}, why=_SAID)
-        yield _action("downgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
+        yield _action("downgrade-vllm", "Install a vLLM release that the calling code supports", _SAID)
         if direction == "moved":
             yield _action("correct-plugin-file", "Or change the calling code to the new name", _SAID)
     elif direction == "newer":
-        yield _action("upgrade-vllm", "Install a vLLM release that has what the calling code uses", _SAID)
+        yield _action("upgrade-vllm", "Install a vLLM release that the calling code supports", _SAID)
     elif direction == "incomplete":
-        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing",
-                      _SAID)
-        yield _action("use-container-image", "To test: the official container image")
+        yield _action("reinstall-vllm-clean-env", _REINSTALL, _SAID)
+        yield _action("use-container-image", "Try vLLM's container image")
     elif direction == "shadowed":
-        yield _action("leave-source-folder", "Start in another folder: what is imported as vllm is not the package",
-                      _SAID)
+        yield _action("leave-source-folder",
+                      "Start in another directory: the imported vllm is not the installed package", _SAID)
     elif direction == "not-installed":
-        yield _action("use-vllm-environment", "Start from the environment that vLLM is installed in", _SAID)
+        yield _action("use-vllm-environment", "Run vLLM from the environment in which it is installed", _SAID)
     elif direction == "plugin-older":
-        yield _action("reinstall-plugin", "Install the plug-in's release for this vLLM", _SAID)
-        yield _action("correct-plugin-file", "Or adapt the plug-in to this vLLM release")
+        yield _action("reinstall-plugin", "Install the plugin release for this vLLM", _SAID)
+        yield _action("correct-plugin-file", "Or adapt the plugin to this vLLM release")
     elif direction == "dependency":
-        yield _action("install-package", "Install the versions that this vLLM release asks for", _SAID)
+        yield _action("install-package", "Install the versions that this vLLM release requires", _SAID)
         yield _action("reinstall-vllm-clean-env", "Or reinstall vLLM in a clean environment")
 
 
@@ -103,9 +103,9 @@ def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
 
 def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixRule:
     return FixRule(
-        f"without-{name}" + (f"-{number + 1}" if number else ""), f"To test: {switch.title}", vllm=switch.vllm,
+        f"without-{name}" + (f"-{number + 1}" if number else ""), f"As a test, {switch.title}", vllm=switch.vllm,
         set=switch.set or {}, unset=tuple(drop), env=switch.env or {},
-        why="If the failure does not occur, it is in this part; the server then runs without it.")
+        why="If the failure no longer occurs, this feature causes it; the server runs without it.")
 
 
 def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:
@@ -139,7 +139,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     kind, package = failure.kind, failure.origin.package if failure.origin else None
     if kind == "request":
         yield _action("fix-request-messages", "Correct the request that the client sends")
-        yield _action("read-client-response-body", "Read the answer that the client got: it says what was refused")
+        yield _action("read-client-response-body", "Read the response body on the client")
     elif kind == "environment":
         yield from _environment(failure, text, direction)
     elif kind == "resource":
@@ -150,28 +150,28 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
         if failure.exception == "ValueError" and package == "ray":
             yield _action("follow-the-refusal", "Do what the message asks for")
         if package in _TRANSFORMERS:
-            yield _action("upgrade-transformers", "To test: another release of transformers, as this vLLM asks for")
-            yield _action("upgrade-vllm", "To test: a newer vLLM release")
-            yield _action("use-other-checkpoint", "To test: another checkpoint of the model")
+            yield _action("upgrade-transformers", "Try the transformers release that this vLLM requires")
+            yield _action("upgrade-vllm", "Try a newer vLLM release")
+            yield _action("use-other-checkpoint", "Try another checkpoint of the model")
         else:
-            yield _action("upgrade-vllm", "To test: a newer vLLM release, with the libraries it asks for")
-            yield _action("reinstall-vllm-clean-env", "To test: a clean environment with the libraries vLLM asks for")
+            yield _action("upgrade-vllm", "Try a newer vLLM release with the libraries it requires")
+            yield _action("reinstall-vllm-clean-env", "Try a clean environment with the libraries that vLLM requires")
             yield _action("report-bug", "Report it with the command, the release and the traceback")
     elif kind == "refusal":
         if failure.feature in {"model-class", "config"}:
-            yield _action("correct-model-config", "Compare the model's config.json with what the message asks for")
+            yield _action("correct-model-config", "Compare the model's config.json with the message")
         else:
-            yield _action("follow-the-refusal", "Do what the message asks for")
-        yield _action("upgrade-vllm", "To test: a newer vLLM release")
+            yield _action("follow-the-refusal", "Change the setting that the message names")
+        yield _action("upgrade-vllm", "Try a newer vLLM release")
         if failure.feature in {"model-class", "config", "model-loading", "tokenizer"}:
-            yield _action("use-other-checkpoint", "To test: another checkpoint of the model")
+            yield _action("use-other-checkpoint", "Try another checkpoint of the model")
     elif failure.feature == "environment":
         yield from _environment(failure, text, direction)
     else:
         if direction not in _NO_UPGRADE:
-            yield _action("upgrade-vllm", "To test: a newer vLLM release")
+            yield _action("upgrade-vllm", "Try a newer vLLM release")
         yield _action("report-bug", "Report it with the command, the release and the traceback")
-        yield _action("downgrade-vllm", "To test: the release before, if this worked there")
+        yield _action("downgrade-vllm", "Try the previous vLLM release, if it worked there")
 
 
 def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
@@ -179,52 +179,52 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     if direction in _NO_UPGRADE or (_OF_VLLM.search(failure.message) and failure.feature == "other-software"):
         yield from _other_software(failure, direction)
     elif _OF_VLLM.search(failure.message):
-        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment: a part of it is missing")
-        yield _action("use-container-image", "To test: the official container image")
+        yield _action("reinstall-vllm-clean-env", _REINSTALL)
+        yield _action("use-container-image", "Try vLLM's container image")
     elif _DRIVER.search(text):
-        yield _action("pass-gpu-to-container", "Give the process the GPU and its driver")
-        yield _action("install-matching-cuda-wheel", "Install the builds of torch and vLLM for this GPU")
+        yield _action("pass-gpu-to-container", "Pass the GPU and its driver to the process")
+        yield _action("install-matching-cuda-wheel", "Install the PyTorch and vLLM builds for this GPU")
     elif module or failure.exception == "ModuleNotFoundError" or (
             failure.exception == "ImportError" and _ABSENT.search(failure.message)):
-        yield _action("install-package", "Install the package that is missing")
+        yield _action("install-package", "Install the missing package")
         yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
     elif failure.own_frame is not None and failure.exception == "ImportError" and not _BUILD.search(text):
         yield _action("correct-plugin-file", "Correct the import in your own code")
-        yield FixRule("set-pythonpath", "Put the folder above the package on PYTHONPATH", action="install-package")
+        yield FixRule("set-pythonpath", "Add the directory above the package to PYTHONPATH", action="install-package")
     elif _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif _NETWORK.search(text):
         yield _action("fix-network-or-proxy", "Check the network between the machines")
     elif _CACHE.search(text):
-        yield FixRule("writable-hub-cache", "Set HF_HOME to a folder that the process can write",
+        yield FixRule("writable-hub-cache", "Set HF_HOME to a directory that the process can write to",
                       env={"HF_HOME": "'/tmp/huggingface'"})
-        yield _action("use-local-cache-folder", "Let the process write to its cache folder")
+        yield _action("use-local-cache-folder", "Make the cache directory writable for the process")
     elif "ermission denied" in text or "Read-only" in text:
-        yield _action("use-local-cache-folder", "Let the process write to its cache folder")
+        yield _action("use-local-cache-folder", "Make the cache directory writable for the process")
     elif re.search(r"EADDRINUSE|ddress already in use", text):
-        yield _action("free-port", "Use another port, or end the process that holds it")
+        yield _action("free-port", "Use another port, or stop the process that uses it")
     elif re.search(r"nvcc|CUDA_HOME|ninja|Error building extension", text):
-        yield _action("install-cuda-toolkit", "Install the CUDA toolkit, which compiles kernels at the start")
-        yield _action("use-container-image", "To test: the official container image")
+        yield _action("install-cuda-toolkit", "Install the CUDA toolkit, which is needed to compile kernels at startup")
+        yield _action("use-container-image", "Try vLLM's container image")
     elif re.search(r"not found in \$PATH|command not found", text):
-        yield _action("use-vllm-environment", "Start from the environment that vLLM is installed in")
-        yield _action("use-container-image", "To test: the official container image")
+        yield _action("use-vllm-environment", "Run vLLM from the environment in which it is installed")
+        yield _action("use-container-image", "Try vLLM's container image")
     else:
         yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
-        yield _action("use-container-image", "To test: the official container image")
-        yield _action("rebuild-against-installed-torch", "Build vLLM against the torch that is installed")
+        yield _action("use-container-image", "Try vLLM's container image")
+        yield _action("rebuild-against-installed-torch", "Build vLLM against the installed PyTorch")
 
 
 def _resource(text: str) -> Iterator[FixRule]:
     if _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
-        yield _action("raise-ulimit-nofile", "Raise the limit of open files")
+        yield _action("raise-ulimit-nofile", "Raise the limit on open files")
     elif re.search(r"signal 9 |[Kk]illed|oom|host|Cannot allocate memory|low on memory", text):
         yield _action("add-host-ram", "Give the machine or the container more memory")
-        yield _action("check-dmesg-oom", "Ask the kernel whether it killed the process for want of memory")
+        yield _action("check-dmesg-oom", "Check the kernel log for the OOM killer")
     else:
-        yield FixRule("lower-max-num-seqs", "To test: fewer requests at a time (--max-num-seqs 16)",
+        yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
                       set={"--max-num-seqs": 16})
         yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
         yield _action("use-larger-gpu", "Use a GPU with more memory")
@@ -233,13 +233,13 @@ def _resource(text: str) -> Iterator[FixRule]:
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
     if direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
-        yield _action("downgrade-vllm", "To test: the vLLM release that the calling code was written for")
+        yield _action("downgrade-vllm", "Try the vLLM release that the calling code was written for")
     elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:
         yield _action("correct-plugin-file", "Correct {{ own_file }}, which raises the error")
         yield _action("install-package", _BELONG)
     else:
         yield _action("install-package", _BELONG)
-        yield _action("reinstall-package", "Reinstall {{ calling_code }} as its makers ask for")
+        yield _action("reinstall-package", "Reinstall {{ calling_code }} as its documentation says")
 
 
 def names(failure: Failure) -> dict[str, str]:

@@ -98,8 +98,8 @@ class _Ledger:
         """Add the rest of `total` as a part of that name; as "unaccounted" if the parts exceed the total."""
         left = total - sum(part.gib for part in self.parts)
         if left < -TOLERANCE:
-            self.notes.append(f"The parts are {-left:.2f} GiB more than there is: ranks or moments differ, "
-                              "or memory is overcommitted.")
+            self.notes.append(f"The parts add up to {-left:.2f} GiB more than the total: they are of different "
+                              "ranks or moments, or memory is overcommitted.")
             name = "unaccounted"
         elif left <= (TOLERANCE if name == "unaccounted" else 0.0):
             return
@@ -111,7 +111,7 @@ class _Ledger:
     def _memory(self, *, budget: bool = True) -> Memory:
         defaulted = self.quantities.utilization_is_default and self.quantities.number("gpu_requested_gib") is None
         if budget and defaulted and self.quantities.budget is not None:
-            self.notes.append(f"The budget is of the default utilization, {self.quantities.utilization:g}.")
+            self.notes.append(f"The budget assumes the default utilization, {self.quantities.utilization:g}.")
         return Memory(
             None if self.quantities.total is None else round(self.quantities.total, 2),
             round(self.quantities.budget, 2) if budget and self.quantities.budget is not None else None,
@@ -127,11 +127,11 @@ class _Ledger:
         graphs: float | None = None
         if estimate is not None and estimate < 0:
             inside -= estimate
-            self.notes.append(f"A CUDA graph estimate of {estimate:g} GiB took the KV cache past the budget.")
+            self.notes.append(f"A CUDA graph estimate of {estimate:g} GiB made the KV cache exceed the budget.")
         elif estimate is not None:
             graphs = estimate
             if actual is not None and actual < estimate - TOLERANCE:
-                self.notes.append(f"{estimate:g} GiB are kept for CUDA graphs, which took {actual:g} GiB.")
+                self.notes.append(f"{estimate:g} GiB are reserved for CUDA graphs, which took {actual:g} GiB.")
         missing = self._add_known(graphs)
         kv_cache = self.quantities.kv_cache()
         if kv_cache is not None and kv_cache[0] < 0:
@@ -161,8 +161,8 @@ class _Ledger:
         self._add("kv_cache_and_runtime" if kv_cache is None else "runtime", left, "computed")
         self._say_what_is_left(left, kv_cache is not None)
         if (peak := self.quantities.activations()) is not None:
-            self.notes.append(f"The budget also keeps {peak[0]:.2f} GiB for the activation peak, free or in the "
-                              "allocator's cache between steps.")
+            self.notes.append(f"The budget also reserves {peak[0]:.2f} GiB for the activation peak; between steps "
+                              "this is free or in the allocator's cache.")
         if total is not None:
             self._add("free", max(0.0, total - sum(part.gib for part in self.parts)), "computed")
         return self._memory()
@@ -175,14 +175,14 @@ class _Ledger:
             runtime = "the device's context, communication buffers and the PyTorch allocator"
         if knows_kv_cache:
             bounds = f"usually {least:g} to {most:g} GiB" if left <= most else \
-                f"usually at most {most:g} GiB, so other processes or allocator caches hold some of it"
+                f"usually at most {most:g} GiB, so a part of it is other processes or allocator caches"
             self.notes.append(f"runtime: {left:.2f} GiB are {runtime} ({bounds}).")
             return
         tokens = self.quantities.number("kv_cache_tokens")
         low, high = max(0.0, left - most), max(0.0, left - least)
         per_token = f", {low * 2**20 / tokens:,.0f} to {high * 2**20 / tokens:,.0f} KiB per token of {tokens:,.0f}" \
             if tokens else ""
-        self.notes.append(f"{left:.2f} GiB are the KV cache and {runtime}. The latter usually hold {least:g} to "
+        self.notes.append(f"{left:.2f} GiB are the KV cache and {runtime}. The latter usually take {least:g} to "
                           f"{most:g} GiB, which leaves {low:.2f} to {high:.2f} GiB for the KV cache{per_token}; the "
                           "model's config.json (--model-config) gives its exact size.")
 
@@ -199,11 +199,11 @@ class _Ledger:
 
     def _with_explicit_kv(self, total: float) -> Memory | None:
         """Return the ledger with --kv-cache-memory-bytes: the utilization then only matters for the startup check."""
-        self.notes.append("The KV cache was set by hand; gpu_memory_utilization does not bound it.")
+        self.notes.append("The KV cache size was set explicitly; gpu_memory_utilization does not limit it.")
         free = self.quantities.free_at_start()
         explicit = self.quantities.explicit_kv()
         if explicit is not None and explicit > (total if free is None else free):
-            self.notes.append(f"Its {explicit:.2f} GiB are more than is free.")
+            self.notes.append(f"Its {explicit:.2f} GiB are more than the free memory.")
             if free is None:
                 return None
             self._add("other_processes", total - free, self._computed())
@@ -220,13 +220,13 @@ class _Ledger:
         self._add("other_processes", total - free, "computed")
         self._add("free", free, "log")
         if free < budget:
-            self.notes.append(f"vLLM asks for {budget:.2f} GiB, {budget - free:.2f} GiB more than is free.")
+            self.notes.append(f"vLLM requests {budget:.2f} GiB, {budget - free:.2f} GiB more than is free.")
         return self._memory()
 
     def _at_out_of_memory(self, total: float, allocated: float) -> Memory:
         """Return the ledger at a CUDA OOM, from the numbers in PyTorch's message."""
         number = self.quantities.number
-        self.notes.append("At the moment of the CUDA out of memory.")
+        self.notes.append("At the moment of the failed allocation.")
         free, process = number("gpu_free_gib"), number("oom_process_gib")
         other = number("oom_other_process_gib")
         if process is None and other is not None and allocated <= other > total - (free or 0.0) - _MIN_OTHER_PROCESS:

@@ -71,7 +71,7 @@ class Quantities:
         requested, share = self.number("gpu_requested_gib"), self.number("gpu_memory_utilization")
         if requested and share:
             self.total_origin = "computed"
-            self.total_note = f"The GPU's total is {requested:g} GiB requested / {share:g} utilization."
+            self.total_note = f"The GPU's total is computed: {requested:g} GiB requested / {share:g} utilization."
             return requested / share
         estimate = self.number("cuda_graph_estimate_gib")
         if estimate is not None:
@@ -92,7 +92,7 @@ class Quantities:
         total = total_for_gpu(name)
         if total is not None:
             self.total_origin = "estimated"
-            self.total_note = f"The GPU's total is the usual one of {name}; the log does not print it."
+            self.total_note = f"The log does not print the GPU's total; this is the usual one of {name}."
         return total
 
     def _budget(self) -> float | None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
 _TITLE = 240  # characters of a message in a headline
 _KINDS = {
-    "refusal": "vLLM refused the settings or the model",
-    "bug": "an error of this kind is most often a defect in vLLM",
+    "refusal": "vLLM rejected the settings or the model",
+    "bug": "errors of this kind are usually bugs in vLLM",
     "library": "a library that vLLM uses raised it",
-    "environment": "the installation or the machine is at fault",
+    "environment": "the installation or the machine is the cause",
     "resource": "memory, disk space or another resource ran out",
-    "request": "the request was refused",
-    "other-software": "the code that calls vLLM, or that vLLM calls, raised it",
-    "unknown": "the log shows its exception and where it was raised",
+    "request": "the request was rejected",
+    "other-software": "code outside vLLM raised it",
+    "unknown": "the log does not show whose code raised it",
 }
+_STEP = "a step to try"
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
 
@@ -56,8 +58,9 @@ def _serving(report: Report) -> str:
     text = "Serving" if troubled else "Healthy: serving"
     if facts.get("port"):
         text += f" on port {facts['port']}"
-    if facts.get("kv_cache_tokens"):
-        text += f". KV cache {facts['kv_cache_tokens']:,} tokens"
+    tokens = report.derived.get("kv_cache_capacity_tokens") or facts.get("kv_cache_tokens")
+    if tokens:
+        text += f". KV cache {tokens:,.0f} tokens"
         if facts.get("max_model_len") and facts.get("max_concurrency"):
             text += f", {facts['max_concurrency']:,.0f} requests of {facts['max_model_len']:,}"
     return text
@@ -84,6 +87,8 @@ def release(report: Report) -> str:
     """Return the vLLM release, and whether it is only inferred from the log's wording; empty if unknown."""
     if not report.release or report.status == "unknown":
         return ""
+    if report.release == Releases.every().words():
+        return "vLLM release not in the log"
     return f"vLLM {report.release}" + ("" if report.release_is_known else " (from wording)")
 
 
@@ -91,6 +96,8 @@ def release_notes(report: Report) -> list[str]:
     """Return the note on an unknown release."""
     if not report.release or report.release_is_known or report.status == "unknown":
         return []
+    if report.release == Releases.every().words():
+        return ["The log does not show the vLLM release."]
     return [f"The log does not name the vLLM release; its wording fits {report.release}."]
 
 
@@ -136,8 +143,8 @@ def failure_status(report: Report) -> str:
     elif report.phase:
         done = f"The start failed{phase}."
     else:
-        done = "The log shows this failure, but no output of a running server."
-    return f"{done} No rule explains this failure yet; {_KINDS[failure.kind]}."
+        done = "The log has this error, but no other output of a server."
+    return f"{done} No rule explains it yet; {_KINDS[failure.kind]}."
 
 
 def failure_place(failure: Failure) -> str:
@@ -147,7 +154,7 @@ def failure_place(failure: Failure) -> str:
         places.append(f"Raised in {_place(failure.origin)}, {_whose(failure.origin)}.")
     own = failure.own_frame
     if own is not None and own != failure.origin:
-        places.append(f"The last call in your own or the model's code: {_place(own)}.")
+        places.append(f"The last call in your own code or the model's: {_place(own)}.")
     if failure.vllm_frame is not None:
         places.append(f"Called from {_place(failure.vllm_frame)}.")
     if failure.caller:
@@ -167,7 +174,7 @@ def _whose(place: Place) -> str:
         return "the model's own code (trust_remote_code)"
     if place.package == "python":
         return "Python's standard library"
-    return f"code of the package {place.package}" if place.package else "your own code or a plug-in"
+    return f"code of the package {place.package}" if place.package else "your own code or a plugin"
 
 
 def said(finding: Finding) -> str:
@@ -191,9 +198,11 @@ def shown_causes(report: Report) -> list[Finding]:
 
 
 def reported(report: Report) -> list[Finding]:
-    """Return the findings to report: without the consequences of a failure that is itself reported."""
+    """Return the findings to report: beside a failure, neither its consequences nor remarks on normal operation."""
     is_named = report.cause is not None or report.unexplained is not None
-    return [finding for finding in report.findings if not (is_named and finding.role == "cascade")]
+    return [finding for finding in report.findings
+            if not (is_named and finding.role == "cascade")
+            and not (report.status == "failed" and finding.role == "advice" and finding.severity == "info")]
 
 
 def others(report: Report) -> list[Finding]:
@@ -205,6 +214,12 @@ def others(report: Report) -> list[Finding]:
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings, most severe first and causes before consequences; otherwise in the report's order."""
     return sorted(findings, key=lambda f: (RANK.get(f.severity, 2), f.role != "cause" or f.recovered))
+
+
+def effect(fix: Fix) -> str:
+    """Return what a fix costs, else why it helps; a step to try always says so."""
+    is_step = _STEP in fix.why.lower()
+    return " ".join(text for text in (fix.why if is_step or not fix.cost else "", fix.cost) if text)
 
 
 def change(fix: Fix) -> tuple[str, str]:
@@ -275,9 +290,8 @@ def _requests(need: CacheNeed | None) -> str:
 def part_label(name: str) -> str:
     """Return the display name of a part of the memory."""
     labels = {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "non-torch memory",
-              "runtime": "CUDA context, NCCL, allocator",
-              "kv_cache_and_runtime": "KV cache, CUDA context, NCCL, allocator"}
-    return labels.get(name, name.replace("_", " "))
+              "runtime": "CUDA context, NCCL, allocator", "reserved_unallocated": "reserved, not allocated"}
+    return ", ".join(labels.get(part, part.replace("_", " ")) for part in name.split("_and_"))
 
 
 def fact_rows(report: Report) -> list[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
@@ -21,7 +22,7 @@ _STYLES: Mapping[str, str] = {
 _SIGNS: Mapping[str, str] = {"error": "✗", "warning": "!", "info": "·", "healthy": "✓"}
 _BARS: Mapping[str, str] = {
     "weights": "█", "activations": "▓", "non_torch": "▒", "cuda_graphs": "▚", "kv_cache": "░",
-    "other_processes": "╳", "runtime": "▒", "free": "·", "outside_budget": "-",
+    "reserved_unallocated": "/", "other_processes": "╳", "runtime": "▞", "free": "·", "outside_budget": "-",
     "unaccounted": "?",
 }
 _SAFETY = {"safe": "same answers", "review": "changes speed, memory, length or accuracy", "manual": "done by hand"}
@@ -32,6 +33,8 @@ _EVIDENCE_ROWS = 2
 _MOST_OTHERS = 3
 _MOST_CHANGES = 10
 _NO_BREAK = "\u00a0"
+_CHAIN = 5  # parts of a chain of wrapped errors
+_LONG_PATH = lazy_pattern(r"(?<![^\s'\"(])(?=\S{40})(?:/[^/\s]+)+/(?=[^/\s])")
 
 
 def render(report: Report, *, width: int = 100, color: bool = False, verbose: bool = False, brief: bool = False,
@@ -88,7 +91,8 @@ class _Page:
             "proof": partial(_proof, self._report),
             "settings": _settings,
             "length_rows": self.length_rows,
-            "said": shared_text.said, "advice": shared_text.advice, "failure_status": shared_text.failure_status,
+            "said": shared_text.said, "effect": shared_text.effect, "advice": shared_text.advice,
+            "failure_status": shared_text.failure_status,
             "failure_place": shared_text.failure_place,
         }
 
@@ -161,8 +165,9 @@ class _Page:
     def evidence(self, item: Evidence) -> str:
         """Return a line of the log behind its place, on two rows at most; the beginning of the message is kept."""
         place = f"{one_line(shared_text.file_name(self._report))}:{item.line}"
-        text = self.wrap(f"{place}  {item.text}", 2, 4)
-        rows = text.split("\n")
+        rows = self.wrap(f"{place}  {item.text}", 2, 4).split("\n")
+        if not self._verbose and len(rows) > _EVIDENCE_ROWS:
+            rows = self.wrap(f"{place}  {_condensed(item.text)}", 2, 4).split("\n")
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
             rows = [*rows[:_EVIDENCE_ROWS - 1], rows[_EVIDENCE_ROWS - 1][:self._width - 1] + "…"]
         return "\n".join(rows)
@@ -199,7 +204,7 @@ class _Page:
         yield f"  [{_bar(parts, total, max(20, min(self._width - 8, _MOST_BAR)))}]"
         for part in parts:
             origin = "" if part.origin == "log" else f"  ({part.origin})"
-            yield f"  {_BARS.get(part.name, '?')} {shared_text.part_label(part.name):22} {part.gib:8.2f} GiB{origin}"
+            yield f"  {_mark(part.name)} {shared_text.part_label(part.name):22} {part.gib:8.2f} GiB{origin}"
         if memory.note:
             yield self.wrap(memory.note, 2)
 
@@ -265,11 +270,27 @@ class _Page:
         return "\n".join(self.wrap(line, 2) for line in lines if line).replace(_NO_BREAK, " ")
 
 
+def _condensed(text: str) -> str:
+    """Return the text without what stands before the message itself: folders of long paths, wrapped errors.
+
+    An error of a container runtime is a chain `docker: failed to …: failed to …: reason`; its end is the message.
+    """
+    parts = text.split(": ")
+    if len(parts) > _CHAIN and all(part[:1].islower() for part in parts[2:]):
+        return ": ".join([parts[0], "… " + parts[-3], *parts[-2:]])
+    return _LONG_PATH.sub("…/", text)
+
+
+def _mark(name: str) -> str:
+    """Return the mark of a part; of several parts that the log shows only together, that of the first."""
+    return _BARS[name.partition("_and_")[0]]
+
+
 def _bar(parts: list[Any], total: float, room: int) -> str:
     cells, reached = "", 0.0
     for part in parts:
         reached += part.gib
-        cells += _BARS.get(part.name, "?") * (min(room, round(reached / total * room)) - len(cells))
+        cells += _mark(part.name) * (min(room, round(reached / total * room)) - len(cells))
     return cells.ljust(room)
 
 
