@@ -56,3 +56,34 @@ def test_no_page_of_explain_shows_a_template() -> None:
 def test_no_document_shows_a_template() -> None:
     for path in (ROOT / "docs").rglob("*.md"):
         assert JINJA.search(EXAMPLE.sub("", path.read_text(encoding="utf-8"))) is None, path
+
+
+def test_a_choice_inside_a_sentence_gives_the_sentence_for_each_branch() -> None:
+    template = "It needs {{ need }}; {% if blocks is defined %}--block-size limits it{% else %}{{ have }} is left{% endif %}.\n\nMore memory helps."
+    assert template_outline.prose(template) == "It needs <need>; --block-size limits it.\n\nOr: It needs <need>; <have> is left.\n\nMore memory helps."
+
+
+def test_a_part_that_only_some_logs_have_is_included() -> None:
+    assert template_outline.prose("The start fails{% if rank is defined %} on rank {{ rank }}{% endif %}.") == "The start fails on rank <rank>."
+
+
+def test_each_page_of_a_rule_shows_the_messages_that_the_rule_reads() -> None:
+    base = builtin()
+    page = explain.rule_page(base.rules["cpu-kv-cache-space-too-small"], base)
+    assert page.startswith("# CPU KV cache too small for one request\n\n`cpu-kv-cache-space-too-small` · error · phase kv-cache\n\nThe log says")
+    assert "KV cache is needed, which is larger than the available KV cache memory" in page.partition("## Meaning")[0]
+    for rule in base.rules.values():
+        assert set(explain.samples.messages(rule)) == {pattern.id for pattern in rule.any}, rule.id
+
+
+def test_the_page_of_a_flag_says_what_it_does_and_its_real_default() -> None:
+    page = explain.page("--max-num-seqs")
+    assert page.startswith("# --max-num-seqs\n\nSets how many requests run at the same time; further requests wait.\n\nIn vLLM since 0.2.0 or earlier.\n\n"
+                           "Default in 0.33.0: by GPU memory, 1024 from 70 GiB (A100 excepted), else 256; on CPU 128 per rank. Type: integer.")
+    assert "Default in 0.6.4: `256`. Type: integer." in explain.page("--max-num-seqs", "0.6.4")
+
+
+def test_the_page_of_a_fact_has_an_example() -> None:
+    assert "Example: `226736`, read from\n\n```text\nGPU KV cache size: 226,736 tokens\n```" in explain.page("kv_cache_tokens")
+    base = builtin()
+    assert len([name for name, fact in base.names.items() if not (fact.args or fact.config) and explain.samples.example(name, base) is None]) <= 7

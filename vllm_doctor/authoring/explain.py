@@ -1,17 +1,31 @@
-"""Generate pages about a rule, a flag or a fact. `docs/` consists of the same pages."""
+"""Generate pages about a rule, a flag or a fact, for `explain` and for the documentation site."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from vllm_doctor.authoring import samples
 from vllm_doctor.authoring import template_outline as outline
-from vllm_doctor.catalog import flags
+from vllm_doctor.catalog import flag_meanings, flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.rulebase.loader import load
-from vllm_doctor.rulebase.model import Rule, RuleBase, read_rule
+from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
+
+Link = Callable[[str], str]
+"""Returns the Markdown that refers to a rule by its id."""
+
+_LONGEST_MESSAGE = 600  # characters of a message on a page
+_MOST_TITLES = 4  # of a fix that are listed
+MERGED = {"max": "the largest", "min": "the smallest", "first": "the first", "last": "the last"}
+_KINDS = {
+    "bool": "switch", "bool_value": "true or false", "int": "integer", "float": "number", "str": "text", "json": "JSON",
+    "human_int": "integer, also 8k (8,000) or 8K (8,192)",
+    "human_int_or_auto": "integer, also 8k (8,000), 8K (8,192) or auto",
+    "key_values": "key=value pairs", "json_or_key_values": "JSON or key=value pairs", "str_or_json": "text or JSON",
+    "list": "one or more values",
+}
 
 
 def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
@@ -29,57 +43,73 @@ def page(name: str, version: str = "", folders: Iterable[str] = ()) -> str:
     raise InputError(f"no rule, flag or fact is named `{name}`" + (f"; near: {', '.join(near)}" if near else ""))
 
 
-def rule_page(rule: Rule, base: RuleBase) -> str:
-    """Return the page of a rule: meaning, example, releases, conditions, fixes, similar rules, references."""
+def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format) -> str:
+    """Return the page of a rule: title, messages, meaning, fixes, releases, conditions, similar rules, references."""
     titles = outline.titles(rule.title)
-    named = titles[0] if len(titles) == 1 else "Depending on the log, the report's title is:\n\n" + "\n".join(
-        f"- {title}" for title in titles)
-    parts = [f"# {rule.id}", named, f"Severity {rule.severity}, phase {rule.phase}, role {rule.role}.", "## Meaning",
-             outline.prose(rule.explain.strip())]
+    role = " · always the consequence of another failure" if rule.role == "cascade" else ""
+    parts = [f"# {outline.title(rule.title)}", f"`{rule.id}` · {rule.severity} · phase {rule.phase}{role}"]
+    messages = samples.messages(rule)
+    lines = list(dict.fromkeys(_shortened(text) for text in messages.values()))
+    if lines:
+        parts.append("The log says" + (", for example:" if len(lines) > 1 else ":"))
+        parts.append("```text\n" + "\n".join(lines) + "\n```")
+    if len(titles) > 1:
+        parts += ["The report's title depends on the log:", "\n".join(f"- {title}" for title in titles)]
+    parts += ["## Meaning", outline.prose(rule.explain.strip())]
     if rule.background:
         parts += ["## Background", outline.prose(rule.background.strip())]
-    example = next((test["log"] for test in read_rule(Path(rule.path)).tests if test["fires"]), None)
-    if example:
-        parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
+    if rule.fixes:
+        parts += ["## Fixes", _fixes(rule, base)]
     spans = [f"- `{pattern.id}`: {pattern.vllm or 'any release'}" for pattern in rule.any]
-    parts += ["## Messages and their releases", "\n".join(spans)]
+    parts += ["## Releases that print these messages", "\n".join(spans)]
     if rule.when or rule.unless:
         conditions = [f"- `{source}`" for source in rule.when] + [f"- not `{source}`" for source in rule.unless]
         parts += ["## Conditions", "\n".join(conditions)]
-    if rule.fixes:
-        parts += ["## Fixes", "\n".join(_fix_line(fix, base) for fix in rule.fixes)]
+    example = next((test["log"] for test in samples.rule_tests(rule.path) if test["fires"]), None)
+    if example and "\n" in str(example).strip():
+        parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
     similar_rules = [other for other in rule.refines if other in base.rules]
     similar_rules += [other.id for other in base.rules.values() if rule.id in other.refines]
     if similar_rules:
-        lines = [f"- `{other}`: {outline.title(base.rules[other].title)}" for other in similar_rules]
-        parts += ["## Similar failures", "\n".join(lines)]
+        similar = [f"- {link(other)}: {outline.title(base.rules[other].title)}" for other in similar_rules]
+        parts += ["## Similar failures", "\n".join(similar)]
     if rule.references:
-        parts += ["## References", "\n".join(f"- {link}" for link in rule.references)]
+        parts += ["## References", "\n".join(f"- <{url}>" for url in rule.references)]
     return "\n\n".join(parts) + "\n"
 
 
-def _fix_line(fix: Any, base: RuleBase) -> str:
-    settings = [f"`{name}`" + (f" = `{outline.title(str(value))}`" if value is not True else "") for name, value in
-                (*fix.set.items(), *fix.env.items())]
-    settings += [f"without `{name}`" for name in fix.unset]
-    line = f"1. {outline.title(fix.title)}" + (f": {', '.join(settings)}" if settings else "")
+def _shortened(message: str) -> str:
+    """Return a message of a log as a page shows it."""
+    return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE].rstrip() + " …"
+
+
+def _fixes(rule: Rule, base: RuleBase) -> str:
+    """Return the numbered list of fixes."""
+    order = "Only those that apply to the log are offered" + (
+        ", ordered by what the user loses." if rule.order == "loss" else ", in this order.")
+    return "\n".join([order, "", *(_fix_line(number, fix, base) for number, fix in enumerate(rule.fixes, 1))])
+
+
+def _fix_line(number: int, fix: FixRule, base: RuleBase) -> str:
+    titles = outline.titles(fix.title)
+    line = f"{number}. {' / '.join(titles) if len(titles) <= _MOST_TITLES else outline.title(fix.title)}"
     line += f" (vLLM {fix.vllm})" if fix.vllm else ""
     line += f". Cost: {outline.title(fix.cost)}" if fix.cost else ""
     if fix.action in base.actions:
-        steps = "\n".join(f"   - {line}" for step in base.actions[fix.action].steps for line in outline.steps(step))
+        steps = "\n".join(f"    - {line}" for step in base.actions[fix.action].steps for line in outline.steps(step))
         line += f"\n{steps}" if steps else ""
     return line
 
 
-def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
-    """Return the page of a flag in a release: lifetime, default, choices, other spellings, rules that change it."""
+def flag_page(flag: flags.Flag, version: str, base: RuleBase, link: Link = "`{}`".format) -> str:
+    """Return the page of a flag in a release: meaning, lifetime, default, choices, spellings, rules that change it."""
     release = flags.resolve(version) if version else flags.releases()[-1]
     since = f"{flag.first} or earlier" if flag.first == flags.releases()[0] else flag.first
     until = f", removed after {flag.last}" if flag.last != flags.releases()[-1] else ""
-    parts = [f"# {flag.name}", f"In vLLM since {since}{until}."]
+    parts = [f"# {flag.name}", flag_meanings.meaning(flag.name), f"In vLLM since {since}{until}."]
     if flag.exists(release):
-        default = flag.default(release)
-        parts.append(f"Default in {release}: `{'none' if default is None else default}`. Type: {flag.kind}.")
+        parts.append(f"Default in {release}: {flag_meanings.default_text(flag, release)}. "
+                     f"Type: {_KINDS[flag.kind_in(release)]}.")
         choices = flag.choices(release)
         if choices:
             parts.append(f"Choices in {release}: {', '.join(f'`{choice}`' for choice in choices)}.")
@@ -95,8 +125,8 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase) -> str:
     users = sorted(rule.id for rule in base.rules.values()
                    if any(flag.name in fix.set or flag.name in fix.unset for fix in rule.fixes))
     if users:
-        parts.append("Rules that change it: " + ", ".join(f"`{user}`" for user in users) + ".")
-    return "\n\n".join(parts) + "\n"
+        parts.append("Rules that change it: " + ", ".join(link(user) for user in users) + ".")
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _replacement_advice(flag: flags.Flag) -> str:
@@ -109,11 +139,13 @@ def _replacement_advice(flag: flags.Flag) -> str:
         f" {advice.note}" if advice.note else "")
 
 
-def fact_page(name: str, base: RuleBase) -> str:
-    """Return the page of a fact: meaning, how values are merged, and the patterns it is read from."""
+def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format) -> str:
+    """Return the page of a fact: meaning, example, how values are merged, and the patterns it is read from."""
     fact = base.names[name]
-    merged = {"max": "the largest", "min": "the smallest", "first": "the first", "last": "the last"}[fact.merge]
-    parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values, {merged} is used."]
+    parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values, {MERGED[fact.merge]} is used."]
+    example = samples.example(name, base)
+    if example is not None:
+        parts += [f"Example: {value_text(example.value)}, read from", f"```text\n{_shortened(example.line)}\n```"]
     lines = [f"- `{pattern.anchor}` ({pattern.vllm or 'any release'})" for pattern in base.facts
              if f"(?P<{name}>" in pattern.regex or name in pattern.set]
     if fact.args:
@@ -121,9 +153,13 @@ def fact_page(name: str, base: RuleBase) -> str:
     if fact.config:
         lines.append(f"- `{fact.config}` in the engine's config line")
     if lines:
-        parts += ["Read from:", "\n".join(lines)]
+        parts += ["Read from lines with:", "\n".join(lines)]
     users = sorted(rule.id for rule in base.rules.values() if name in rule.explain or name in rule.background)
     if users:
-        parts.append("Rules that mention it: " + ", ".join(f"`{user}`" for user in users) + ".")
+        parts.append("Rules that mention it: " + ", ".join(link(user) for user in users) + ".")
     return "\n\n".join(parts) + "\n"
 
+
+def value_text(value: Any) -> str:
+    """Return the value of a fact as Markdown."""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"

@@ -9,6 +9,7 @@ from functools import lru_cache
 from jinja2 import Environment, nodes
 
 _MOST = 64  # variants of a title
+_MOST_WORDINGS = 4  # of a paragraph
 _DEVICES = {
     "cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "tpu": "TPU", "npu": "Ascend NPU", "hpu": "Gaudi", "cpu": "CPU",
 }
@@ -33,9 +34,39 @@ def titles(template: str) -> list[str]:
 
 
 def prose(template: str) -> str:
-    """Return a template of paragraphs; the branches of a choice follow each other, separated by "or"."""
-    text = _joined(_nodes(template), every_branch=True)
-    return "\n\n".join(block.strip() for block in re.split(r"\n\s*\n", text) if block.strip())
+    """Return a template of paragraphs; the branches of a choice follow each other, separated by "Or".
+
+    A choice inside a sentence gives the paragraph once for each branch.
+    """
+    blocks = []
+    for parts in _paragraphs(_nodes(template)):
+        texts = _wordings(parts)
+        text = "\n\nOr: ".join(texts) if texts else _joined(parts, every_branch=True)
+        blocks += [block.strip() for block in re.split(r"\n\s*\n", text) if block.strip()]
+    return "\n\n".join(blocks)
+
+
+def _paragraphs(parts: Iterable[nodes.Node]) -> list[list[nodes.Node]]:
+    """Return the parts of each paragraph; blank lines inside a choice do not count."""
+    found: list[list[nodes.Node]] = [[]]
+    for part in parts:
+        if isinstance(part, nodes.TemplateData):
+            first, *rest = re.split(r"\n\s*\n", part.data)
+            found[-1].append(nodes.TemplateData(first))
+            found += [[nodes.TemplateData(text)] for text in rest]
+        else:
+            found[-1].append(part)
+    return found
+
+
+def _wordings(parts: Sequence[nodes.Node]) -> list[str]:
+    """Return a paragraph once for each branch of the choices inside its sentences; empty for none or too many."""
+    choices = [part for part in parts if isinstance(part, nodes.If)]
+    is_inside = len([part for part in parts if not _is_blank(part)]) > len(choices)
+    if not choices or not is_inside or any(label for choice in choices for label, _ in _branches(choice)):
+        return []
+    texts = list(dict.fromkeys(text.strip() for text in _variants(parts)))
+    return texts if 1 < len(texts) <= _MOST_WORDINGS and not any("\n\n" in text for text in texts) else []
 
 
 def steps(template: str) -> list[str]:

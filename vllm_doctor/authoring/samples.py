@@ -1,0 +1,75 @@
+"""The log lines in the rule files: the tests of rules and the samples of facts. Only pages about them need these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_doctor.events.reader import EventReader
+from vllm_doctor.logs.lines import LineReader
+from vllm_doctor.patterns import portable
+from vllm_doctor.rulebase.model import Pattern, Rule, RuleBase, read_rule
+from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
+
+
+class Example(NamedTuple):
+    """A value of a fact, and the line that it is read from ("" if it comes from a setting)."""
+
+    value: Any
+    line: str
+
+
+@lru_cache(maxsize=512)
+def rule_tests(path: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the tests of the rule in a file; compiled rules do not keep them."""
+    return read_rule(Path(path)).tests
+
+
+def messages(rule: Rule) -> dict[str, str]:
+    """Return for each pattern of the rule the message that it matches in the tests, without prefixes."""
+    found: dict[str, str] = {}
+    for test in rule_tests(rule.path):
+        pattern = next((one for one in rule.any if one.id == test["fires"]), None)
+        if pattern is not None and pattern.id not in found:
+            found[pattern.id] = _message(str(test["log"]), pattern)
+    return {pattern.id: found[pattern.id] for pattern in rule.any if found.get(pattern.id)}
+
+
+def _message(log: str, pattern: Pattern) -> str:
+    """Return the first message of a log that a pattern matches, else the last one with its anchor, else ""."""
+    reader, events = LineReader(), EventReader()
+    texts = [event.text for line in [*reader.feed(log.encode()), *reader.finish()]
+             if (event := events.read(line)) is not None and not event.is_code]
+    with_anchor = [text for text in texts if pattern.anchor in text]
+    expression = re.compile(portable(pattern.regex))
+    return next((text for text in with_anchor if expression.search(text)), with_anchor[-1] if with_anchor else "")
+
+
+def example(name: str, base: RuleBase) -> Example | None:
+    """Return an example of a fact: a sample of its patterns, else what a rule's pattern captures; None without one."""
+    found = _fact_examples().get(name)
+    if found is not None:
+        return found
+    for rule in base.rules.values():
+        if any(f"(?P<{name}>" in pattern.regex for pattern in rule.any):
+            for pattern_id, message in messages(rule).items():
+                pattern = next(one for one in rule.any if one.id == pattern_id)
+                match = re.search(portable(pattern.regex), message) if f"(?P<{name}>" in pattern.regex else None
+                if match is not None and match[name]:
+                    return Example(match[name], message)
+    return None
+
+
+@lru_cache(maxsize=1)
+def _fact_examples() -> Mapping[str, Example]:
+    found: dict[str, Example] = {}
+    for path in sorted((builtin_folder() / "facts").glob("*.yaml")):
+        entries = read_yaml(path)
+        for entry in entries if isinstance(entries, list) else ():
+            for sample in entry.get("samples", ()):
+                for name, value in (sample.get("facts") or {}).items():
+                    found.setdefault(name, Example(value, str(sample["log"]).rstrip()))
+    return found

@@ -1,0 +1,52 @@
+"""What each flag of `vllm serve` does, in one sentence, and its default in words (flag_meanings.yaml)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+from vllm_doctor.catalog.flag_table import COMPUTED, Flag, release_index
+
+
+def meaning(name: str) -> str:
+    """Return what the flag does, in one sentence; "" for a flag that is not described."""
+    return _texts()["meanings"].get(name, "")
+
+
+def default_text(flag: Flag, version: str | None = None) -> str:
+    """Return what that release uses if the flag is not given: the parser's default, or what vLLM decides, in words.
+
+    What vLLM decides is described for the newest release that has the flag; for older ones it is "decided at startup".
+    """
+    default = flag.default(version)
+    if default is None or default is COMPUTED or default == {}:
+        is_newest = release_index(version) >= flag.last_index
+        decided = _texts()["unset"].get(flag.name)
+        if decided:
+            return decided if is_newest else "decided at startup"
+    if default is COMPUTED:
+        return "decided at startup"
+    if default is None:
+        return "not set"
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    return f"`{_typed(default)}`" if default or default == 0 else "empty"
+
+
+def _typed(default: Any) -> str:
+    """Return a default as it is typed on the command line."""
+    if isinstance(default, str):
+        return default
+    return json.dumps(default, default=lambda value: dict(value) if isinstance(value, Mapping) else list(value))
+
+
+@lru_cache(maxsize=1)
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    with open(os.path.join(os.path.dirname(__file__), "flag_meanings.yaml"), encoding="utf-8") as file:
+        texts: Mapping[str, Mapping[str, str]] = yaml.safe_load(file)
+    return texts
