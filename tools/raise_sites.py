@@ -320,7 +320,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.table:
         about = ("What the tool answers where vLLM raises, asserts or logs an error, by area of its source "
                  "(`python tools/raise_sites.py`, which explains the columns).")
-        options.table.write_text(f"# Answers by raise site\n\n{about}\n\n" + "\n".join(tables), encoding="utf-8")
+        options.table.write_text(f"---\nsearch: {{exclude: true}}\n---\n\n# Answers by raise site\n\n{about}\n\n" + "\n".join(tables), encoding="utf-8")
     return int(is_bad)
 
 

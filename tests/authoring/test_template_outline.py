@@ -1,4 +1,4 @@
-"""Templates of rules as `explain` and docs/rules show them, without a log."""
+"""Templates of rules as `explain` and the site show them, without a log."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_a_part_that_only_some_logs_have_is_included() -> None:
 def test_each_page_of_a_rule_shows_the_messages_that_the_rule_reads() -> None:
     base = builtin()
     page = explain.rule_page(base.rules["cpu-kv-cache-space-too-small"], base)
-    assert page.startswith("# CPU KV cache too small for one request\n\n`cpu-kv-cache-space-too-small` · error · phase kv-cache\n\nThe log says")
-    assert "KV cache is needed, which is larger than the available KV cache memory" in page.partition("## Meaning")[0]
+    assert page.startswith("# CPU KV cache too small for one request\n\n`cpu-kv-cache-space-too-small` · error · phase kv-cache\n\n## Meaning\n")
+    assert "KV cache is needed, which is larger than the available KV cache memory" in page.partition("## Messages\n")[2].partition("## Example")[0]
     for rule in base.rules.values():
         assert set(explain.samples.messages(rule)) == {pattern.id for pattern in rule.any}, rule.id
 

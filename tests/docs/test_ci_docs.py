@@ -50,9 +50,9 @@ def snippets(page: str, language: str) -> dict[str, list[str]]:
     return {heading: blocks for heading, blocks in found.items() if blocks}
 
 
-SHELL = snippets("ci.md", "sh")
-YAML = {heading: yaml.safe_load(blocks[0]) for heading, blocks in snippets("ci.md", "yaml").items()}
-KUBERNETES = [yaml.safe_load(block) for block in snippets("ci.md", "yaml")["Kubernetes"]]
+SHELL = {**snippets("ci.md", "sh"), **snippets("kubernetes.md", "sh")}
+YAML = {heading: yaml.safe_load(blocks[0]) for heading, blocks in {**snippets("ci.md", "yaml"), **snippets("kubernetes.md", "yaml")}.items()}
+KUBERNETES = [yaml.safe_load(block) for block in snippets("kubernetes.md", "yaml")["Kubernetes"]]
 
 
 class Machine:
@@ -313,7 +313,7 @@ def test_the_completion_line_runs(machine: Machine) -> None:
     assert machine.sh(line.strip() + "; complete -p vllm-doctor", "bash").returncode == 0
 
 
-@pytest.mark.parametrize("page", ["ci.md", "settings.md"])
+@pytest.mark.parametrize("page", ["ci.md", "kubernetes.md", "settings.md"])
 def test_the_links_lead_somewhere(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in re.findall(r"(?m)^## (.*)", text)}

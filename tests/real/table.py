@@ -8,9 +8,15 @@ from typing import Any
 
 from trial import Outcome
 
+from vllm_doctor.rulebase.loader import builtin
+
 OUTCOMES: dict[str, list[Outcome]] = {}  # of this run, by release
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "proof.md"
-HEAD = """# Tried on a real vLLM
+HEAD = """---
+search: {exclude: true}
+---
+
+# Tried on a real vLLM
 
 Each launch below was started on a real vLLM (CPU build) and read live by `vllm-doctor watch` behind a pipe. What must come out was
 written down before, from what was done to the world (the shard is cut, the port is taken), not from a log; a few labels were put right
@@ -54,9 +60,15 @@ def _summary(release: str, rows: list[dict[str, Any]]) -> str:
 
 
 def _row(row: dict[str, Any]) -> str:
-    cause = f"[{row['cause']}](rules/{row['cause']}.md)" if row["cause"] else "none"
+    cause = _rule_link(row["cause"]) if row["cause"] else "none"
     cells = [row["launch"], _cell(row["world"]), cause, _cell(_result(row)), _cell(row["fix"]), _cell(_cured(row["cured"], row["why_not"])), str(row["seconds"])]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _rule_link(rule_id: str) -> str:
+    """Link the rule file, as GitHub shows it; the documentation site points the link to the page of the failure."""
+    rule = builtin().rules.get(rule_id)
+    return f"[{rule_id}](../rules/{Path(rule.path).parent.name}/{rule_id}.yaml)" if rule else rule_id
 
 
 def _result(row: dict[str, Any]) -> str:

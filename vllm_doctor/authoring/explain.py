@@ -16,7 +16,7 @@ from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
 Link = Callable[[str], str]
 """Returns the Markdown that refers to a rule by its id."""
 
-_LONGEST_MESSAGE = 600  # characters of a message on a page
+_LONGEST_BLOCK = 4000  # characters of a log on a page
 _MOST_TITLES = 4  # of a fix that are listed
 MERGED = {"max": "the largest", "min": "the smallest", "first": "the first", "last": "the last"}
 _KINDS = {
@@ -48,26 +48,20 @@ def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format) -> str:
     titles = outline.titles(rule.title)
     role = " · always the consequence of another failure" if rule.role == "cascade" else ""
     parts = [f"# {outline.title(rule.title)}", f"`{rule.id}` · {rule.severity} · phase {rule.phase}{role}"]
-    messages = samples.messages(rule)
-    lines = list(dict.fromkeys(_shortened(text) for text in messages.values()))
-    if lines:
-        parts.append("The log says" + (", for example:" if len(lines) > 1 else ":"))
-        parts.append("```text\n" + "\n".join(lines) + "\n```")
+    parts += ["## Meaning", outline.prose(rule.explain.strip())]
     if len(titles) > 1:
         parts += ["The report's title depends on the log:", "\n".join(f"- {title}" for title in titles)]
-    parts += ["## Meaning", outline.prose(rule.explain.strip())]
     if rule.background:
         parts += ["## Background", outline.prose(rule.background.strip())]
     if rule.fixes:
         parts += ["## Fixes", _fixes(rule, base)]
-    spans = [f"- `{pattern.id}`: {pattern.vllm or 'any release'}" for pattern in rule.any]
-    parts += ["## Releases that print these messages", "\n".join(spans)]
+    parts += _messages(rule)
     if rule.when or rule.unless:
         conditions = [f"- `{source}`" for source in rule.when] + [f"- not `{source}`" for source in rule.unless]
         parts += ["## Conditions", "\n".join(conditions)]
     example = next((test["log"] for test in samples.rule_tests(rule.path) if test["fires"]), None)
     if example and "\n" in str(example).strip():
-        parts += ["## Example", "```text\n" + str(example).rstrip() + "\n```"]
+        parts += ["## Example", _block(str(example).rstrip())]
     similar_rules = [other for other in rule.refines if other in base.rules]
     similar_rules += [other.id for other in base.rules.values() if rule.id in other.refines]
     if similar_rules:
@@ -78,9 +72,27 @@ def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _messages(rule: Rule) -> list[str]:
+    """Return each message of the rule under the releases that print it, a section each for the search of the site."""
+    messages = samples.messages(rule)
+    parts = ["## Messages"]
+    shown: set[str] = set()
+    for pattern in rule.any:
+        text = messages.get(pattern.id, "")
+        if text and text not in shown:
+            shown.add(text)
+            parts += [f"### {f'vLLM {pattern.vllm}' if pattern.vllm else 'Any release'}", _block(text)]
+    return parts if shown else []
+
+
+def _block(text: str) -> str:
+    """Return text of a log as Markdown."""
+    return f"```text\n{_shortened(text)}\n```"
+
+
 def _shortened(message: str) -> str:
     """Return a message of a log as a page shows it."""
-    return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE].rstrip() + " …"
+    return message if len(message) <= _LONGEST_BLOCK else message[:_LONGEST_BLOCK].rstrip() + " …"
 
 
 def _fixes(rule: Rule, base: RuleBase) -> str:
@@ -145,7 +157,7 @@ def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format) -> str:
     parts = [f"# {name}", fact.about, f"Type {fact.type}; of several values, {MERGED[fact.merge]} is used."]
     example = samples.example(name, base)
     if example is not None:
-        parts += [f"Example: {value_text(example.value)}, read from", f"```text\n{_shortened(example.line)}\n```"]
+        parts += [f"Example: {value_text(example.value)}, read from", _block(example.line)]
     lines = [f"- `{pattern.anchor}` ({pattern.vllm or 'any release'})" for pattern in base.facts
              if f"(?P<{name}>" in pattern.regex or name in pattern.set]
     if fact.args:

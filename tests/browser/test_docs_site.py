@@ -1,0 +1,93 @@
+"""The search of the documentation site, in a browser and from files: an error that is pasted leads to the page of its failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import docs_site
+import pytest
+import yaml
+from test_page import CHROMIUM
+
+from vllm_doctor import diagnose
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+pytest.importorskip("material", reason="mkdocs-material is not installed")
+LOGS = docs_site.ROOT / "fixtures" / "logs"
+FIRST = {  # logs whose line leads to one page; the others below have lines that several failures print
+    "arg-block-size-17", "arg-dtype-int3", "env-host-unassignable", "env-port-in-use", "env-ready-timeout", "mem-utilization-0.99",
+    "model-arch-unknown", "model-gemma2-half", "model-remote-code", "model-tp2-heads3", "offline-no-main-guard",
+}
+AMONG_THREE = {
+    "arg-auto-tool-choice-alone", "arg-max-lora-rank-48", "env-cache-read-only", "env-vllm-port-k8s", "model-hub-offline",
+    "model-lora-rank-64", "model-max-len-over-derived", "model-quant-bitsandbytes", "model-rope-incomplete", "model-safetensors-truncated", "model-tokenizer-missing",
+    "model-tp4-cpu", "model-type-unknown", "model-weights-missing", "real-0.20.2-config-file-is-a-list", "real-0.29.0-socket-path-too-long",
+    "real-0.32.0-loader-not-installed", "v0.14-fp8-kv-cache-on-cpu", "v0.14-port-in-use",
+}
+PASTE = """text => {
+  const field = document.querySelector("input[name=query]"), data = new DataTransfer();
+  data.setData("text", text);
+  if (field.dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true}))) field.value = text;
+  field.dispatchEvent(new Event("input", {bubbles: true}));
+  field.dispatchEvent(new Event("keyup", {bubbles: true}));
+  return field.value;
+}"""
+RESULTS = "[...document.querySelectorAll('.md-search-result__list > li > a')].map(link => link.getAttribute('href').split('#')[0].split('?')[0].split('/').pop())"
+
+
+class Search:
+    """The opened search of the site."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, site: Path) -> None:
+        self.page.goto((site / "index.html").as_uri())
+        self.page.click("input[name=query]")
+        self.page.keyboard.type("port")
+        self.page.wait_for_selector(".md-search-result__list > li", timeout=60_000)
+
+    def paste(self, text: str) -> tuple[str, list[str]]:
+        """Return what the field then shows, and the pages that are found."""
+        self.page.evaluate("document.querySelector('.md-search-result__list').replaceChildren()")
+        shown = self.page.evaluate(PASTE, text)
+        self.page.wait_for_selector(".md-search-result__list > li", timeout=30_000)
+        return shown, list(dict.fromkeys(name.removesuffix(".html") for name in self.page.evaluate(RESULTS)))
+
+
+@pytest.fixture(scope="module")
+def search(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Search:
+    found = Search(browser.new_page())
+    found.open(docs_site.built(docs_site.shared_folder(tmp_path_factory.getbasetemp())))
+    return found
+
+
+def test_the_lines_of_thirty_real_logs_lead_to_their_pages(search: Search) -> None:
+    misses, firsts = [], 0
+    for name in sorted(FIRST | AMONG_THREE):
+        report = diagnose(LOGS / f"{name}.log")
+        line, wanted = report.cause.evidence[0].text, yaml.safe_load((LOGS / f"{name}.yaml").read_text(encoding="utf-8"))["expect"]["primary"]
+        _, pages = search.paste(line)
+        firsts += pages[:1] == [wanted]
+        if wanted not in pages[:1 if name in FIRST else 3]:
+            misses.append((name, wanted, pages[:3]))
+    assert misses == []
+    assert firsts >= 20
+
+
+def test_of_several_lines_the_one_with_the_error_is_searched(search: Search) -> None:
+    shown, pages = search.paste('Traceback (most recent call last):\n  File "/opt/venv/bin/vllm", line 8, in <module>\n'
+                                "OSError: [Errno 98] Address already in use\n\n[shutdown] done\n")
+    assert shown == "OSError: [Errno 98] Address already in use"
+    assert pages[0] == "port-in-use"
+
+
+def test_a_flag_is_searched_not_excluded(search: Search) -> None:
+    assert search.paste("--enable-auto-tool-choice")[1][0] == "auto-tool-choice-not-enabled"
+
+
+def test_nothing_is_loaded_from_elsewhere(search: Search) -> None:
+    assert [url for url in search.requests if not url.startswith("file:")] == []
