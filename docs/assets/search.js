@@ -26,6 +26,6 @@
     if (!(event.target instanceof HTMLInputElement && event.target.name === "query") || lines.length < 2) return;
     event.preventDefault();
     event.target.value = (lines.filter(line => /\w(?:Error|Exception)\b|\berror:/.test(line)).pop() || lines.pop()).trim();
-    event.target.dispatchEvent(new Event("input", {bubbles: true}));
+    for (const name of ["input", "keyup"]) event.target.dispatchEvent(new Event(name, {bubbles: true})); // the theme listens to keys
   }, true);
 })();

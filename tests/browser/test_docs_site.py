@@ -52,9 +52,12 @@ class Search:
 
     def paste(self, text: str) -> tuple[str, list[str]]:
         """Return what the field then shows, and the pages that are found."""
-        self.page.evaluate("document.querySelector('.md-search-result__list').replaceChildren()")
+        self.page.fill("input[name=query]", "")
+        self.page.press("input[name=query]", "Backspace")
+        self.page.wait_for_function("!document.querySelector('.md-search-result__list > li')")
         shown = self.page.evaluate(PASTE, text)
         self.page.wait_for_selector(".md-search-result__list > li", timeout=30_000)
+        self.page.wait_for_timeout(300)  # the theme adds further results as it has time
         return shown, list(dict.fromkeys(name.removesuffix(".html") for name in self.page.evaluate(RESULTS)))
 
 
