@@ -144,7 +144,7 @@ class Diagnosis:
             return self.snapshot()
         runs, run = self.run_count, report.source.run
         report = report._replace(source=source._replace(runs=runs, run=run))
-        return report.with_caveats(*page_reading.caveats(page, self, report))
+        return report.with_caveats(*page_reading.caveats(page, [self.analysis(run) for run in self.runs], report))
 
     def _session_of_a_page(self) -> LogSession:
         """Return a session for the excerpts of a page; the secrets that the rest of the page names stay hidden."""
@@ -280,6 +280,7 @@ class Diagnosis:
         """Return whether a start without markers and rules shows a failure, such as a bare exception."""
         found = failed(self.analysis(run), run.state())
         return found is not None and found.failure.kind != "request"
+
 
 def _cards_beside(data: bytes) -> tuple[Card, ...]:
     """Return the GPUs that tables beside the output of a server show; what a server printed is no such table."""

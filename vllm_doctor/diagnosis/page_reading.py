@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from vllm_doctor.diagnosis import report_builder
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.second_reading import REJOINED
 from vllm_doctor.logs.pasted_text import Row, rejoined
 from vllm_doctor.memory import model_kv_bytes
@@ -14,10 +14,6 @@ from vllm_doctor.pages.kinds import is_output
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.reports.shared_text import failure_title, said
-
-if TYPE_CHECKING:
-    from vllm_doctor.diagnosis.engine import Diagnosis
-    from vllm_doctor.diagnosis.run import Run
 
 NOTHING = ("The text is a page without output of a server. What it says in its own words, and commands that no output "
            "follows, are no evidence: paste what the server printed.")
@@ -60,7 +56,7 @@ def _with_messages(rows: Sequence[Row]) -> list[Row]:
     return made
 
 
-def caveats(page: Page, diagnosis: Diagnosis, report: Report) -> tuple[str, ...]:
+def caveats(page: Page, starts: Sequence[RunAnalysis], report: Report) -> tuple[str, ...]:
     """Return what the report on a page says about what was read of it, and about the other starts on it."""
     places = ", ".join(str(excerpt.first_line) for excerpt in page.excerpts[:_MOST_PLACES])
     more = " and later" if len(page.excerpts) > _MOST_PLACES else ""
@@ -68,17 +64,16 @@ def caveats(page: Page, diagnosis: Diagnosis, report: Report) -> tuple[str, ...]
     read = (f"The text is a page: only the server output in it was read (from line {places}{more} of {where}); its own "
             "words and commands without output are no evidence.")
     notes = [read]
-    others = [run for run in diagnosis.runs if run.number != report.source.run and run.last_line]
-    notes += [f"Start {run.number} of the page (line {run.first_line}) is of another run and not used here: "
-             f"{title}. --run {run.number} reports on it."
-             for run in others[-_MOST_STARTS:] if (title := _headline(diagnosis, run))]
-    return (*notes, *_of_another_model(diagnosis, report))
+    others = [start for start in starts if start.run.number != report.source.run and start.run.last_line]
+    notes += [f"Start {start.run.number} of the page (line {start.run.first_line}) is of another run and not used "
+              f"here: {_headline(start, report.source.path)}. --run {start.run.number} reports on it."
+              for start in others[-_MOST_STARTS:]]
+    return (*notes, *_of_another_model(starts, report))
 
 
-def _headline(diagnosis: Diagnosis, run: Run) -> str:
+def _headline(start: RunAnalysis, path: str) -> str:
     """Return what a start came to, in one line."""
-    analysis = diagnosis.analysis(run)
-    report = report_builder.build(analysis, Source(diagnosis.path, 0, 0, 1, run.number))
+    report = report_builder.build(start, Source(path, 0, 0, 1, start.run.number))
     if report.cause is not None and report.cause.severity == "error":
         return said(report.cause).rstrip(".")
     if report.unexplained is not None:
@@ -86,10 +81,10 @@ def _headline(diagnosis: Diagnosis, run: Run) -> str:
     return "a failure whose error is not shown" if report.status == "failed" else "no failure"
 
 
-def _of_another_model(diagnosis: Diagnosis, report: Report) -> Iterator[str]:
+def _of_another_model(starts: Sequence[RunAnalysis], report: Report) -> Iterator[str]:
     """Yield the size of the KV cache if the model is the one that the other starts of the page name."""
     tokens = report.facts.get("kv_cache_tokens")
-    names = {str(model): run.number for run in diagnosis.runs if (model := run.facts.get("model"))}
+    names = {str(model): start.run.number for start in starts if (model := start.run.facts.get("model"))}
     if not tokens or "model" in report.facts or len(names) != 1:
         return
     name, number = next(iter(names.items()))
