@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,6 @@ def _exception(call: pytest.CallInfo[None]) -> str:
     found = call.excinfo
     if found is None or not any(_OUTPUT.search(str(entry.path)) for entry in found.traceback):
         return ""
-    import traceback  # noqa: PLC0415 - rarely needed
-
     return "\n" + "".join(traceback.format_exception(found.type, found.value, found.tb))
 
 
