@@ -76,6 +76,13 @@ def test_the_last_run_is_told_and_any_can_be_asked_for() -> None:
         diagnose(log, Options(run=3))
 
 
+def test_the_run_that_is_told_anyway_has_the_same_report_when_asked_for() -> None:
+    text = b"Va1ueError: No avai1able memory for the cache b1ocks. Try increasing"
+    report = diagnose(text)
+    assert report.primary == "budget-too-small-for-weights-and-activations"
+    assert diagnose(text, Options(run=1)) == report
+
+
 def test_a_restart_that_has_only_begun_does_not_hide_the_failure_before() -> None:
     report = diagnose((START + SMALL + START).encode())
     assert report.primary == "kv-cache-too-small-for-max-len"

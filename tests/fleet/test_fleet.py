@@ -20,6 +20,7 @@ from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 from vllm_doctor.fleet import engines
 from vllm_doctor.fleet.labels import compile_label, labels_of
+from vllm_doctor.fleet.rows import shown_url
 from vllm_doctor.fleet.sources import is_log_name
 from vllm_doctor.fleet.tables import start_rows
 from vllm_doctor.options import Options
@@ -85,6 +86,16 @@ def test_the_cause_of_every_start_is_the_one_diagnose_reports(logs):
         assert (row["status"], row["cause"], row["phase"]) == (report.status, report.primary, report.phase)
 
 
+@pytest.mark.parametrize("name", ["two-servers.md", "log-then-question.txt", "tutorial-no-log.md"])
+def test_a_page_has_a_row_for_each_start_that_diagnose_counts(name):
+    path = Path(__file__).parent.parent / "pages" / "documents" / name
+    rows = fleet.rows(str(path))
+    assert [row["run"] for row in rows] == list(range(1, diagnose(str(path)).source.runs + 1))
+    for row in rows:
+        report = diagnose(str(path), Options(run=row["run"]))
+        assert (row["status"], row["cause"]) == (report.status, report.primary)
+
+
 def test_every_start_of_a_crash_loop_has_a_row(tmp_path):
     path = tmp_path / "loop.log"
     path.write_text(NO_CACHE * 40)
@@ -145,6 +156,17 @@ def test_a_second_run_reads_only_what_changed(logs, tmp_path):
     (logs / "host=node2/c.log").unlink()
     assert last_line(logs, "--out", out) == "4 logs (0 new), 5 starts, 3 failed, 2 causes, 0 unreadable"
     assert {row["url"].rpartition("/")[2] for row in start_rows(out)} == {"a.log", "b.log", "d.log", "e.log"}
+
+
+def test_a_second_run_masks_no_path_again(logs, tmp_path, monkeypatch):
+    masked = []
+    monkeypatch.setattr("vllm_doctor.fleet.run.shown_url", lambda url: masked.append(url) or shown_url(url))
+    secret = logs / "token=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH" / "f.log"
+    secret.parent.mkdir()
+    secret.write_text(NO_CACHE)
+    assert [fleet.fleet([str(logs)], out=tmp_path / "out").new for _ in range(2)] == [6, 0]
+    assert len(masked) == 6 + 1
+    assert masked[-1] == str(secret)  # the tables do not show it
 
 
 def test_a_changed_rule_reads_all_again(logs, tmp_path):
@@ -305,6 +327,7 @@ def test_the_page_draws_causes_hosts_releases_and_start_up_times(logs, tmp_path)
                  "<h2>Start-up time by release</h2>", "4 of 6 starts failed", "median 70 s, 70 to 70 s, 2 starts",
                  "<title>11-24 00: 2 x budget-too-small-for-weights-and-activations</title>"):
         assert text in page
+    assert page.index("<h2>Failures over time</h2>") < page.index("<h2>Causes</h2>") < page.index("<h2>Failures by host</h2>")
     assert 'http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; style-src &#39;sha256-' in page
     assert "src=" not in page.replace("style-src", "").replace("default-src", "")
 

@@ -60,7 +60,7 @@ class Diagnosis:
         if self._session.redactor is not None:
             self._session.redactor.learn(self.options.command or self.options.config or "")
         self._finished = False
-        self._is_page = False
+        self.is_page = False  # the report is on the server output that a page holds; known when it is finished
         self._remarks: tuple[str, ...] = ()
         self._pasted: bytearray | None = None if live else bytearray()  # the input, while it is short
         self._cards: tuple[Card, ...] = ()  # the GPUs that the input shows beside the log
@@ -117,7 +117,7 @@ class Diagnosis:
 
     def _read_page(self, page: Page) -> Report:
         """Return the report on the server output that a page holds."""
-        first, self._pasted = self.snapshot() if self.options.run is None else None, None
+        first, self._pasted = self.snapshot() if self.options.run in {None, 1} else None, None
         source = Source(self.path, self._session.lines.line_count, self._session.lines.byte_count, 1, 1)
         if not page.excerpts:
             self._cards = page.cards
@@ -127,7 +127,7 @@ class Diagnosis:
             self.options = self.options._replace(run=None)
             self._session = self._session_of_a_page()
             return self.snapshot()._replace(source=source).with_caveats(page_reading.NOTHING)
-        self._cards, self._is_page = page.cards, True
+        self._cards, self.is_page = page.cards, True
         report: Report | None = None
         for excerpts, note in page_reading.readings(page):
             before = self._session
@@ -169,11 +169,12 @@ class Diagnosis:
     def _read_again(self, report: Report) -> Report:
         """Return the report of a second reading if it identifies a failure that the first one did not."""
         pasted, self._pasted = self._pasted, None
-        if (not pasted or len(pasted) > LONGEST or self.options.run is not None
-                or not second_reading.is_wanted(report, bytes(pasted))):
+        if not pasted or len(pasted) > LONGEST or not second_reading.is_wanted(report, bytes(pasted)):
+            return report
+        if self.options.run not in {None, self._telling_run().number}:
             return report
         for rows, note in second_reading.readings(bytes(pasted), self.base, report):
-            again = Diagnosis(self.options._replace(shortcuts=False), self.path, live=True)
+            again = Diagnosis(self.options._replace(run=None, shortcuts=False), self.path, live=True)
             for row in rows:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
@@ -266,8 +267,12 @@ class Diagnosis:
                 if run.number == wanted:
                     return run
             raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
+        return self._telling_run()
+
+    def _telling_run(self) -> Run:
+        """Return the start that a report is about where the user asks for none: the last one that explains itself."""
         last = self.runs[-1 - self._typed_only()]
-        if self._is_page:  # its starts are of several servers: the last one with output counts
+        if self.is_page:  # its starts are of several servers: the last one with output counts
             return last
         if last.state() not in {"starting", "unknown"} or self.analysis(last).fired:
             return last

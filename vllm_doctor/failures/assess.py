@@ -108,7 +108,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         caller=frames.caller_of(calls) if vllm is not None or (origin is not None and origin.package is None) else None,
         own_frame=own, feature=feature, kind=kind,
         settings=settings_of(feature, text, given or {}, source),
-        signature=signature(candidate.exception, candidate.message, origin),
+        signature=signature(candidate.exception, candidate.message, calls),
         direction=direction,
         direction_sentence="" if answer is None else answer.sentence,
         direction_command="" if answer is None else answer.command,

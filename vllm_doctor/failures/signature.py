@@ -1,19 +1,30 @@
-"""Signatures: the same failure on another day, machine or port has the same one."""
+"""Signatures: the same failure on another day, machine or port has the same one.
+
+A message that the failing code words itself identifies the failure. One that Python, the operating system or a library
+words for every caller does not: then the place in vLLM counts as well, as it does for a message of a word or two.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
-from vllm_doctor.failures.model import Origin
+from vllm_doctor.failures import frames
+from vllm_doctor.failures.model import Frame
 from vllm_doctor.patterns import lazy_pattern
 
 _WORDS = 24  # content words of a message that count
 _FEW = 2  # content words with fewer of which the place counts as well
+_ENVELOPE = lazy_pattern(  # what pydantic writes around the message of a validator
+    r"\d+ validation errors? for \S+|\bValue error, |\[type=\w+, input_value=.*|For further information visit \S+")
 _PATH = lazy_pattern(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
 _ADDRESS = lazy_pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b")
 _WRAPPED = lazy_pattern(r"\(pid=\d{1,9}[^()]{0,80}\)|\bpid[= ]\d+|\brank\s{0,4}\d+|\bcuda:\d+|\bGPU \d+")
 _NUMBER = lazy_pattern(r"\b(?=\w*\d)[\w.,:-]+")
 _WORD = lazy_pattern(r"[^\W\d_][\w'.-]*[^\W_]|[^\W\d_]")
+_CODE = lazy_pattern(  # numbers that name a failure instead of measuring it
+    r"(?i)\b(?:errno|code|status|signal)[\s:=]{1,3}(-?\d{1,5})\b|(?<=: )(-\d{1,3})(?![\w.])")
+_OWN_WORDS = ("raise ", "assert ")
 
 
 def content_words(message: str) -> list[str]:
@@ -24,11 +35,26 @@ def content_words(message: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def signature(exception: str | None, message: str, origin: Origin | None) -> str:
-    """Return the class and eight hexadecimal digits of the first content words, of the place for a short message."""
-    words = content_words(message)
-    told = words[:_WORDS]
-    if len(words) < _FEW and origin is not None:
-        told += [origin.file, origin.function]
+def signature(exception: str | None, message: str, calls: Sequence[Frame]) -> str:
+    """Return the class and eight hexadecimal digits of the first content words and codes, and of the place if needed.
+
+    `calls` are those of the traceback, the deepest at the end.
+    """
+    words = content_words(_ENVELOPE.sub(" ", message))
+    told = words[:_WORDS] + ["".join(code) for code in _CODE.findall(message)]
+    if calls and (len(words) < _FEW or not _has_own_words(calls[-1])):
+        told += _place(calls)
     digest = hashlib.sha256(" ".join(told).encode("utf-8", "replace")).hexdigest()[:8]
     return f"{exception or 'failure'}-{digest}"
+
+
+def _has_own_words(call: Frame) -> bool:
+    """Return whether vLLM, or code of the user's own, raised the exception with a message of its own."""
+    package = frames.package_of(call.path)[0]
+    return package in {None, "vllm"} and (not call.code or call.code.startswith(_OWN_WORDS))
+
+
+def _place(calls: Sequence[Frame]) -> list[str]:
+    """Return the function of vLLM that was called last; without one, the place where the exception was raised."""
+    last = next((call for call in reversed(calls) if frames.package_of(call.path)[0] == "vllm"), calls[-1])
+    return [last.path.rpartition("/")[2], last.function]  # folders change with the release

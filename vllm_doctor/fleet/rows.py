@@ -86,18 +86,21 @@ def _starts(file: LogFile, log: Log, options: Options, state: str, pattern: re.P
         diagnosis.feed(chunk)
         tail.append(chunk[-_TAIL:])
     report = diagnosis.finish()
-    last = diagnosis.runs[-1]
-    if report.source.run != last.number:
-        report = diagnosis.report(last)
+    reports = {} if diagnosis.is_page else {run.number: (run, one) for run, one in ended}
+    for run in diagnosis.runs:
+        if run.number == report.source.run:
+            reports[run.number] = run, report
+        elif run.has_output and run.number not in reports:
+            reports[run.number] = run, diagnosis.report(run)
     times = _TIME.findall(b"".join(tail)[-_TAIL:])
     made = LogRows([], [])
     redactor = report.redactor or Redactor()
-    for run, one in [*ended, (last, report)]:
-        end = times[-1].decode() if run is last and times else ""
+    for number, (run, one) in sorted(reports.items()):
+        end = times[-1].decode() if number == max(reports) and times else ""
         row = _start(file, one, run, end, state=state, pattern=pattern)
         row["note"] = " ".join(log.notes) or None
         made.starts.append(_clean(row, redactor.redact))
-        made.findings.extend(_clean(found, redactor.redact) for found in _findings(file, one, run.number))
+        made.findings.extend(_clean(found, redactor.redact) for found in _findings(file, one, number))
     return made
 
 

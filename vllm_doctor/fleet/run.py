@@ -47,13 +47,17 @@ def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path |
         compile_label(label)
     known = None if baseline is None else baseline_causes(_tables_in(baseline))
     reading = Reading(options, label, rules_hash(options, label))
-    files = {shown_url(file.url): file for file in find(targets)}
-    if shard is not None:
-        files = {name: file for name, file in files.items() if shard.contains(name)}
+    old = {} if out is None else {log.key.source: log.key for log in stored(out, with_findings=False)}
+    files, unchanged = {}, set()
+    for file in find(targets):
+        is_stored = old.get(file.url) == Key.of_file(file.url, file, reading.state)
+        name = file.url if is_stored else shown_url(file.url)  # masking is most of the work of a run without new logs
+        if shard is None or shard.contains(name):
+            files[name] = file
+            if is_stored or old.get(name) == Key.of_file(name, file, reading.state):
+                unchanged.add(name)
     if not files and shard is None:
         raise InputError("no logs found")
-    old = {} if out is None else {log.key.source: log.key for log in stored(out, with_findings=False)}
-    unchanged = {name for name, file in files.items() if old.get(name) == Key.of_file(name, file, reading.state)}
     changed = [files[name] for name in sorted(files) if name not in unchanged]
     if changed or options.rules:
         load(options.rules)  # an invalid rule is an error of the user, not of each log
