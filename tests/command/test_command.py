@@ -125,6 +125,15 @@ def test_an_image_behind_a_variable_is_known_by_its_flags() -> None:
     assert command.parse("docker run --name=vllm-a $IMAGE --model /m --port 1", lookup) is None
 
 
+@pytest.mark.parametrize("text", [
+    "vllm serve /models/a --max-model-len = 4096 --enforce-eager",
+    "vllm serve vllm serve /models/a --port 1",
+    "vllm serve /models/a fast --port 1",
+])
+def test_stray_words_of_a_command_that_is_given_are_kept(text: str) -> None:
+    assert render(parsed(text)) == text
+
+
 def test_serve_behind_an_image_goes_where_the_model_is_refused_as_a_word() -> None:
     found = parsed("docker run vllm/vllm-openai serve /models/a --port 1")
     assert render(change(found, {"--model": "/models/a"})) == "docker run vllm/vllm-openai --model /models/a --port 1"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.flags import Lookup
-from vllm_doctor.command.line import Command
+from vllm_doctor.command.line import Command, Word
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.patterns import lazy_pattern
 
@@ -173,14 +173,16 @@ def find_command(text: str, lookup: Lookup | None = None) -> Command | None:
 
 
 def parse_known_command(text: str, lookup: Lookup | None = None) -> Command | None:
-    """Parse a text known to be a command: unknown programs may precede vLLM's."""
+    """Parse a text known to be a command: unknown programs may precede vLLM's, stray words may follow its flags."""
     command = parse_shell(strip_prompt(text), lookup)
     if command is None:
         return None
     wrappers = (word.text for word in command.before[command.start : command.program])
-    if _is_program(strip_prompt(text), 0) or all(_WRAPPER.fullmatch(word) for word in wrappers):
-        return command if _is_plausible(command, prompted=True) else None
-    return None
+    if _is_program(strip_prompt(text), 0):
+        plausible = _is_plausible(command, prompted=True) or (_has_flags(command) and _starts_server(command))
+    else:
+        plausible = all(_WRAPPER.fullmatch(word) for word in wrappers) and _is_plausible(command, prompted=True)
+    return command if plausible else None
 
 
 def _is_program(text: str, pos: int) -> bool:
@@ -196,13 +198,25 @@ def _is_program(text: str, pos: int) -> bool:
 
 def _is_plausible(command: Command, *, prompted: bool) -> bool:
     """Return whether the words after the program are arguments and not the rest of a sentence."""
-    positional = [option.values[0] for option in command.options if option.flag is None]
-    if positional and positional[0].text.startswith(("[", "<")):  # a usage line
+    if not _starts_server(command):
         return False
-    free = [word.value for word in positional if word.value is not None]  # $EXTRA may be any number of words
-    flags = [option.flag.value for option in command.options if option.flag is not None]
-    if "--help" in flags:  # prints and exits
-        return False
-    if prompted or flags:
+    free = [word.value for word in _positional(command) if word.value is not None]  # $EXTRA may be any number of words
+    if prompted or _has_flags(command):
         return len(free) <= 1
     return len(free) == 1 and "/" in free[0]
+
+
+def _starts_server(command: Command) -> bool:
+    """Return whether it is neither a usage line nor a question for the flags, which prints and exits."""
+    positional = _positional(command)
+    if positional and positional[0].text.startswith(("[", "<")):
+        return False
+    return all(option.flag is None or option.flag.value != "--help" for option in command.options)
+
+
+def _has_flags(command: Command) -> bool:
+    return any(option.flag is not None for option in command.options)
+
+
+def _positional(command: Command) -> list[Word]:
+    return [option.values[0] for option in command.options if option.flag is None]
