@@ -41,6 +41,7 @@ def main() -> None:
             _make(folder / name, functions[""], {version: functions[version] for version in versions[name]})
     for metadata in site.glob("torch-*.dist-info/METADATA"):
         text = metadata.read_text(encoding="utf-8")
+        metadata.unlink()  # the file may be a link to the installer's cache
         metadata.write_text(_TOOLKIT.sub("[cudart,cupti]", _LEFT_OUT.sub("", text)), encoding="utf-8")
 
 

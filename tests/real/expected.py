@@ -46,7 +46,7 @@ def truths(server: Server, model: Path | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     status, version = get(server.port, "/version")
     if status == 200:
-        found["vllm_version"] = str(version["version"]).partition("+")[0]
+        found["vllm_version"] = str(version["version"]).partition("+")[0].partition(".post")[0]  # packaged again
     status, served = get(server.port, "/v1/models")
     if status == 200:
         found["max_model_len"] = served["data"][0].get("max_model_len")

@@ -66,12 +66,16 @@ def named_in(command: str) -> set[str]:
     return set(re.findall(r"\{models\}/([\w.-]+)", command))
 
 
-def _config(**changes: Any) -> Callable[[Path], None]:
+def _setting(name: str, **changes: Any) -> Callable[[Path], None]:
     def spoil(folder: Path) -> None:
-        path = folder / "config.json"
+        path = folder / name
         path.write_text(json.dumps(json.loads(path.read_text()) | changes, indent=1))
 
     return spoil
+
+
+def _config(**changes: Any) -> Callable[[Path], None]:
+    return _setting("config.json", **changes)
 
 
 def _without(*patterns: str) -> Callable[[Path], None]:
@@ -110,9 +114,19 @@ def _no_template(folder: Path) -> None:
     path.write_text(json.dumps(settings))
 
 
-def _newer_tokenizer(folder: Path) -> None:
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "TokenizersBackend"}))
+def _tokenizer_class(name: str) -> Callable[[Path], None]:
+    return _setting("tokenizer_config.json", tokenizer_class=name)
+
+
+def _commented_config(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace("{", "{\n  // smaller than the original", 1))
+
+
+def _remote_code_needs_package(folder: Path) -> None:
+    _remote_code(folder)
+    path = folder / "configuration_tiny.py"
+    path.write_text("import attention_of_ours\n" + path.read_text())
 
 
 def _file(name: str, content: str | bytes) -> Callable[[Path], None]:
@@ -161,11 +175,6 @@ def _remote_code_missing(folder: Path) -> None:
     (folder / "configuration_tiny.py").unlink()
 
 
-def _other_base(folder: Path) -> None:
-    path = folder / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"target_modules": ["c_attn"]}))
-
-
 def _index_cut(folder: Path) -> None:
     _shard_missing(folder)
     _half("model.safetensors.index.json")(folder)
@@ -201,7 +210,7 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-truncated": ("tiny", _truncated),
     "tiny-no-weights": ("tiny", _without("*.safetensors")),
     "tiny-no-tokenizer": ("tiny", _without("tokenizer*", "special_tokens_map.json", "chat_template.jinja")),
-    "tiny-newer-tokenizer": ("tiny", _newer_tokenizer),
+    "tiny-newer-tokenizer": ("tiny", _tokenizer_class("TokenizersBackend")),
     "tiny-no-template": ("tiny", _no_template),
     "tiny-half-config": ("tiny", _half_written_config),
     "tiny-unknown-architecture": ("tiny", _config(architectures=["TinyNewForCausalLM"])),
@@ -225,7 +234,7 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-tokenizer-cut": ("tiny", _half("tokenizer.json")),
     "tiny-generation-cut": ("tiny", _half("generation_config.json")),
     "adapter-no-weights": ("adapter", _without("*.safetensors")),
-    "adapter-other-base": ("adapter", _other_base),
+    "adapter-other-base": ("adapter", _setting("adapter_config.json", target_modules=["c_attn"])),
     "tiny-activation-unknown": ("tiny", _config(hidden_act="gelu_of_ours")),
     "tiny-kv-heads-3": ("tiny", _config(num_key_value_heads=3)),
     "tiny-head-60": ("tiny", _config(head_dim=60)),
@@ -235,6 +244,13 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-index-cut": ("tiny", _index_cut),
     "tiny-tokenizer-config-cut": ("tiny", _half("tokenizer_config.json")),
     "adapter-settings-cut": ("adapter", _half("adapter_config.json")),
+    "tiny-commented": ("tiny", _commented_config),
+    "tiny-positions-in-quotes": ("tiny", _config(max_position_embeddings="4096")),
+    "tiny-rope-unknown": ("tiny", _config(rope_scaling={"rope_type": "spiral", "factor": 2.0}, rope_parameters={"rope_type": "spiral", "factor": 2.0, "rope_theta": 10000.0})),
+    "tiny-tokenizer-of-ours": ("tiny", _tokenizer_class("TokenizerOfOurs")),
+    "tiny-remote-code-needs-package": ("tiny", _remote_code_needs_package),
+    "tiny-compressed-incomplete": ("tiny", _config(quantization_config={"quant_method": "compressed-tensors", "format": "float-quantized"})),
+    "adapter-dora": ("adapter", _setting("adapter_config.json", use_dora=True)),
     "adapter-wider": ("adapter", _wider_adapter),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),

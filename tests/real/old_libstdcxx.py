@@ -28,7 +28,9 @@ def main() -> None:
         return
     site = Path(sysconfig.get_paths()["purelib"])
     library = site / "vllm" / "_C.abi3.so"
-    library.write_bytes(with_weak_need(library.read_bytes()))
+    changed = with_weak_need(library.read_bytes())
+    library.unlink()  # the file may be a link to the installer's cache
+    library.write_bytes(changed)
     source, shim = site / "ios_init.cpp", site / "libiosinit.so"
     source.write_text(SOURCE, encoding="utf-8")
     subprocess.run(["g++", "-shared", "-fPIC", "-O1", "-o", str(shim), str(source)], check=True)

@@ -25,7 +25,7 @@ facts and one of the wanted fixes were reported, and no fact contradicted `/vers
 tolerates the mistake, and nothing was reported; *healthy*: nothing was wrong, and nothing was reported. Where it says *cured*, the
 first fix was carried out, and `/health` and a request for what was asked for (tools, an adapter, a completion) then answered 200.
 
-The logs of 0.10.2 to 0.29.0 were read once more when rules had been mended, and *right* refers to that reading; their fixes are not carried out yet.
+Logs that were read wrongly at first were read once more when rules had been mended, and *right* refers to that reading.
 `python tests/real/matrix.py` runs what is missing (it goes on where it stopped), `--write-proof` writes this page. Only what was run is here.
 """
 SUMMARY = "\n| vLLM | launches | as expected | cured | not cured | not carried out |\n| --- | --- | --- | --- | --- | --- |\n"
