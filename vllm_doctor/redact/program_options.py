@@ -103,14 +103,24 @@ def option_spans(text: str) -> list[Span]:
     return found
 
 
+def program_pattern(program: str) -> str:
+    """Return the expression of a program's name."""
+    return rf"(?<![\w.-]){program}(?![\w.-])"
+
+
+def option_pattern(option: str) -> str:
+    """Return the expression of what stands before the value of an option."""
+    return rf"(?<![\w-]){option}"
+
+
 def _of_program(text: str, program: str, option: str) -> list[Span]:
     found: list[Span] = []
     values = ValueReader(text)
     at = 0
-    while named := compiled(rf"(?<![\w.-]){program}(?![\w.-])").search(text, at):
+    while named := compiled(program_pattern(program)).search(text, at):
         end = compiled(r"(?:[^\n;|\\]|\\.|\\\r?\n)*").match(text, named.end(), named.end() + _WINDOW)
         at = end.end() if end else named.end()
-        for match in compiled(rf"""(?<![\w-]){option}""").finditer(text, named.end(), at):
+        for match in compiled(option_pattern(option)).finditer(text, named.end(), at):
             value = values.read(match.end())
             if value is not None and value.end > value.start and not _is_harmless(text[value.start : value.end]):
                 found.append(Span(value.start, value.end, "password", repeats=True))
