@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import vllm_doctor
-from vllm_doctor.patterns import _LazyPattern
 from vllm_doctor import redact
+from vllm_doctor.patterns import _LazyPattern
 from vllm_doctor.redact import program_options, prose, token_shapes
 
 METHODS = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}

@@ -201,7 +201,7 @@ class ForeignText:
     def __init__(self, table: ForeignTable) -> None:
         self._table = table
         self._open: dict[str, _OpenText] = {}  # by source
-        self._records: dict[str, _OpenText] = {}  # by source: what the last line leaves open in further ones of its record
+        self._records: dict[str, _OpenText] = {}  # by source: what the last record leaves open
 
     @property
     def is_idle(self) -> bool:
