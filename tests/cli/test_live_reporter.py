@@ -53,9 +53,11 @@ def statistics(second: int, waiting: int, usage: float, running: int = 40) -> by
 def eager(monkeypatch):
     """Weigh the rules after every piece of news, so that no clock has a part in what is said."""
     monkeypatch.setattr("vllm_doctor.cli.live_reporter._CHECK_SHARE", 0)
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter._SETTLE", 0)
 
 
 def test_after_a_failure_the_rules_are_not_checked_for_lines_without_news(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter._SETTLE", 0)
     weighed = []
     real = Diagnosis.failure_cause
     monkeypatch.setattr(Diagnosis, "failure_cause", lambda self: weighed.append(1) or real(self))
@@ -141,6 +143,13 @@ def test_an_engine_that_dies_in_service_is_told_at_once(capsys) -> None:
     err = capsys.readouterr().err
     assert err.count(MARK) == 2
     assert err.count("rule runtime-cuda-oom ·") == 2
+
+
+def test_a_log_that_ends_at_once_gets_one_report(capsys) -> None:
+    assert follow(FAILED) == 1
+    err = capsys.readouterr().err
+    assert err.count(MARK) == 1
+    assert err.count("rule cpu-kv-cache-space-too-small ·") == 1
 
 
 @pytest.mark.usefixtures("eager")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import signal
 import sys
 import time
@@ -19,12 +20,14 @@ from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusText
 from vllm_doctor.rulebase.loader import builtin
 
+ROOT = Path(__file__).resolve().parents[2]
 WATCH = f"{sys.executable} -m vllm_doctor watch"
 BANNER = b"INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5\n"
 WEIGHTS = b"INFO 05-06 10:00:09 [gpu_model_runner.py:1] Starting to load model m...\n"
 BAR = b"\rLoading safetensors checkpoint shards:  45%% Completed | %d/9 [00:01<00:03,  1.0s/it]"
 SHORT = b"up\n"
 SERVES = b"INFO:     Application startup complete.\n"
+READY = "vllm-doctor: Healthy: serving"
 DRAWN = b"\r\x1b[K"
 
 
@@ -57,11 +60,11 @@ def test_on_a_terminal_with_the_log_no_line_is_touched(feed, rest) -> None:
     write(SHORT)
     terminal.watch(until=b"loading weights \xc2\xb7")
     write(SERVES)
-    terminal.watch(until=SERVES.strip())
+    terminal.watch(until=b"vllm-doctor: Healthy: serving\r\n")
     assert DRAWN + b"loading" not in terminal.watch(1.2)
     write(b"")
     assert terminal.end() == 0
-    assert terminal.rows() == [line.decode() for line in (BANNER + WEIGHTS + SHORT + SERVES).split(b"\n")]
+    assert terminal.rows() == [*(BANNER + WEIGHTS + SHORT + SERVES).decode().splitlines(), READY, ""]
 
 
 def test_a_bar_that_stands_there_is_not_drawn_over(feed) -> None:
@@ -86,10 +89,10 @@ def test_with_the_log_in_a_file_it_goes_on_through_the_bar(feed, tmp_path) -> No
     write(BANNER + WEIGHTS + BAR % 4)
     terminal.watch(until=b"loading weights 45 %")
     write(b"\n" + SERVES)
-    time.sleep(0.6)
+    terminal.watch(until=READY.encode())
     write(b"")
     assert terminal.end() == 0
-    assert terminal.rows() == [""]
+    assert terminal.rows() == [READY, ""]
     assert (tmp_path / "out").read_bytes() == BANNER + WEIGHTS + BAR % 4 + b"\n" + SERVES
 
 
@@ -206,6 +209,34 @@ def test_it_is_never_wider_than_the_terminal(feed) -> None:
     write(b"")
     terminal.end()
     assert max(len(part.decode()) for part in terminal.raw.split(b"\r\x1b[K")[1:-1]) <= 20  # with its carriage return
+
+
+def test_a_crash_gets_one_report_at_the_terminal_s_width(feed) -> None:
+    path, write = feed
+    terminal = Terminal(f"cat {path} | {WATCH} > {path}.out", columns=72)
+    lines = (ROOT / "fixtures/logs/fatkv-cpu-space-1.log").read_bytes().splitlines(keepends=True)
+    for at in range(0, len(lines), 40):
+        write(b"".join(lines[at:at + 40]))
+        time.sleep(0.1)
+    write(b"")
+    assert terminal.end() == 1
+    shown = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(terminal.rows()))
+    assert shown.count("--- vllm-doctor ") == 1
+    assert "  GiB of memory. The CPU backend takes the KV cache from host memory;" in shown.splitlines()
+    assert max(map(len, shown.splitlines())) <= 72
+
+
+def test_a_flag_that_the_parser_rejects_gets_the_entire_command_of_run(tmp_path) -> None:
+    vllm = tmp_path / "vllm"
+    vllm.write_text("#!/bin/sh\necho 'usage: vllm serve [model_tag] [options]' >&2\n"
+                    "echo 'vllm: error: unrecognized arguments: --max-modle-len 8192' >&2\nexit 2\n", encoding="utf-8")
+    vllm.chmod(0o755)
+    terminal = Terminal(f"PATH={tmp_path}:$PATH {sys.executable} -m vllm_doctor run -- vllm serve /models/tiny --port 9000 --max-modle-len 8192")
+    assert terminal.end() == 2
+    shown = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(terminal.rows()))
+    assert shown.count("--- vllm-doctor ") == 1
+    assert [row.strip() for row in shown.splitlines() if "vllm serve /models" in row or re.match(r" +[+-] +--", row)] == [
+        "vllm serve /models/tiny --port 9000 \\", "-   --max-modle-len 8192", "+   --max-model-len 8192"]
 
 
 def test_the_words_of_a_phase_and_how_far_it_is() -> None:

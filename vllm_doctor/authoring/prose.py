@@ -60,7 +60,7 @@ _BANNED: tuple[tuple[str, str], ...] = (
     (r"\bneeds vLLM ?[<>=\d]", "vLLM X or newer"),
     (r"\blacks\b", "does not have"),
     (r"\bpkill\b|\bkillall\b", "kill PID: other instances may run"),
-    (r"\bpip install [^'\"#<]*[\w\]](?:[<>]=|[<>]\d)", "quotes around a requirement with < or >"),
+    (r"\bpip install [^'\"#<]{0,80}[\w\]](?:[<>]=|[<>]\d)", "quotes around a requirement with < or >"),
 )  # fmt: skip
 _BANNED_EXPRESSIONS = tuple((re.compile(expression, re.IGNORECASE), instead) for expression, instead in _BANNED)
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]?\s+(?=\S)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.pipe import Gap
 from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusText
-from vllm_doctor.reports import termination_message, to_json, to_text
+from vllm_doctor.reports import shared_text, termination_message, to_json, to_text
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
@@ -27,6 +28,7 @@ from vllm_doctor.text_files import write_text
 _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
 _CHECK_SHARE = 20  # the rules are checked again for at most this fraction of the time (1/20)
 _LONGEST_PAUSE = 0.5  # seconds
+_SETTLE = 1.0  # seconds for which the first report of a cause is held: most logs end by then, with the full report
 _BAR = 56  # columns of the line above a report
 
 
@@ -63,6 +65,9 @@ class LiveReporter:
         self._values = values
         self._status = StatusText()
         self._cause: str | None = None  # of a failure, as reported
+        self._held: tuple[Report, float] | None = None  # the first report of a cause, and when it is due
+        self._printed = ("", 0.0)  # the last report's text, and when it was printed
+        self._ready = 0  # the start of which it was reported that it serves
         self._old_failure: tuple[int, str | None] = (0, None)  # the start and the cause of one that is not reported
         self._limits: dict[str, str] = {}  # what limited the server, as reported: id -> kind of load period
         self._lasting_limit = ""  # the one of them that lasts
@@ -103,15 +108,20 @@ class LiveReporter:
             diagnosis.feed(piece)
             if self._silent_bytes > 0:
                 self._silent_bytes -= len(piece)
-                self._old_failure = (diagnosis.runs[-1].number, diagnosis.failure_cause())
+                run = diagnosis.runs[-1]
+                self._old_failure = (run.number, diagnosis.failure_cause())
+                self._ready = run.number if run.status == "serving" else 0
             else:
                 self._check_rules(diagnosis)
+                self._print_held(now=time.monotonic())
             yield bool(piece)
             if self._once and (self._cause or diagnosis.runs[-1].status == "serving"):
                 report = diagnosis.snapshot()
                 break
         else:
             report = diagnosis.finish()
+        if self._held and self._held[0].primary != report.primary:
+            self._print_held()
         if missed:
             self._print(f"vllm-doctor: {missed:,} bytes came too fast and were not analysed\n")
         self._print_report(report, whole=True)
@@ -169,9 +179,28 @@ class LiveReporter:
         if cause is not None and cause != self._cause and (run.number, cause) != self._old_failure:
             self._cause = cause
             if not self._once:
-                self._print_report(diagnosis.snapshot(), whole=False)
+                self._hold(diagnosis.snapshot())
+        self._report_ready(diagnosis)
         self._check_load(diagnosis)
         self._next_check = time.monotonic() + min(_LONGEST_PAUSE, _CHECK_SHARE * (time.monotonic() - now))
+
+    def _hold(self, report: Report) -> None:
+        """Hold the first report of a cause until it is due; JSON, which programs read, is printed at once."""
+        self._print_held()
+        self._held = (report, time.monotonic() + (_SETTLE if self._format == "text" else 0))
+
+    def _print_held(self, now: float = math.inf) -> None:
+        if self._held and now >= self._held[1]:
+            report, self._held = self._held[0], None
+            self._print_report(report, whole=False)
+
+    def _report_ready(self, diagnosis: Diagnosis) -> None:
+        """Report once per start that it serves: only on a terminal, for a pipe is silent about healthy starts."""
+        run = diagnosis.runs[-1]
+        if self.status_line and run.status == "serving" and run.number != self._ready:
+            self._ready = run.number
+            log = f"{self._bar_name}: " if self._bar_name else ""
+            self._print(f"vllm-doctor: {log}{one_line(shared_text.serving_line(diagnosis.snapshot()))}\n")
 
     def _check_load(self, diagnosis: Diagnosis) -> None:
         """Report once what limits a serving server when it has lasted, and once that it is over."""
@@ -202,6 +231,10 @@ class LiveReporter:
             return
         text = to_text.render(report, width=columns(self._values["width"]), verbose=self._values["verbose"],
                               color=colored(self._values["color"], sys.stderr), brief=not whole)
+        now = time.monotonic()
+        if text == self._printed[0] and now - self._printed[1] < _SETTLE:
+            return
+        self._printed = (text, now)
         bar = " ".join(["--- vllm-doctor", *([self._bar_name] if self._bar_name else []), ""]).ljust(_BAR, "-")
         self._print(f"\n{bar}\n" + finish(text, "text", [report]) + "\n")
 

@@ -45,14 +45,15 @@ def headline(report: Report) -> str:
     if report.status == "unknown":
         return "No output of a vLLM server in this log"
     if report.status == "serving":
-        return _serving(report)
+        return serving_line(report)
     if report.status == "stopped":
         return "Stopped: no failure in this log"
     phase = f" (phase {report.phase})" if report.phase else ""
     return f"Starting{phase}: no failure so far"
 
 
-def _serving(report: Report) -> str:
+def serving_line(report: Report) -> str:
+    """Return where a server serves and how much its KV cache holds."""
     facts = report.facts
     troubled = any(finding.severity == "warning" for finding in report.findings)
     text = "Serving" if troubled else "Healthy: serving"

@@ -127,11 +127,13 @@ class _Page:
         return "\n".join([first, *(self.paint(line, "title") for line in lines[1:])])
 
     def fix_head(self, number: int, fix: Fix) -> str:
-        """Return a fix's title, with its safety at the right where there is room."""
+        """Return a fix's title, with its safety at the right; in a row of its own where there is no room."""
         title = self.wrap(f"Fix {number}  {fix.title}", 2, 9)
         last = title.rsplit("\n", 1)[-1]
         gap = min(self._width, 92) - len(last) - len(fix.safety)
-        return self.paint(title, "title") + " " * max(gap, 2) + self.paint(fix.safety, "dim")
+        fits = len(last) + 2 + len(fix.safety) <= self._width
+        space = " " * max(gap, 2) if fits else "\n" + " " * 9
+        return self.paint(title, "title") + space + self.paint(fix.safety, "dim")
 
     def change_rows(self, fix: Fix) -> Iterator[str]:
         """Yield the rows of the corrected command, with what changes marked."""
