@@ -29,7 +29,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 def run(suite: pytest.Pytester, test: str, *options: str) -> pytest.RunResult:
     suite.makepyfile(test)
-    return suite.runpytest_subprocess("-p", "vllm_doctor.pytest_plugin", "--junitxml=junit.xml", *options)
+    return suite.runpytest_subprocess("-p", "vllm-doctor", "--junitxml=junit.xml", *options)
 
 
 def properties(suite: pytest.Pytester) -> list[dict[str, str]]:

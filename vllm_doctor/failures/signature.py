@@ -16,7 +16,8 @@ from vllm_doctor.patterns import lazy_pattern
 _WORDS = 24  # content words of a message that count
 _FEW = 2  # content words with fewer of which the place counts as well
 _ENVELOPE = lazy_pattern(  # what pydantic writes around the message of a validator
-    r"\d+ validation errors? for \S+|\bValue error, |\[type=\w+, input_value=.*|For further information visit \S+")
+    r"(?<!\d)\d{1,9} validation errors? for \S+|\bValue error, |\[type=\w{1,60}, input_value=.*"
+    r"|For further information visit \S+")
 _PATH = lazy_pattern(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
 _ADDRESS = lazy_pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b")
 _WRAPPED = lazy_pattern(r"\(pid=\d{1,9}[^()]{0,80}\)|\bpid[= ]\d+|\brank\s{0,4}\d+|\bcuda:\d+|\bGPU \d+")
