@@ -98,7 +98,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules.mkdir(parents=True)
     names = {"attack": "PLANT-ATTACK", **{name: f"PLANT-{name.upper()}" for name in PLACES}}
     for name, anchor in names.items():
-        severity, role = {"namespace": ("warning", "advice"), "curl": ("info", "advice")}.get(name, ("error", "cause"))
+        severity, role = {"namespace": ("warning", "advice"), "curl": ("warning", "advice")}.get(name, ("error", "cause"))
         (rules / f"planted-{name}.yaml").write_text(RULE.format(name=name, anchor=anchor, severity=severity, role=role), encoding="utf-8")
     filled = {name: line.format(**{key: SECRETS[kind] for key, kind in VALUES.items()}) for name, line in PLACES.items()}
     attack = " ".join(ATTACKS)
