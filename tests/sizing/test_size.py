@@ -328,3 +328,12 @@ def test_fp8_weights_are_offered_only_for_unquantized_ones_that_fit_first(tmp_pa
     assert {"--quantization": "fp8"} in offered("--gpu", "20GiB")
     assert not any("--quantization" in one for one in offered("--gpu", "20GiB", "--quantization", "fp8"))
     assert not any("--quantization" in one for one in offered("--gpu", "15GiB"))
+
+
+@pytest.mark.parametrize(("gpu", "quantization", "offered"), [
+    ("16GiB", (), True), ("8GiB", (), False), ("80GiB", (), False), ("16GiB", ("--quantization", "fp8"), False)])
+def test_a_4_bit_checkpoint_is_named_only_where_it_makes_the_launch_fit(
+    tmp_path: Path, gpu: str, quantization: tuple[str, ...], *, offered: bool,
+) -> None:
+    text = run(llama(tmp_path), "--gpu", gpu, "--max-model-len", 32768, "--vllm-version", "0.30.0", *quantization)[1]
+    assert ("- a 4-bit checkpoint (AWQ or GPTQ) of this model" in text) is offered

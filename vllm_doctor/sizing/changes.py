@@ -48,6 +48,15 @@ def changes(current: Plan, *, length_given: bool, most: int = 6) -> tuple[Change
     return tuple(singles[:most])
 
 
+def four_bit_plan(current: Plan) -> Plan | None:
+    """Return the plan with a 4-bit checkpoint of the same model (AWQ or GPTQ), if it fits and the current does not."""
+    model, launch, measured = current.target.model, current.launch, current.target.measured
+    if (current.verdict != "does-not-fit" or model is None or model.quantization or launch.quantization
+            or launch.device == "cpu" or (measured is not None and measured.weights is not None)):
+        return None
+    return _plan_if_it_fits(current, replace(launch, quantization="awq"))
+
+
 def _plan_if_it_fits(before: Plan, launch: Launch) -> Plan | None:
     """Return the plan of a launch if it fits at the cautious end and leaves enough memory outside the budget.
 

@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import Any
 
-from vllm_doctor.sizing.changes import Change
+from vllm_doctor.sizing.changes import Change, four_bit_plan
 from vllm_doctor.sizing.kv_pages import layer_kinds
 from vllm_doctor.sizing.length_table import length_table
 from vllm_doctor.sizing.memory_estimate import Range
@@ -93,7 +93,12 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
             typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
             kv_cache = _range_text(change.plan.kv_gib)
             lines += _wrap(f"- {typed}: KV cache {kv_cache} GiB; costs {change.cost}", width, 2, 4)
-    elif plan.verdict == "does-not-fit":
+    four_bit = four_bit_plan(plan)
+    if four_bit is not None:
+        lines += [*[""] * (not changes), *_wrap(
+            "- a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one: estimated KV cache "
+            f"{_range_text(four_bit.kv_gib)} GiB; costs some accuracy", width, 2, 4)]
+    elif plan.verdict == "does-not-fit" and not changes:
         lines += ["", *_wrap("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
                              "or a larger GPU.", width)]
     lines += [""] + [line for note in plan.notes for line in _wrap(note, width)]
