@@ -307,3 +307,33 @@ def test_every_change_that_is_offered_makes_it_fit(  # noqa: PLR0917
         assert change.flags
     assert as_text(made, found).endswith("\n")
     json.dumps(document(made, found))
+
+
+def test_a_cache_below_zero_is_a_shortage(tmp_path: Path) -> None:
+    def text(gpu: str) -> str:
+        return " ".join(run(llama(tmp_path), "--gpu", gpu, "--vllm-version", "0.30.0", "--width", "200")[1].split())
+
+    assert ("Without any KV cache, the parts inside the budget exceed it by 8.17 to 12.48, expected 9.42 GiB."
+            in text("8GiB"))
+    assert ("KV cache 0.00 to 1.03, expected 0.00 rest of the budget "
+            "At the cautious end, the parts inside the budget exceed it by 3.28 GiB." in text("18GiB"))
+    assert "KV cache 2.24 to 6.55, expected 5.30 rest of the budget KV cache:" in text("24GiB")
+
+
+def test_fp8_weights_are_offered_only_for_unquantized_ones_that_fit_first(tmp_path: Path) -> None:
+    def offered(*arguments: object) -> list[dict[str, str]]:
+        _, found = planned(llama(tmp_path), "--max-model-len", 32768, "--vllm-version", "0.30.0", *arguments)
+        return [change["flags"] for change in found["changes"]]
+
+    assert {"--quantization": "fp8"} in offered("--gpu", "20GiB")
+    assert not any("--quantization" in one for one in offered("--gpu", "20GiB", "--quantization", "fp8"))
+    assert not any("--quantization" in one for one in offered("--gpu", "15GiB"))
+
+
+@pytest.mark.parametrize(("gpu", "quantization", "offered"), [
+    ("16GiB", (), True), ("8GiB", (), False), ("80GiB", (), False), ("16GiB", ("--quantization", "fp8"), False)])
+def test_a_4_bit_checkpoint_is_named_only_where_it_makes_the_launch_fit(
+    tmp_path: Path, gpu: str, quantization: tuple[str, ...], *, offered: bool,
+) -> None:
+    text = run(llama(tmp_path), "--gpu", gpu, "--max-model-len", 32768, "--vllm-version", "0.30.0", *quantization)[1]
+    assert ("- a 4-bit checkpoint (AWQ or GPTQ) of this model" in text) is offered

@@ -16,6 +16,7 @@ from vllm_doctor.sizing.plan import Plan, plan
 
 _MAX_GPUS = 16
 _COSTLY = frozenset({"--tensor-parallel-size", "--cpu-offload-gb"})  # more GPUs, or much slower: offered last
+_FIRST_FP8_WEIGHTS = (0, 5, 0)  # --quantization fp8 with scales computed while loading
 _MIN_CONTEXT = 512  # tokens; a shorter context is no help
 
 
@@ -28,7 +29,7 @@ class Change:
     plan: Plan
 
 
-def changes(current: Plan, *, length_given: bool, most: int = 4) -> tuple[Change, ...]:
+def changes(current: Plan, *, length_given: bool, most: int = 6) -> tuple[Change, ...]:
     """Ways to make a plan fit, the smallest change first; empty when it fits, or when none of these helps.
 
     `length_given`: the user asked for this length, so that shortening it is not the first thing to offer.
@@ -45,6 +46,15 @@ def changes(current: Plan, *, length_given: bool, most: int = 4) -> tuple[Change
         pairs = [one for one in _paired_changes(current) if not one.flags.keys() & _COSTLY]
         singles = [*pairs[:2], *(singles or list(_paired_changes(current)))]
     return tuple(singles[:most])
+
+
+def four_bit_plan(current: Plan) -> Plan | None:
+    """Return the plan with a 4-bit checkpoint of the same model (AWQ or GPTQ), if it fits and the current does not."""
+    model, launch, measured = current.target.model, current.launch, current.target.measured
+    if (current.verdict != "does-not-fit" or model is None or model.quantization or launch.quantization
+            or launch.device == "cpu" or (measured is not None and measured.weights is not None)):
+        return None
+    return _plan_if_it_fits(current, replace(launch, quantization="awq"))
 
 
 def _plan_if_it_fits(before: Plan, launch: Launch) -> Plan | None:
@@ -95,6 +105,18 @@ def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], st
     if launch.kv_cache_dtype == "auto" and _flag_exists("--kv-cache-dtype", launch) and _fp8_halves_cache(current):
         yield (replace(launch, kv_cache_dtype="fp8"), {"--kv-cache-dtype": "fp8"},
                "a little accuracy; not every attention kernel and GPU has it")
+    if _can_quantize_weights(current):
+        yield (replace(launch, quantization="fp8"), {"--quantization": "fp8"},
+               "a little accuracy; not every GPU supports FP8 weights")
+
+
+def _can_quantize_weights(current: Plan) -> bool:
+    """Return whether vLLM can load the weights in FP8: unquantized ones that fit on the GPU before the conversion."""
+    model, launch, measured = current.target.model, current.launch, current.target.measured
+    weights = next(part.gib for part in current.parts if part.name == "weights")
+    return (model is not None and not model.quantization and not launch.quantization and launch.device != "cpu"
+            and (measured is None or measured.weights is None) and _flag_exists("--quantization", launch)
+            and launch.version >= _FIRST_FP8_WEIGHTS and weights.high < current.target.device_gib)
 
 
 def _fp8_halves_cache(current: Plan) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.checkpoint import Checkpoint, read_checkpoint
+from vllm_doctor.sizing.hub_cache import cached_model, is_model_id
 from vllm_doctor.sizing.model_fields import Fields, read_fields
 from vllm_doctor.sizing.model_layers import Attention, Layer, State, kv_heads, layers_of
 from vllm_doctor.text_files import read_bytes
@@ -89,8 +90,10 @@ def kv_shape_of(folder: str | Path) -> tuple[int, int, int, bool]:
 
 
 def read_model(folder: str | Path) -> ModelConfig:
-    """Read a model folder (or the path of its config.json). Raises InputError if it is not one or is unreadable."""
+    """Read a model folder, the path of its config.json, or a hub id in the local cache. Raises InputError."""
     path = Path(folder)
+    if not path.exists() and is_model_id(str(folder)):
+        path = cached_model(str(folder))
     path = path.parent if path.is_file() and path.name == "config.json" else path
     if not path.is_dir():
         known = "is a file, not a model folder" if path.exists() else "no such folder; models are not downloaded"

@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import Any
 
-from vllm_doctor.sizing.changes import Change
+from vllm_doctor.sizing.changes import Change, four_bit_plan
 from vllm_doctor.sizing.kv_pages import layer_kinds
 from vllm_doctor.sizing.length_table import length_table
 from vllm_doctor.sizing.memory_estimate import Range
@@ -81,7 +81,7 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
     lines += [_row(part.name.replace("_", " "), part.gib, part.origin + ", outside the budget" * part.outside)
               for part in plan.parts]
     by_hand = plan.launch.kv_cache_memory_bytes is not None
-    lines += [_row("KV cache", plan.kv_gib, "as given" if by_hand else "rest of the budget")]
+    lines += _cache_rows(plan.kv_gib, "as given" if by_hand else "rest of the budget", width)
     lines += ["", *_cache(plan, width), "", *_length_rows(plan)]
     if requests is not None:
         lines += ["", *_wrap(_requests(requests, plan), width)]
@@ -93,13 +93,18 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
             typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
             kv_cache = _range_text(change.plan.kv_gib)
             lines += _wrap(f"- {typed}: KV cache {kv_cache} GiB; costs {change.cost}", width, 2, 4)
-    elif plan.verdict == "does-not-fit":
+    four_bit = four_bit_plan(plan)
+    if four_bit is not None:
+        lines += [*[""] * (not changes), *_wrap(
+            "- a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one: estimated KV cache "
+            f"{_range_text(four_bit.kv_gib)} GiB; costs some accuracy", width, 2, 4)]
+    elif plan.verdict == "does-not-fit" and not changes:
         lines += ["", *_wrap("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
                              "or a larger GPU.", width)]
     lines += [""] + [line for note in plan.notes for line in _wrap(note, width)]
     if any(part.origin == "estimated" for part in plan.parts):
-        lines += _wrap("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers, "
-                       "the first is the cautious one.", width)
+        lines += _wrap("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers of "
+                       "tokens or requests, the first is the cautious one.", width)
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
@@ -186,13 +191,25 @@ def _lengths(plan: Plan) -> list[int]:
 
 
 def _row(name: str, gib: Range, origin: str) -> str:
-    return f"  {name:<28}{_range_text(gib):>18}  {origin}"
+    return f"  {name:<28}{_range_text(gib):>33}  {origin}"
 
 
 def _range_text(gib: Range) -> str:
     if round(gib.low, 2) == round(gib.high, 2):
         return f"{gib.expected:.2f}"
-    return f"{gib.low:.2f} to {gib.high:.2f}"
+    return f"{gib.low:.2f} to {gib.high:.2f}, expected {gib.expected:.2f}"
+
+
+def _cache_rows(gib: Range, origin: str, width: int) -> list[str]:
+    """Return the row of the KV cache, never below zero: a shortage is a sentence of its own."""
+    row = _row("KV cache", Range(*(max(0.0, end) for end in (gib.low, gib.expected, gib.high))), origin)
+    if gib.low >= 0:
+        return [row]
+    if gib.high >= 0:
+        return [row, *_wrap(f"At the cautious end, the parts inside the budget exceed it by {-gib.low:.2f} GiB.",
+                            width, 2)]
+    short = _range_text(Range(-gib.high, -gib.expected, -gib.low))
+    return _wrap(f"Without any KV cache, the parts inside the budget exceed it by {short} GiB.", width, 2)
 
 
 def _low_to_expected(low: int, expected: int) -> str:
