@@ -77,7 +77,7 @@ DOUBTFUL_PLACES: tuple[tuple[str, str], ...] = (
     ("pgpass", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{8})"),
     (" for ", r"(?i)\bpass(?:phrase|word)[ \t]for[ \t][^\n:]{1,120}:[ \t]{1,8}(?=\S{8})"),
     ("password", r"\b(?:login|account)\s{1,8}[^\s,;]{1,100}\s{1,40}password\s{1,8}"),
-    ("--", r"(?<![\w-])--[\w-]{0,40}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),  # an argument list
+    ("--", r"--[\w-]{0,40}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),  # [serve, m, --api-key, X]
     *((f"{name}(", rf"{name}{ARGUMENT}") for name in ("login", "authenticate", "compare_digest")),
     *((f"{name}(", rf"(?:save|set|add|use|with)_?(?:access_?)?{name}{ARGUMENT}")
       for name in ("token", "key", "secret", "password")),
