@@ -82,4 +82,4 @@ def test_64_kib_take_no_time(piece: str, before: str) -> None:
     redact(text)
     for line in text.split("\n"):
         redactor.learn_line(line)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 2.0  # the bound for any input of 64 KiB

@@ -32,7 +32,7 @@ _SENTENCE = lazy_pattern(r"[A-Za-z]{2}(?:,? [a-z']{2,}){2}")
 _VALIDATION = lazy_pattern(r"(?P<before>.{0,120}?)(?P<message>\d+ validation errors? for \w+)\s*$")
 _RAISES = lazy_pattern(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
 _LONGEST = 1_000  # characters of a line in which a quoted message is looked for
-_ASSERTS = lazy_pattern(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?\s{0,8}$")
+_ASSERTS = lazy_pattern(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?$")
 _WORD_ERROR = {"Error", "HTTPStatus", "Failure"}
 
 
@@ -96,7 +96,7 @@ def in_code(code: str) -> tuple[str | None, str]:
     match = _RAISES.match(code)
     if match is not None:
         return class_of(match["name"]), match["message"] or code
-    match = _ASSERTS.match(code[:_LONGEST])
+    match = _ASSERTS.match(code[:_LONGEST].rstrip())
     if match is not None:
         return "AssertionError", match["message"] or ""
     return None, code
