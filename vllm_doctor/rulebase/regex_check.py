@@ -27,12 +27,14 @@ from vllm_doctor.events.reader import MAX_FRAMES
 LONGEST = 16_384
 """Characters of the longest text in which a pattern of a rule is searched."""
 BUDGET = 0.02
-"""Seconds for one search of a text of that length."""
+"""Seconds for one search of a text of that length, on a machine that takes `_PACE` for the search of `_pace`."""
 _FIRST = 2_048  # characters that are tried first: most expressions are linear, which shows there
 _SHARE = 5  # a text of the first length may take one part in so many of what a quadratic search that is too slow takes
 _GROWTH = 2.6  # times as long that twice the length may take before it counts as more than linear
 _QUADRATIC = 3.2  # times as long that twice the length takes for sure where the time is more than linear
 _TELLING = 4  # that is measured where a search takes more than one part in so many of the budget
+_PACE = 0.00013  # seconds
+_LINEAR = 3  # times the budget that a search may take that is linear
 _REPEATS = 3  # of a search that seems slow
 _REPEATED = 8  # times a part may repeat before it counts as a repeat
 _PATHS = 24  # alternatives of one expression that are tried
@@ -334,6 +336,7 @@ def slow_code(search: Search, source: str | bytes, flags: int = 0, longest: int 
 
 
 def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) -> Slow | None:
+    budget *= _pace()
     begin = min(_FIRST, longest // 4)
     suspicious = budget * (begin / longest) ** 2 / _SHARE + budget / 200
     for pump in tried:
@@ -351,10 +354,23 @@ def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) ->
             times.append((len(text), took))
             if took > budget * 5 or _is_linear(times, longest, budget):
                 break
-        took = times[-1][1]
-        if took > budget or (longest > LONGEST // 4 and took > budget / _TELLING and took > times[-2][1] * _QUADRATIC):
+        if _is_slow(times, longest, budget):
             return Slow(pump, tuple(times))
     return None
+
+
+def _pace() -> float:
+    """Return how many times as long as the machine the budget was set on this one takes now, at least 1."""
+    fixed = regex.compile("a[b-d]{2,8}x")
+    return max(1.0, min(_seconds(fixed.search, "abcdbcdb" * 2_048) for _ in range(_REPEATS)) / _PACE)
+
+
+def _is_slow(times: Sequence[tuple[int, float]], longest: int, budget: float) -> bool:
+    """Return whether the time for the longest text is over the budget, or grows as a quadratic one does."""
+    (_, before), (_, took) = times[-2:]
+    if took > budget:
+        return took > before * _GROWTH or took > budget * _LINEAR
+    return longest > LONGEST // 4 and took > budget / _TELLING and took > before * _QUADRATIC
 
 
 def _is_linear(times: Sequence[tuple[int, float]], longest: int, budget: float) -> bool:
