@@ -194,6 +194,7 @@ def test_authorization_headers(place, secret, scheme):
 def test_passwords_in_urls(scheme, user, secret, place):
     assume(any(c.isalpha() for c in secret.split("/")[0]) and secret[-1] != "@" and user not in secret and secret not in user)
     assume("@" not in secret.split("/")[0] or "/" not in secret)  # then nobody can tell where the host begins
+    assume(secret != "x-oauth-basic")  # then the user is the token
     text = place.format(f"{scheme}://{user}:{secret}@host:5432/path")
     masked = redact(text)
     assert secret not in masked

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _MOST_VALUES = 256  # remembered; memory does not grow with the log
 _LONGEST_VALUE = 512  # characters
 _LONGEST_LINE = 16_384  # characters of a line that is looked at to remember its secrets
+_MOST_PENDING = 16_384  # characters of lines that are not learned from yet
+_APART = "\n---\n"  # between lines that do not follow each other: no value goes on behind it
 
 
 _ENCODED = r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{20,4000}={0,2}(?![A-Za-z0-9+/=])"  # base64 of a text
@@ -38,9 +40,12 @@ class Redactor:
     def __init__(self, *others: Redactor) -> None:
         self._values: dict[str, re.Pattern[str]] = {}
         for other in others:
-            self._values |= other._values  # noqa: SLF001 - of its own kind
+            other._learn_pending()  # noqa: SLF001 - of its own kind
+            self._values |= other._values  # noqa: SLF001
         self._blocks = Blocks()
         self._before = ""  # the line before, if it may name what stands on the next
+        self._pending: list[str] = []  # lines to learn from together, which is much faster than one by one
+        self._pending_size = 0  # characters
 
     def __eq__(self, other: object) -> bool:
         """Return whether `other` is also a redactor; reports compare equal whatever secrets were masked."""
@@ -59,11 +64,25 @@ class Redactor:
         self._learn_block(line)
         lower = line[:_LONGEST_LINE].lower()
         has_cue = any(cue in lower for cue in CUES) or "://" in lower
-        if (has_cue or self._before) and len(self._values) < _MOST_VALUES:
-            self.learn(line[:_LONGEST_LINE])
+        if has_cue or self._before:
+            read = line[:_LONGEST_LINE]
+            bare = without_prefix(read)
+            if not self._before or bare != read:
+                self._await(read)
             if self._before:
-                self.learn(f"{self._before}\n{without_prefix(line[:_LONGEST_LINE])}")
+                self._await(f"{self._before}\n{bare}")
         self._before = line if has_cue and len(line) < 200 else ""
+
+    def _await(self, text: str) -> None:
+        self._pending.append(text)
+        self._pending_size += len(text)
+        if self._pending_size >= _MOST_PENDING:
+            self._learn_pending()
+
+    def _learn_pending(self) -> None:
+        pending, self._pending, self._pending_size = _APART.join(self._pending), [], 0
+        if pending and len(self._values) < _MOST_VALUES:
+            self.learn(pending)
 
     def _learn_block(self, line: str) -> None:
         """Remember the secrets in a line that one above announced: rows of tables, entries of a Secret."""
@@ -86,6 +105,7 @@ class Redactor:
 
     def spans(self, text: str) -> list[Span]:
         """Return the secrets in `text`."""
+        self._learn_pending()
         plain = PlainText(text)
         found = find(plain.text)
         self._remember(plain.text, found)

@@ -7,6 +7,7 @@ To add one, add its words to NAMES, and to KINDS if reports should say whose it 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
@@ -76,6 +77,7 @@ class Name(NamedTuple):
     is_sure: bool  # else only a value that looks random is masked
 
 
+@lru_cache(maxsize=1024)  # a log repeats few names
 def classify(name: str) -> Name | None:
     """Return the kind of secret a name (`--hf-token`, `VLLM_API_KEY`, `accessToken`) denotes; None if not secret."""
     if not name.isascii():
