@@ -11,6 +11,8 @@ import termios
 import time
 from pathlib import Path
 
+_OVERRIDES = {"COLUMNS", "LINES", "NO_COLOR"}  # they win over the terminal's own; pytest-xdist sets COLUMNS=80
+
 
 class Terminal:
     """Runs a shell command in the foreground of its own terminal. `raw` is all it wrote."""
@@ -18,7 +20,7 @@ class Terminal:
     def __init__(self, command: str, *, term: str = "xterm", columns: int = 100) -> None:
         self.master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        env = {k: v for k, v in os.environ.items() if not k.startswith("COV")} | {"TERM": term}
+        env = {k: v for k, v in os.environ.items() if not k.startswith("COV") and k not in _OVERRIDES} | {"TERM": term}
         env["PYTHONPATH"] = str(Path(__file__).resolve().parent.parent)
         self.process = subprocess.Popen(["bash", "-c", command], stdin=slave, stdout=slave, stderr=slave, env=env,
                                         start_new_session=True,
