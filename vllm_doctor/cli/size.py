@@ -100,12 +100,10 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     model = read_model(model_dir) if model_dir else None
     requests = read_requests(values["requests_file"], values["tokenizer"]) if values["requests_file"] else None
     launch = _launch(values, logged)
-    length_given = launch.max_model_len is not None
     if requests is not None and values["max_model_len"] is None:
         launch = _replace(launch, max_model_len=_within(requests, model))
-        length_given = True
     planned = plan(_target(values["gpu"], total, logged, model, launch), launch)
-    alternatives = changes(planned, length_given=length_given)
+    alternatives = changes(planned)
 
     text = size_report.as_json(planned, alternatives, requests) if values["format_"] == "json" \
         else size_report.as_text(planned, alternatives, requests, columns(values["width"]))

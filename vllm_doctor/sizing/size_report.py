@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 from typing import Any
 
@@ -17,6 +18,8 @@ from vllm_doctor.version import __version__
 SCHEMA_VERSION = "1.0"
 _WORDS = {"full": "every token", "sliding": "a window of tokens", "mla": "a latent of every token",
           "indexer": "an index of every token", "state": "a state of fixed size"}
+_VERDICTS = {"fits": "✓ Fits", "likely": "! Probably fits", "does-not-fit": "✗ Does not fit"}
+_NAMES = {"non_torch": "non-torch memory", "cuda_graphs": "CUDA graphs"}
 
 
 def as_json(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None) -> str:
@@ -72,35 +75,19 @@ def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None 
 
 
 def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None, width: int = 100) -> str:
-    """Return the plan as text of at most `width` columns."""
-    lines = [*_wrap(_head(plan), width), ""]
+    """Return the plan as text of at most `width` columns: the verdict, what makes it fit, then the arithmetic."""
+    lines = [*_head(plan, width), "", *_fixes(plan, changes, width)]
     lines += [f"Memory of one {'node' if plan.launch.device == 'cpu' else 'GPU'}, GiB"]
     if plan.launch.device != "cpu":
         lines += [_row("total", Range.exactly(plan.target.device_gib), ""),
                   _row(f"budget ({plan.launch.utilization:g} of it)", Range.exactly(plan.budget_gib), "")]
-    lines += [_row(part.name.replace("_", " "), part.gib, part.origin + ", outside the budget" * part.outside)
+    lines += [_row(_part_name(part), part.gib, part.origin + ", outside the budget" * part.outside)
               for part in plan.parts]
     by_hand = plan.launch.kv_cache_memory_bytes is not None
     lines += _cache_rows(plan.kv_gib, "as given" if by_hand else "rest of the budget", width)
     lines += ["", *_cache(plan, width), "", *_length_rows(plan)]
     if requests is not None:
         lines += ["", *_wrap(_requests(requests, plan), width)]
-    if changes:
-        only = plan.verdict == "likely"
-        lines += ["", "To fit at the cautious end too, one of" if only
-                  else "Changes that make it fit, smallest first"]
-        for change in changes:
-            typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
-            kv_cache = _range_text(change.plan.kv_gib)
-            lines += _wrap(f"- {typed}: KV cache {kv_cache} GiB; costs {change.cost}", width, 2, 4)
-    four_bit = four_bit_plan(plan)
-    if four_bit is not None:
-        lines += [*[""] * (not changes), *_wrap(
-            "- a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one: estimated KV cache "
-            f"{_range_text(four_bit.kv_gib)} GiB; costs some accuracy", width, 2, 4)]
-    elif plan.verdict == "does-not-fit" and not changes:
-        lines += ["", *_wrap("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
-                             "or a larger GPU.", width)]
     lines += [""] + [line for note in plan.notes for line in _wrap(note, width)]
     if any(part.origin == "estimated" for part in plan.parts):
         lines += _wrap("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers of "
@@ -108,22 +95,70 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
-def _head(plan: Plan) -> str:
-    model = plan.target.model
-    name = model.name if model is not None else "The launch in the log"
-    gpus = plan.launch.tensor_parallel_size * plan.launch.pipeline_parallel_size
-    where = "the CPU" if plan.launch.device == "cpu" else \
+def _head(plan: Plan, width: int) -> list[str]:
+    """Return the verdict and, where it is not certain, its reason in one sentence."""
+    model, launch = plan.target.model, plan.launch
+    name = model.name if model is not None else "the launch in the log"
+    gpus = launch.tensor_parallel_size * launch.pipeline_parallel_size
+    where = "the CPU" if launch.device == "cpu" else \
         f"{gpus} GPU{'s' if gpus > 1 else ''} of {plan.target.device_gib:.2f} GiB"
-    verdict_text = {"fits": "fits", "likely": "probably fits", "does-not-fit": "does not fit"}[plan.verdict]
-    release = ".".join(map(str, plan.launch.version))
-    text = f"{name} with {plan.length:,} tokens of context {verdict_text} on {where} (vLLM {release})."
+    release = ".".join(map(str, launch.version))
+    verdict = f"{_VERDICTS[plan.verdict]}: {name} with {plan.length:,} tokens of context on {where} (vLLM {release})"
+    return [*_wrap(verdict, width, 0, 2), *_wrap(_reason(plan), width, 2)]
+
+
+def _reason(plan: Plan) -> str:
     if plan.refusal:
-        return f"{text} {plan.refusal}."
-    if plan.verdict == "likely" and plan.fits_at_cautious_end:
-        return text + " Memory outside the budget, mostly CUDA graphs, may not fit."
+        return f"{plan.refusal}."
+    kv_cache = max(0.0, plan.kv_gib.expected)
     if plan.verdict == "likely":
-        return text + " At the cautious end of the estimates it does not fit."
-    return text
+        return ("Memory outside the budget, mostly CUDA graphs, may not fit." if plan.fits_at_cautious_end
+                else "At the cautious end of the estimates it does not fit.")
+    if plan.verdict == "fits" or kv_cache >= plan.need_gib:
+        return ""
+    left = f"{kv_cache:.2f} GiB is expected to be" if round(kv_cache, 2) else "nothing is expected to be"
+    return f"One request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB of KV cache, and {left} left for it."
+
+
+def _fixes(plan: Plan, changes: tuple[Change, ...], width: int) -> list[str]:
+    """Return the changes that make it fit as numbered fixes, the first with the entire command."""
+    lines: list[str] = []
+    for number, change in enumerate(changes, 1):
+        lines += _wrap(f"Fix {number}  Set {_typed(change.flags)}", width, 2, 9)
+        lines += _wrap(f"KV cache {_range_text(change.plan.kv_gib)} GiB. Cost: {change.cost}.", width, 9)
+        if number == 1 and plan.target.model is not None and plan.launch.device != "cpu":
+            lines += _command(plan.target.model.name, {**plan.launch.flags, **change.flags}, width)
+        lines.append("")
+    four_bit = four_bit_plan(plan)
+    if four_bit is not None:
+        lines += [*_wrap(f"Fix {len(changes) + 1}  Use a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one",
+                         width, 2, 9),
+                  *_wrap(f"KV cache {_range_text(four_bit.kv_gib)} GiB. Cost: some accuracy.", width, 9), ""]
+    elif plan.verdict == "does-not-fit" and not changes:
+        lines += [*_wrap("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
+                         "or a larger GPU.", width, 2), ""]
+    return lines
+
+
+def _command(model: str, flags: dict[str, str], width: int) -> list[str]:
+    """Return the command, broken between flags where it is longer than the width."""
+    words = [f"vllm serve {shlex.quote(model)}", *(_typed({name: flags[name]}) for name in flags)]
+    rows = [words[0]]
+    for word in words[1:]:
+        if len(rows[-1]) + len(word) + 12 > width:
+            rows[-1] += " \\"
+            rows.append(f"    {word}")
+        else:
+            rows[-1] += f" {word}"
+    return [f"         {row}" for row in rows]
+
+
+def _typed(flags: dict[str, str]) -> str:
+    return " ".join(f"{name} {value}".strip() for name, value in flags.items())
+
+
+def _part_name(part: PlannedPart) -> str:
+    return _NAMES.get(part.name) or part.name.replace("_", " ")
 
 
 def _cache(plan: Plan, width: int) -> list[str]:
