@@ -60,10 +60,10 @@ def _masked(error: click.ClickException) -> click.ClickException:
     return click.UsageError(clean, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(clean)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="vllm-doctor")
 def cli() -> None:
-    """Explain why a vLLM server failed or runs slowly, what to change and by how much."""
+    """Find out from its log why a vLLM server failed or runs slowly, and what to change."""
 
 
 def main(argv: list[str] | None = None) -> None:
