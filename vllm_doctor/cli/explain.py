@@ -9,7 +9,8 @@ from vllm_doctor.cli.options import RuleId
 from vllm_doctor.errors import InputError
 
 
-@click.command("explain", short_help="Explain a rule, a flag or a fact.", context_settings={"ignore_unknown_options": True})  # a flag is a NAME here
+@click.command("explain", short_help="Explain a rule, a flag or a fact.",
+               context_settings={"ignore_unknown_options": True})  # a flag is a NAME here
 @click.argument("name", type=RuleId())
 @click.option("--vllm-version", default="", metavar="V", help="vLLM release whose default of the flag is shown.")
 @click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable.")

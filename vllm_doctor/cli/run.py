@@ -15,7 +15,8 @@ from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.command import parse
 
 
-@click.command("run", short_help="Run a command and report when it fails.", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.command("run", short_help="Run a command and report when it fails.",
+               context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
               help="Format of the reports; json: one per line, whenever the cause changes.")
