@@ -81,6 +81,17 @@ def test_only_lost_connections_ask_for_another_log(together):
     assert "These logs show only that processes lost each other: look for the log of another node or rank." in incident["notes"]
 
 
+def test_a_node_that_cannot_connect_goes_before_one_that_waits_for_it(together):
+    start = "(Worker_TP{rank} pid=1{rank}) INFO 11-24 00:{minute}:30 [parallel_state.py:1165] rank {rank} in world size 4 is assigned as DP rank 0\n"
+    report = together(
+        node0=start.format(rank=0, minute=10) + LOST.format(rank=0, hour="00", time="11:00"),
+        node1=start.format(rank=2, minute=25) + "node1:700:700 [0] bootstrap.cc:64 NCCL WARN Bootstrap : no socket interface found\n"
+        "(Worker_TP2 pid=12) ERROR 11-24 00:26:40 [multiproc_executor.py:671] RuntimeError: NCCL error: invalid usage\n")
+    assert report["incident"]["cause"] == {"log": "node1.log", "id": "wrong-network-interface"}
+    assert report["incident"]["consequences"] == [{"log": "node0.log", "id": "rank-missing-at-meeting"}]
+    assert not any(note.startswith("These logs show only") for note in report["incident"]["notes"])
+
+
 def test_healthy_logs_have_no_cause(together):
     report = together(a=HEALTHY, b=HEALTHY)
     assert (report["incident"]["cause"], report["incident"]["consequences"]) == (None, [])
