@@ -68,6 +68,14 @@ def test_ranks_that_printed_nothing_are_named(together):
     assert "Rank 3 printed nothing.\n" in together("--width", "100", a=text, b=text)
 
 
+def test_workers_of_ray_have_no_ranks_that_could_be_silent(together):
+    settings = "(APIServer pid=1) INFO 11-24 00:10:00 [utils.py:325] non-default args: {'model': 'm', 'tensor_parallel_size': 8}\n"
+    worker = ("(EngineCore_DP0 pid=9) (RayWorkerWrapper pid={pid}, ip=10.0.0.2) INFO 11-24 00:10:31 [gpu_model_runner.py:2602] "
+              "Starting to load model m...\n")
+    head = settings + "".join(worker.format(pid=pid) for pid in range(20, 26)) + OOM.format(rank=0, hour="00", time="11:02")
+    assert together(head=head, worker=HEALTHY)["incident"]["silent_ranks"] == []
+
+
 def test_an_empty_log_of_a_rank_is_a_silent_rank(together):
     incident = together(rank0=OOM.format(rank=0, hour="00", time="11:02"), rank1="")["incident"]
     assert incident["silent_ranks"] == [1]
