@@ -70,7 +70,8 @@ def _with_summary(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group("fleet", short_help="Summarize the causes of many logs.", cls=_Fleet, subcommand_metavar="PATH|URL|GLOB… | merge DIR…")
+@click.group("fleet", short_help="Summarize the causes of many logs.", cls=_Fleet,
+             subcommand_metavar="PATH|URL|GLOB… | merge DIR…")
 def command() -> None:
     """Summarize many logs: their causes, where and since when, and what is new."""
 
