@@ -158,10 +158,9 @@ class _Page:
             if fix.program.shown:
                 yield self.paint("         " + "  ".join(fix.program.shown), "command")
             return
-        changes = [f"{name}={value}" for name, value in fix.env.items()]
-        changes += [f"{name} {value}".strip() for name, value in fix.flags.items()]
-        changes += [f"remove {name}" for name in fix.unset]
-        if any(change not in fix.title for change in changes):
+        changes = shared_text.settings(fix)
+        title = fix.title.lower()
+        if any(change.lower() not in title for change in changes):
             yield self.paint("         " + "  ".join(changes), "command")
 
     def evidence(self, item: Evidence) -> str:
