@@ -174,7 +174,7 @@ class Trial:
         """The report; where the log did not show the command, one of `diagnose` that is told it, as the README says."""
         report = server.report()
         fixes = fixes_of(report)
-        if not any(fix["flags"] or fix["unset"] for fix in fixes) or any(fix["command"] for fix in fixes):
+        if not any(fix["flags"] or fix["unset"] or fix["env"] for fix in fixes) or any(fix["command"] for fix in fixes):
             return report
         told = subprocess.run(["vllm-doctor", "diagnose", str(server.log), "--command", server.command, "--format", "json"],
                               env=self.environment, capture_output=True, text=True, check=False)
