@@ -117,7 +117,7 @@ class Trial:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_CLEARED)}
         path = [str(environment.bin), str(DOCTOR), os.environ["PATH"]]
         wanted = {"PATH": os.pathsep.join(path), "VLLM_CACHE_ROOT": str(home() / f"cache-{release.version}"),
-                  **release.environment, **self.launch.environment}
+                  **release.environment, **environment.preload(release.preloaded), **self.launch.environment}
         return kept | {name: self.put(value) for name, value in wanted.items() if value is not None}
 
     def _start(self, command: str) -> Server:
