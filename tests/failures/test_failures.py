@@ -329,6 +329,7 @@ def test_a_cache_of_the_hub_that_cannot_be_written_gets_another_folder() -> None
     ("vllm serve: error: the following arguments are required: widget", "config"),
     ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "reasoning"),
     ("AttributeError: module 'widgetry.rollout' has no attribute 'Bent'", "environment"),
+    ("KeyError: 'layers.5.widget_proj.weight'", "model-loading"),
 ])
 def test_the_feature_of_one_line(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
@@ -340,6 +341,18 @@ def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:
                     (f"{SITE}/vllm/model_executor/layers/utils.py", 39, "mask", "bins.scatter_add_(1)"),
                     error="IndexError: the widget is bent")
     assert failure_of(log).feature == "sampling"
+
+
+def test_a_selection_of_the_attention_backend_is_no_matter_of_the_platform() -> None:
+    log = traceback((f"{SITE}/vllm/platforms/cuda.py", 322, "get_attn_backend_cls", "raise ValueError("),
+                    error="ValueError: the widget is not valid for this configuration")
+    assert failure_of(log).feature == "attention"
+
+
+def test_a_paste_may_begin_within_the_path_of_a_call() -> None:
+    failure = failure_of('vllm/lora/widgets.py", line 7, in bend\n    assert widget % 2\nAssertionError\n')
+    assert failure.origin == Place("vllm", "vllm/lora/widgets.py", "bend", 7)
+    assert (failure.exception, failure.feature) == ("AssertionError", "lora")
 
 
 def test_an_assertion_in_native_code_is_told_before_the_abort() -> None:
