@@ -335,6 +335,12 @@ def test_the_feature_of_one_line(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
 
 
+def test_a_text_of_vllm_does_not_decide_where_its_calls_are_shown() -> None:
+    log = traceback((f"{SITE}/vllm/lora/widgets.py", 7, "bend", "raise ValueError("),
+                    error="ValueError: Weight input_size_per_partition = 9 is not divisible by min_thread_k = 4.")
+    assert failure_of(log).feature == "lora"
+
+
 def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:
     log = traceback((f"{SITE}/vllm/v1/sample/sampler.py", 286, "apply_penalties", "return apply_all_penalties("),
                     (f"{SITE}/vllm/model_executor/layers/utils.py", 62, "apply_penalties", "widgets = mask("),
@@ -407,6 +413,10 @@ def test_the_feature_of_an_installation_or_tokenizer(line: str, feature: str) ->
     ("ValueError: Cannot set both `add_generation_prompt` and `continue_final_message` to True.", "tokenizer"),
     ("ValueError: Invalid backend for piecewise compilation: bent", "compilation"),
     ("AssertionError: num_micro_batches must be greater than 1", "distributed"),
+    ("RuntimeError: prob_m = 9 is not divisible by thread_m = 4", "quantization"),
+    ("ValueError: Weight input_size_per_partition = 9 is not divisible by min_thread_k = 4.", "quantization"),
+    ("ValueError: speculative_draft_tensor_parallel_size=4 cannot be other value than 1 or target model tensor_parallel_size",
+     "speculative-decoding"),
 ])
 def test_the_feature_of_a_message_of_vllm(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
