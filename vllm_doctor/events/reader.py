@@ -554,6 +554,11 @@ def _as_code(event: Event) -> Event:
 
 def _record(text: str) -> tuple[str, str, str, str]:
     """Split off the record prefix of vLLM or uvicorn: return level, message, the prefix's releases and its time."""
+    timeless = _TIMELESS.match(text)
+    begin = timeless.end() if timeless else 0
+    place = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
+    if place and timeless:  # another prefix behind it is part of the message
+        return timeless["level"], text[place.end():], "", ""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
     if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
@@ -566,12 +571,7 @@ def _record(text: str) -> tuple[str, str, str, str]:
     match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
     if match:
         return match["level"], text[match.end():], "", match["time"]
-    timeless = _TIMELESS.match(text)
-    begin = timeless.end() if timeless else 0
-    match = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
-    if match:
-        return timeless["level"] if timeless else "", text[match.end():], "", ""
-    return "", text, "", ""
+    return ("", text[place.end():], "", "") if place else ("", text, "", "")
 
 
 def may_concern_starts(line: str) -> bool:
