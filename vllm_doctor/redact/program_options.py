@@ -13,6 +13,9 @@ SEP = r"""(?:[ \t]*\\\r?\n[ \t]*|[ \t]+|=|\\*["'],?[ \t]*\\*(?=["']))"""
 GLUED = rf"(?:{SEP}|(?=[^\s=-]))"  # -p X or -pX
 USER = r"""\\*["']?(?![0-9]+:[0-9]+(?![\w.]))[^\s:"'\\,]{0,64}:"""  # of user:password
 
+DIGESTS = "(?:md5sum|sha[0-9]{1,3}sum|b2sum|base64|openssl)"  # that make a header or a hash of a password
+LOGIN_OPTIONS = r"(?:-\S{1,80}[ \t]+(?:\S{1,80}://\S{1,200}[ \t]+)?){0,4}"
+
 REGISTRY_CLIENT = "(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|regctl|az|acr|cr|singularity|apptainer)"
 
 # a word that stands in the text, the program, the option
@@ -31,29 +34,34 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("wget", r"wget", rf"--(?:user|auth){SEP}{USER}"),
     ("http", r"https?", rf"(?:-a|--auth){SEP}{USER}"),  # HTTPie
     ("openssl", r"openssl", rf"""-(?:passin|passout|pass){SEP}\\*["']?pass:"""),
+    ("openssl", r"openssl", rf"-[kK]{SEP}"),
     ("zip", r"(?:un)?zip", rf"-P{GLUED}"),
     ("7z", r"7z[ar]?", r"-p(?=\S)"),
     ("ldap", r"ldap(?:search|modify|add|whoami|delete)", rf"-w{GLUED}"),
     ("-pw", r"(?:plink|pscp|psftp|putty)", rf"-pw{SEP}"),
     ("smbclient", r"smbclient", rf"-U{SEP}[^\s%]{{1,64}}%"),
     ("htpasswd", r"htpasswd", r"-[a-zA-Z]{0,6}b[a-zA-Z]{0,6}[ \t]+\S{1,100}[ \t]+\S{1,64}[ \t]+"),
-    ("wandb", r"wandb", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
-    ("vault", r"vault", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
+    ("wandb", r"wandb", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
+    ("vault", r"vault", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
     ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
     ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
-    ("<<<", r"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add)", r"<<<[ \t]*"),
+    ("<<<", rf"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add|{DIGESTS})", r"<<<[ \t]*"),
     ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
     ("mqtt", r"mqtt", rf"-P{GLUED}"),
     ("mosquitto_", r"mosquitto_(?:pub|sub|rr)", rf"-P{GLUED}"),
     ("snmp", r"snmp\w{1,12}", rf"-[AX]{SEP}"),
     ("ipmitool", r"ipmitool", rf"-P{GLUED}"),
 )
+ARGUMENT = r"""\((?:\w{1,20}=)?(?=\\*["'])"""  # the first one of a call
+QUOTED = r"""\\*["'][^"',\n]{1,200}["']"""
 # A word that stands in the text, and a place that no program's name announces.
 PLACES: tuple[tuple[str, str], ...] = (
     ("password", r"\b(?:machine\s{1,8}\S{1,200}|default)\s{1,40}(?:login\s{1,8}\S{1,100}\s{1,40})?password\s{1,8}"),
     ("stringData", r"stringData\\*[\"']?:\s{1,40}\{?[\w.\"'\\-]{1,80}:\s{0,8}"),  # a Kubernetes Secret
-    ("echo", r"""(?x) \b echo [ \t]{1,8} (?: -[ne]{1,2} [ \t]{1,8} )?
-        (?= [^\n|]{1,200} \| [^\n|]{0,120} (?: login | --password-stdin | sudo[ ]-S | passwd ) \b )"""),
+    *((program, rf"""(?x) \b {program} [ \t]{{1,8}} (?: -[neE]{{1,3}} [ \t]{{1,8}} )?
+        (?: ["']? % [^\s|]{{1,8}} [ \t]{{1,8}} )? (?= [^\n|]{{1,200}} \| [^\n|]{{0,120}}
+        \b (?: login | password-stdin | sudo[ ]-S | passwd | chpasswd | htpasswd | {DIGESTS} ) \b )""")
+      for program in ("echo", "printf")),
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass
@@ -69,6 +77,12 @@ DOUBTFUL_PLACES: tuple[tuple[str, str], ...] = (
     ("pgpass", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{8})"),
     (" for ", r"(?i)\bpass(?:phrase|word)[ \t]for[ \t][^\n:]{1,120}:[ \t]{1,8}(?=\S{8})"),
     ("password", r"\b(?:login|account)\s{1,8}[^\s,;]{1,100}\s{1,40}password\s{1,8}"),
+    ("--", r"--[\w-]{0,40}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),  # [serve, m, --api-key, X]
+    *((f"{name}(", rf"{name}{ARGUMENT}") for name in ("login", "authenticate", "compare_digest")),
+    *((f"{name}(", rf"(?:save|set|add|use|with)_?(?:access_?)?{name}{ARGUMENT}")
+      for name in ("token", "key", "secret", "password")),
+    *((f"{name}_", rf"\b{name}_\w{{1,20}}{ARGUMENT}") for name in ("check", "verify", "validate")),
+    ("compare_digest(", rf"compare_digest\((?:\w{{1,40}}|{QUOTED}),[ \t]{{0,4}}(?=\\*[\"'])"),
     (" /user:", r"(?i)\bnet[ \t]use[ \t]\S{1,8}[ \t]\S{1,100}[ \t](?=\S)"),
 )
 _WINDOW = 1000  # characters behind a program's name in which its options stand

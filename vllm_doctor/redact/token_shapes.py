@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vllm_doctor.redact.spans import Span, compiled, looks_random
+from vllm_doctor.redact.spans import Span, compiled, looks_generated, looks_random
 
 ALNUM = "A-Za-z0-9"
 WORD = "A-Za-z0-9_"
@@ -69,6 +69,11 @@ def _is_hf_token(value: str) -> bool:
     return len(value) >= 20 or re.search("[A-Z0-9]", value) is not None
 
 
+def _is_generated(value: str) -> bool:
+    digits = sum(letter.isdigit() for letter in value)
+    return digits > 1 and value.lower() != value != value.upper() and looks_generated(value)
+
+
 def _is_key_material(line: str) -> bool:
     """Return whether it is Base64 as in a key file: three character classes; a hexadecimal hash has two."""
     return all(re.search(some, line) for some in ("[A-Z]", "[a-z]", "[0-9+/]")) and not line.startswith("/")
@@ -108,6 +113,9 @@ _SHAPES = (
            r"(?i)([?&;](?:x-(?:amz|goog)-)?sig(?:nature)?=)([^&\s\"'<>\\]{6,})"),
     _Shape("watermark-key", ("watermark",),
            r"(watermark[^\n]{0,200}?\bkey\\?[\"']?(?:[:=]|\s)\s{0,4})([0-9]+)"),
+    _Shape("api-key", (".",), r"(?<![\w.-])()([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.-])"),  # Zhipu
+    # A vendor that no row above names; symbols of C++ are no tokens.
+    _Shape("", (), r"(?<!\w)(?!_Z)((?:\w{1,40}_)?)((?a:[A-Za-z0-9]{20,512}))(?!\w)", _is_generated),
     _Shape("", (), r"(?m)(^[ \t>|]*)([A-Za-z0-9+/]{40,}={0,2})(?=[ \t\r]*$)", _is_key_material, 40),
     _Shape("", (),  # a line of a key file behind a log prefix: 64, 70 or 76 characters
            r"(?<![\w+/=.-])()([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6}){0,2})(?![\w+/=.-])", _is_key_material, 64),
