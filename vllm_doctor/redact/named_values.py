@@ -41,7 +41,7 @@ _DONE = r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"  # masked already
 _SCHEME = r"(?i)(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
 _PARAMETERS = r"(?i)(?:digest|oauth|aws4-)[^'\n]*"
 _COOKIES = r"[^\"'\n]+"
-_VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?) ([^\s"'\\,{}]{1,200}) \1
+_VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?) (?= ([^\s"'\\,{}]{1,200}) ) \2 \1
 (?: ,\s{0,40} | \s{1,40} ) \\*["']? name \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} \\*["']? $"""
 
 HARMLESS = r"""(?ix) ["'`<\[(]{0,2}

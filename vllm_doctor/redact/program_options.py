@@ -77,7 +77,7 @@ DOUBTFUL_PLACES: tuple[tuple[str, str], ...] = (
     ("pgpass", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{8})"),
     (" for ", r"(?i)\bpass(?:phrase|word)[ \t]for[ \t][^\n:]{1,120}:[ \t]{1,8}(?=\S{8})"),
     ("password", r"\b(?:login|account)\s{1,8}[^\s,;]{1,100}\s{1,40}password\s{1,8}"),
-    ("--", r"--[\w-]{0,40}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),  # [serve, m, --api-key, X]
+    ("--", r"(?<![\w-])--(?:[a-z0-9]{1,20}-){0,4}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),  # [serve, m, --api-key, X]
     *((f"{name}(", rf"{name}{ARGUMENT}") for name in ("login", "authenticate", "compare_digest")),
     *((f"{name}(", rf"(?:save|set|add|use|with)_?(?:access_?)?{name}{ARGUMENT}")
       for name in ("token", "key", "secret", "password")),
@@ -103,14 +103,24 @@ def option_spans(text: str) -> list[Span]:
     return found
 
 
+def program_pattern(program: str) -> str:
+    """Return the expression of a program's name."""
+    return rf"(?<![\w.-]){program}(?![\w.-])"
+
+
+def option_pattern(option: str) -> str:
+    """Return the expression of what stands before the value of an option."""
+    return rf"(?<![\w-]){option}"
+
+
 def _of_program(text: str, program: str, option: str) -> list[Span]:
     found: list[Span] = []
     values = ValueReader(text)
     at = 0
-    while named := compiled(rf"(?<![\w.-]){program}(?![\w.-])").search(text, at):
+    while named := compiled(program_pattern(program)).search(text, at):
         end = compiled(r"(?:[^\n;|\\]|\\.|\\\r?\n)*").match(text, named.end(), named.end() + _WINDOW)
         at = end.end() if end else named.end()
-        for match in compiled(rf"""(?<![\w-]){option}""").finditer(text, named.end(), at):
+        for match in compiled(option_pattern(option)).finditer(text, named.end(), at):
             value = values.read(match.end())
             if value is not None and value.end > value.start and not _is_harmless(text[value.start : value.end]):
                 found.append(Span(value.start, value.end, "password", repeats=True))

@@ -39,9 +39,11 @@ _BEFORE = (r"(?:^|(?<=\s))(\S{5,100})[ \t](?:is|was)[ \t](?:not[ \t])?(?:an?[ \t
            r"(?:\w{1,12}[ \t]){0,2}\Z")
 _PROMPT = rf"(?i)(?:({_NOUN})|\b(?:token|secret|pin))\b[^\n:]{{0,80}}:[ \t]{{1,8}}(?=\S)"
 _ASKS = r"(?i)\b(?:enter|paste|type|input)\b"
-_JUDGED = (r"(?i)\b(?:key|token|secret|signature)s?[ \t:=]{1,4}(?=\\{0,8}[\"'`]?[^\s\"'`\\]{5,120}\\{0,8}[\"'`]?[ \t,;:(-]{1,4}"
-           r"(?:which[ ])?(?:do(?:es)?(?:[ ]not|n't)|did(?:[ ]not|n't)|is|was|has|not|failed|mismatch|reject|denied|refused"
-           r"|expired|revoked|invalid|unknown|unauthori[sz]ed|(?:from|for|by)[ ](?:user|client|ip|[\d.]{7}))\b)")
+_JUDGED = (
+    r"(?i)\b(?:key|token|secret|signature)s?[ \t:=]{1,4}"
+    r"(?=\\{0,8}[\"'`]?[^\s\"'`\\]{5,120}\\{0,8}[\"'`]?[ \t,;:(-]{1,4}"
+    r"(?:which[ ])?(?:do(?:es)?(?:[ ]not|n't)|did(?:[ ]not|n't)|is|was|has|not|failed|mismatch|reject|denied|refused"
+    r"|expired|revoked|invalid|unknown|unauthori[sz]ed|(?:from|for|by)[ ](?:user|client|ip|[\d.]{7}))\b)")
 _IDENTIFIER = r"[A-Za-z]\w*(?:\.\w+)+|[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*"
 _MISMATCH = rf"(?i)\b(?:{_NOUN}|{_TOKENS})"
 _SIDES = r"(?i)\b(expected|got|received|actual|supplied|was|given)\b[:=]?[ \t]{1,4}(?=\S)"

@@ -6,6 +6,7 @@ The prefix stays in the report: it says whose key it is. The shapes are those th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from vllm_doctor.redact.spans import Span, compiled, looks_generated, looks_random
@@ -56,7 +57,7 @@ TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
     ("wandb-key", ("wandb_v1_",), URLSAFE, 20),
 )  # fmt: skip
 
-_WORDS = "[a-z_-]+|[A-Z_-]+"  # `npm_config_registry` is a name
+_WORDS = "[a-z_-]+|[A-Z]*[_-][A-Z_-]*"  # `npm_config_registry` is a name
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"  # the start of a word, also after an escape
 
 
@@ -89,7 +90,7 @@ class _Shape(NamedTuple):
     base64: int = 0  # characters of base64 that stand in a row somewhere in the text
 
 
-_SHAPES = (
+SHAPES = (
     _Shape("hf-token", ("hf_",), r"(hf_)([A-Za-z0-9]{30,})"),
     _Shape("hf-token", ("hf_",), _EDGE + r"(hf_)([A-Za-z0-9]{8,})(?![A-Za-z0-9_])", _is_hf_token),
     _Shape("api-key", ("sk-",), _EDGE + r"(sk-)((?!learn)[A-Za-z0-9_-]{8,})"),
@@ -125,17 +126,22 @@ _SHAPES = (
 _BASE64_ALONE = bytes(code if chr(code).isalnum() or chr(code) in "+/" else 32 for code in range(128)) + b" " * 128
 
 
+def token_pattern(prefixes: Iterable[str], characters: str, least: int) -> str:
+    """Return the expression of a row of TOKENS: group 1 is the secret part."""
+    return f"{_EDGE}(?:{'|'.join(map(re.escape, prefixes))})([{characters}]{{{least},}})"
+
+
 def token_spans(text: str) -> list[Span]:
     """Return the secrets in `text` that are recognised by their shape."""
     found: list[Span] = []
     for kind, prefixes, characters, least in TOKENS:
-        present = [re.escape(prefix) for prefix in prefixes if prefix in text]
+        present = [prefix for prefix in prefixes if prefix in text]
         if present:
-            pattern = f"{_EDGE}(?:{'|'.join(present)})([{characters}]{{{least},}})"
-            found += [Span(match.start(1), match.end(1), kind) for match in compiled(pattern).finditer(text)
+            token = compiled(token_pattern(present, characters, least))
+            found += [Span(match.start(1), match.end(1), kind) for match in token.finditer(text)
                       if len(match[1]) >= 2 * least or not compiled(_WORDS).fullmatch(match[1])]
     longest = max(map(len, text.encode("ascii", "replace").translate(_BASE64_ALONE).split()), default=0)
-    for shape in _SHAPES:
+    for shape in SHAPES:
         if (shape.cues and not any(cue in text for cue in shape.cues)) or longest < shape.base64:
             continue
         check = shape.is_secret
