@@ -42,6 +42,10 @@ _OWN_RECORD = lazy_pattern(
     r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
     cues=(".py:", "vllm"),
 )
+_PYTHON_RECORD = lazy_pattern(  # of a program that configures Python's logging: its time has milliseconds
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} {1,4}(?:- )?(?:\[?[\w./:-]{1,100}\]? (?:- )?)?"
+    r"\[?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?: -|:)? {1,8}(?=\S)",
+)
 _TIMELESS = lazy_pattern(  # a shortened record: without its time and mostly without its process id
     r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
@@ -309,7 +313,8 @@ class EventReader:
                 crash = "opens"
             elif _EXCEPTION.match(text):
                 crash = "ends"
-        return StartNote(process_name(event.process), event.level, stage_of(text), ends_run(text), crash)
+        return StartNote(process_name(event.process), event.level, stage_of(text, event.level),
+                         ends_run(text, event.level), crash)
 
     def apply_start_note(self, number: int, note: StartNote) -> None:
         """Apply the effect of such a line on the server starts, and nothing else."""
@@ -337,7 +342,7 @@ class EventReader:
         """
         process, event, _ = self._split(line)
         text = event.text
-        if TRACEBACK in text or _FRAME.match(text) or concerns_run(text) or parse_joined_traceback(text):
+        if TRACEBACK in text or _FRAME.match(text) or concerns_run(text, event.level) or parse_joined_traceback(text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
@@ -355,7 +360,7 @@ class EventReader:
         """
         separate_reader = EventReader(self._is_request)
         events = [event for line in lines if (event := separate_reader.read(line))]
-        if len(events) < len(lines) or any(concerns_run(event.text) for event in events):
+        if len(events) < len(lines) or any(concerns_run(event.text, event.level) for event in events):
             return None
         *calls, shown = events
         if not all(event.is_code for event in calls) or not shown.frames or shown.context:
@@ -568,7 +573,7 @@ def _record(text: str) -> tuple[str, str, str, str]:
     match = _UVICORN.match(text)
     if match:
         return match["level"], text[match.end():], "", ""
-    match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
+    match = (_OWN_RECORD.match(text) or _PYTHON_RECORD.match(text)) if text[:1].isdigit() else None
     if match:
         return match["level"], text[match.end():], "", match["time"]
     return ("", text[place.end():], "", "") if place else ("", text, "", "")
@@ -580,4 +585,4 @@ def may_concern_starts(line: str) -> bool:
     while match := _PROCESS.match(line, at):
         at = match.end()
     level, message, *_ = _record(line[at:])
-    return concerns_run(message) or not (level or at) or not BARE.match(line)
+    return concerns_run(message, level) or not (level or at) or not BARE.match(line)

@@ -224,7 +224,7 @@ class ForeignText:
         if opened is not None:
             marked = marked and any(marker in text for marker in self._table.markers)
         if opened is not None and opened.continues(text, marked=marked):
-            begin = len(opened.prefix) if text.startswith(opened.prefix) else 0
+            begin = min(len(opened.prefix), len(text)) if text.startswith(opened.prefix.rstrip()) else 0
             if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # possibly the record's own
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
                 return line._replace(text=self._table.hide(text).text if marked else text, refusal=True)
@@ -276,9 +276,10 @@ class _OpenText(NamedTuple):
     def continues(self, text: str, *, marked: bool) -> bool:
         """Return whether a line belongs to the same message."""
         is_quote = self.quote in {"'", '"', "`"}
-        if not self.left or not (is_quote or text.startswith(self.prefix)):
+        repeats = text.startswith(self.prefix) or text == self.prefix.rstrip()  # of a blank line
+        if not self.left or not (is_quote or repeats):
             return False
-        if "] " in self.prefix and text.startswith(self.prefix):  # a record repeats its prefix on each of its lines
+        if "] " in self.prefix and repeats:  # a record repeats its prefix on each of its lines
             return not marked or self.quote == "request"
         return not _RECORD.match(text)
 

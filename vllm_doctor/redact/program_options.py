@@ -7,6 +7,7 @@ stands between words: blanks, `=`, or the quotes and the comma of a list (`["-p"
 from __future__ import annotations
 
 from vllm_doctor.redact.quoting import ValueReader
+from vllm_doctor.redact.secret_names import NAME
 from vllm_doctor.redact.spans import Span, compiled, looks_random
 
 SEP = r"""(?:[ \t]*\\\r?\n[ \t]*|[ \t]+|=|\\*["'],?[ \t]*\\*(?=["']))"""
@@ -34,7 +35,11 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("wget", r"wget", rf"--(?:user|auth){SEP}{USER}"),
     ("http", r"https?", rf"(?:-a|--auth){SEP}{USER}"),  # HTTPie
     ("openssl", r"openssl", rf"""-(?:passin|passout|pass){SEP}\\*["']?pass:"""),
-    ("openssl", r"openssl", rf"-[kK]{SEP}"),
+    ("openssl", r"openssl", rf"(?:-[kK]|-hmac|passwd(?:[ \t]+-\w{{1,12}}){{0,4}}){SEP}(?!-)"),
+    ("keyvault", r"az", rf"--value{SEP}"),
+    ("ssm", r"aws", rf"--value{SEP}"),
+    ("secretsmanager", r"aws", rf"--secret-string{SEP}"),
+    ("ossutil", r"ossutil(?:64|mac64)?", rf"-k{SEP}"),
     ("zip", r"(?:un)?zip", rf"-P{GLUED}"),
     ("7z", r"7z[ar]?", r"-p(?=\S)"),
     ("ldap", r"ldap(?:search|modify|add|whoami|delete)", rf"-w{GLUED}"),
@@ -45,7 +50,7 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("vault", r"vault", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
     ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
     ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
-    ("<<<", rf"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add|{DIGESTS})", r"<<<[ \t]*"),
+    ("<<<", rf"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add|gcloud|gh|vault|hf|huggingface-cli|wandb|{DIGESTS})", r"<<<[ \t]*"),
     ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
     ("mqtt", r"mqtt", rf"-P{GLUED}"),
     ("mosquitto_", r"mosquitto_(?:pub|sub|rr)", rf"-P{GLUED}"),
@@ -62,6 +67,7 @@ PLACES: tuple[tuple[str, str], ...] = (
         (?: ["']? % [^\s|]{{1,8}} [ \t]{{1,8}} )? (?= [^\n|]{{1,200}} \| [^\n|]{{0,120}}
         \b (?: login | password-stdin | sudo[ ]-S | passwd | chpasswd | htpasswd | {DIGESTS} ) \b )""")
       for program in ("echo", "printf")),
+    ("input_value=", rf"(?i)(?:^|[\n.])[\w-]{{0,40}}(?:{NAME})[ \t]*\n[^\n]{{0,300}}?\binput_value="),  # pydantic
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass

@@ -20,6 +20,7 @@ HEX = "0-9a-f"
 TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
     ("api-key", ("nvapi-", "gsk_", "pplx-", "xai-", "csk-", "fw_", "tvly-", "jina_", "sess-", "rpa_", "ntn_"),
      URLSAFE, 16),
+    ("api-key", ("openai-insecure-api-key.",), URLSAFE + ".", 6),  # a WebSocket's protocol
     ("api-key", ("r8_",), ALNUM, 20),  # Replicate
     ("api-key", ("dapi", "dsapi", "pul-", "rubygems_", "key-"), HEX, 32),  # Databricks, Pulumi, RubyGems, Mailgun
     ("api-key", ("SK",), HEX, 32),  # Twilio
