@@ -235,7 +235,7 @@ class FailureCollector:
             return
         if calls and not event.is_code and not event.frames:
             stream.frames = []
-        told = messages.usage(text)
+        told = None if is_foreign else messages.usage(text)
         if told is not None:
             self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))
             return

@@ -184,7 +184,7 @@ class Matcher:
         It reports its faults with a level or a traceback; other lines and information may quote a client.
         """
         foreign = self._base.foreign
-        if event.frames or ref.part != "any" or not self._is_of_fault(ref):
+        if (event.frames and event.level not in _QUIET) or ref.part != "any" or not self._is_of_fault(ref):
             return False
         if event.level in _QUIET:
             return not foreign.is_information(ref.rule, ref.pattern.id)
@@ -192,7 +192,7 @@ class Matcher:
 
     def may_quote_client(self, event: Event, *, serves: bool) -> bool:
         """Return whether a line may be a client's words, not the server's report of a fault."""
-        if event.refusal or event.frames or not serves:
+        if event.refusal or (event.frames and event.level not in _QUIET) or not serves:
             return event.refusal
         if event.level:
             return event.level in _QUIET

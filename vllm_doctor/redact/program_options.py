@@ -15,6 +15,8 @@ GLUED = rf"(?:{SEP}|(?=[^\s=-]))"  # -p X or -pX
 USER = r"""\\*["']?(?![0-9]+:[0-9]+(?![\w.]))[^\s:"'\\,]{0,64}:"""  # of user:password
 
 DIGESTS = "(?:md5sum|sha[0-9]{1,3}sum|b2sum|base64|openssl)"  # that make a header or a hash of a password
+READERS = (rf"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add|gcloud|gh|vault|hf|huggingface-cli|wandb"
+           rf"|{DIGESTS})")  # of a secret on standard input
 LOGIN_OPTIONS = r"(?:-\S{1,80}[ \t]+(?:\S{1,80}://\S{1,200}[ \t]+)?){0,4}"
 
 REGISTRY_CLIENT = "(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|regctl|az|acr|cr|singularity|apptainer)"
@@ -50,7 +52,7 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("vault", r"vault", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
     ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
     ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
-    ("<<<", rf"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add|gcloud|gh|vault|hf|huggingface-cli|wandb|{DIGESTS})", r"<<<[ \t]*"),
+    ("<<<", READERS, r"<<<[ \t]*"),
     ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
     ("mqtt", r"mqtt", rf"-P{GLUED}"),
     ("mosquitto_", r"mosquitto_(?:pub|sub|rr)", rf"-P{GLUED}"),
