@@ -69,7 +69,8 @@ PLACES: tuple[tuple[str, str], ...] = (
         (?: ["']? % [^\s|]{{1,8}} [ \t]{{1,8}} )? (?= [^\n|]{{1,200}} \| [^\n|]{{0,120}}
         \b (?: login | password-stdin | sudo[ ]-S | passwd | chpasswd | htpasswd | {DIGESTS} ) \b )""")
       for program in ("echo", "printf")),
-    ("input_value=", rf"(?i)(?:^|[\n.])[\w-]{{0,40}}(?:{NAME})[ \t]*\n[^\n]{{0,300}}?\binput_value="),  # pydantic
+    ("input_value=", rf"(?i)(?:^|[\n.])(?=\w[\w .-]{{0,80}}\n[ ])[\w-]{{0,40}}(?:{NAME})"
+                     r"\n[ ][^\n]{0,300}?\binput_value="),  # pydantic
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass
@@ -85,7 +86,8 @@ DOUBTFUL_PLACES: tuple[tuple[str, str], ...] = (
     ("pgpass", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{8})"),
     (" for ", r"(?i)\bpass(?:phrase|word)[ \t]for[ \t][^\n:]{1,120}:[ \t]{1,8}(?=\S{8})"),
     ("password", r"\b(?:login|account)\s{1,8}[^\s,;]{1,100}\s{1,40}password\s{1,8}"),
-    ("--", r"(?<![\w-])--(?:[a-z0-9]{1,20}-){0,4}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),  # [serve, m, --api-key, X]
+    # as a list is printed without quotes: --api-key, X
+    ("--", r"(?<![\w-])--(?:[a-z0-9]{1,20}-){0,4}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),
     *((f"{name}(", rf"{name}{ARGUMENT}") for name in ("login", "authenticate", "compare_digest")),
     *((f"{name}(", rf"(?:save|set|add|use|with)_?(?:access_?)?{name}{ARGUMENT}")
       for name in ("token", "key", "secret", "password")),
