@@ -17,7 +17,7 @@ from vllm_doctor.events.code_paths import frame
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, parse_joined_traceback
-from vllm_doctor.logs.line_prefix import BARE
+from vllm_doctor.logs.line_prefix import BARE, QUOTING
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
 from vllm_doctor.patterns import lazy_pattern, portable
@@ -58,7 +58,6 @@ _PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
 _RECORD_APART = lazy_pattern(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
-_QUOTED = lazy_pattern(r"[\"'`=]|[Ee]rror")  # before a prefix: the prefix is quoted by a message
 _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
 _VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
 _FRAME = lazy_pattern(
@@ -565,7 +564,7 @@ def _record(text: str) -> tuple[str, str, str, str]:
     if place and timeless:  # another prefix behind it is part of the message
         return timeless["level"], text[place.end():], "", ""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
-    if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
+    if match and match.start() <= _PREFIX_REACH and not QUOTING.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
         releases = ">=0.8.0" if match["file"] else "<0.8.0"

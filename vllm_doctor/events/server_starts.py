@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.literal_search import any_of
+from vllm_doctor.logs.line_prefix import QUOTING
 from vllm_doctor.patterns import lazy_pattern
 
 _PROMPT = lazy_pattern(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
@@ -20,6 +21,8 @@ WORDS = (
 )  # fmt: skip
 """Literals; a message without any of them neither begins nor ends a start (one for each expression here)."""
 _LOGO = "█▀▄ "
+_OF_STARTS = frozenset({"", "DEBUG", "INFO"})  # levels of the messages of a start
+_TYPED = frozenset({"prompt", "usage"})  # not printed by vLLM's logger
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _STAGES = (  # the messages of a start, each with literals of which its line contains at least one
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
@@ -38,13 +41,15 @@ def process_name(process: str) -> str:
 def stage_of(message: str, level: str = "") -> str:
     """Return the stage of a start that a message belongs to; empty for other messages.
 
-    The message of a record, which has a level, begins with the words; a client may be quoted behind its own.
+    The message of a record, which has a level, begins with the words; a client may be quoted behind its own, and behind
+    the record of another program.
     """
     for name, words, pattern in _STAGES:
         for word in words:
-            if word in message and (found := pattern.search(message)) and not (
-                    level and message[: found.start()].strip(_LOGO)):
-                return name
+            if word in message and (found := pattern.search(message)):
+                before = message[: found.start()].strip(_LOGO)
+                if not before or not (level or QUOTING.search(before)):
+                    return name if level in _OF_STARTS or name in _TYPED else ""
     return ""
 
 

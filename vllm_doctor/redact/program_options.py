@@ -69,8 +69,8 @@ PLACES: tuple[tuple[str, str], ...] = (
         (?: ["']? % [^\s|]{{1,8}} [ \t]{{1,8}} )? (?= [^\n|]{{1,200}} \| [^\n|]{{0,120}}
         \b (?: login | password-stdin | sudo[ ]-S | passwd | chpasswd | htpasswd | {DIGESTS} ) \b )""")
       for program in ("echo", "printf")),
-    ("input_value=", rf"(?i)(?:^|[\n.])(?=\w[\w .-]{{0,80}}\n[ ])[\w-]{{0,40}}(?:{NAME})"
-                     r"\n[ ][^\n]{0,300}?\binput_value="),  # pydantic
+    ("input_value=", (rf"(?i)(?:^|[\n.])(?=\w[\w .-]{{0,80}}\n[ ])[\w-]{{0,40}}(?:{NAME})"
+                      r"\n[ ][^\n]{0,300}?\binput_value=")),  # pydantic
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass

@@ -8,10 +8,10 @@ configuration) is a message itself and is kept.
 from __future__ import annotations
 
 import json
-import zlib
 from typing import Any
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD, VLLM_HEAD
+from vllm_doctor.logs.wrappers.structured import level_name, record_head
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy_pattern
 
@@ -41,10 +41,6 @@ _SHIPPER_KEYS = frozenset(
 _TRACE_KEYS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "exc_text", "error.stack_trace",
                "exception.stacktrace")
 _OTLP_SOURCES = ("k8s.pod.name", "k8s.container.name", "container.name", "service.instance.id", "host.name")
-_LEVELS = {
-    "WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "CRIT": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO",
-    "10": "DEBUG", "20": "INFO", "30": "WARNING", "40": "ERROR", "50": "CRITICAL",
-}  # fmt: skip
 _LONGEST_NAME = 60
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _CUT_JSON = lazy_pattern(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
@@ -68,9 +64,7 @@ def _level_of(record: dict[str, Any]) -> str:
         if isinstance(value, dict):
             value = value.get("name")
         if isinstance(value, (str, int)) and not isinstance(value, bool):
-            name = str(value).strip().upper()
-            name = _LEVELS.get(name, name)
-            return name if name in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL") else ""
+            return level_name(str(value))
     return ""
 
 
@@ -85,12 +79,6 @@ def _file_of(record: dict[str, Any]) -> str:
             if name.isidentifier():
                 return name[:_LONGEST_NAME]
     return ""
-
-
-def _head_of(record: dict[str, Any], level: str) -> str:
-    """Return the prefix of a structured record's lines; no two records have the same, so that each ends at the next."""
-    text = json.dumps(record, sort_keys=True, default=str)
-    return f"{level} [{_file_of(record) or 'record'}.py:{zlib.crc32(text.encode('utf-8', 'replace')) % 1_000_000}] "
 
 
 def _source_of(record: dict[str, Any]) -> str:
@@ -140,7 +128,7 @@ def json_line(text: str) -> WrapperMatch | None:
         message = message[:-1]
         return WrapperMatch(name, _whole(message), _source_of(record), part=str(record["stream"]))
     is_logger = bool(level) and (not shipped or key == "jsonPayload") and not VLLM_HEAD.match(message)
-    head = _head_of(fields, level) if is_logger else ""
+    head = record_head(level, _file_of(fields), json.dumps(record, sort_keys=True, default=str)) if is_logger else ""
     text = _whole(_with_trace(message, record).removesuffix("\n"))
     return WrapperMatch(name, text, _source_of(record), part=part, last=not part, head=head)
 
