@@ -38,6 +38,8 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("http", r"https?", rf"(?:-a|--auth){SEP}{USER}"),  # HTTPie
     ("openssl", r"openssl", rf"""-(?:passin|passout|pass){SEP}\\*["']?pass:"""),
     ("openssl", r"openssl", rf"(?:-[kK]|-hmac|passwd(?:[ \t]+-\w{{1,12}}){{0,4}}){SEP}(?!-)"),
+    ("secret set", r"gh", rf"(?:-b|--body){SEP}"),
+    ("obscure", r"rclone", rf"obscure{SEP}(?!-)"),
     ("keyvault", r"az", rf"--value{SEP}"),
     ("ssm", r"aws", rf"--value{SEP}"),
     ("secretsmanager", r"aws", rf"--secret-string{SEP}"),
@@ -67,7 +69,8 @@ PLACES: tuple[tuple[str, str], ...] = (
     ("stringData", r"stringData\\*[\"']?:\s{1,40}\{?[\w.\"'\\-]{1,80}:\s{0,8}"),  # a Kubernetes Secret
     *((program, rf"""(?x) \b {program} [ \t]{{1,8}} (?: -[neE]{{1,3}} [ \t]{{1,8}} )?
         (?: ["']? % [^\s|]{{1,8}} [ \t]{{1,8}} )? (?= [^\n|]{{1,200}} \| [^\n|]{{0,120}}
-        \b (?: login | password-stdin | sudo[ ]-S | passwd | chpasswd | htpasswd | {DIGESTS} ) \b )""")
+        \b (?: login | password-stdin | secrets?[ ]create | sudo[ ]-S | passwd | chpasswd | htpasswd
+        | {DIGESTS} ) \b )""")
       for program in ("echo", "printf")),
     ("input_value=", (rf"(?i)(?:^|[\n.])(?=\w[\w .-]{{0,80}}\n[ ])[\w-]{{0,40}}(?:{NAME})"
                       r"\n[ ][^\n]{0,300}?\binput_value=")),  # pydantic

@@ -18,7 +18,8 @@ HEX = "0-9a-f"
 
 # kind, prefixes, characters of the secret part, how many at least
 TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
-    ("api-key", ("nvapi-", "gsk_", "pplx-", "xai-", "csk-", "fw_", "tvly-", "jina_", "sess-", "rpa_", "ntn_"),
+    ("api-key", ("nvapi-", "gsk_", "pplx-", "xai-", "csk-", "fw_", "tvly-", "jina_", "sess-", "rpa_", "ntn_",
+                 "ctx7sk-", "tgp_v1_"),
      URLSAFE, 16),
     ("api-key", ("openai-insecure-api-key.",), URLSAFE + ".", 6),  # a WebSocket's protocol
     ("api-key", ("r8_",), ALNUM, 20),  # Replicate
