@@ -19,6 +19,7 @@ from vllm_doctor.command.frontends import Seen, translate
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.diagnosis.fix_order import Candidate, ordered
 from vllm_doctor.logs.foreign_text import HIDDEN
+from vllm_doctor.messages import message
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Fix, ProgramChange
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
@@ -109,7 +110,7 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
     patch = render_patch(command) if command is not None else None
     fix = Fix(
         id=entry.id,
-        title=title + (f" (vLLM {span_words(needs)})" if needs else ""),
+        title=message("{title} (vLLM {releases})", title=title, releases=span_words(needs)) if needs else title,
         flags=wanted,
         unset=drop,
         env=env,

@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.load_curve import LoadPoint
+from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import LengthRow, Memory
+from vllm_doctor.messages import joined, say
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
 from vllm_doctor.timeline import Timeline
@@ -126,7 +128,7 @@ class Finding(NamedTuple):
     @property
     def entire_explanation(self) -> str:
         """Return the explanation followed by the background."""
-        return "\n\n".join(text for text in (self.explanation, self.background) if text)
+        return joined("\n\n", (text for text in (self.explanation, self.background) if text))
 
 
 class Change(NamedTuple):
@@ -182,6 +184,11 @@ class Report(NamedTuple):
     against: str = ""  # the good log that it was compared with
     changes: tuple[Change, ...] | None = None  # what differs from that
     incident: Incident | None = None  # the logs that were read together
+    language: Language = ENGLISH  # of the texts
+
+    def in_language(self, language: Language) -> Report:
+        """Return the report with its texts in a language: the last step before it is written."""
+        return self if language is self.language else say(self, language.gettext)._replace(language=language)
 
     def with_caveats(self, *notes: str) -> Report:
         """Return the report with further caveats."""
