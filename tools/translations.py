@@ -170,8 +170,9 @@ def update() -> None:
         made = catalogue(places)
         gone = [entry.id for entry in old.pop(path, ()) if entry.id in memory and entry.id not in known]
         for text in places:
-            near = [text] if text in memory else get_close_matches(text, gone, 1)
+            near = [text] if text in memory else get_close_matches(text, gone, 1, 0.7)
             if near:
+                gone = [one for one in gone if one != near[0]]
                 entry = memory[near[0]]
                 made[text].string = entry.string
                 if near[0] != text or entry.fuzzy:

@@ -13,7 +13,7 @@ A fuzzy entry (its English text has changed) counts as missing. What is missing 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,17 @@ def wanted_language(environment: Mapping[str, str]) -> str:
         if value:
             return "zh" if value.lower().startswith("zh") else "en"
     return "en"
+
+
+def typed_language(arguments: Sequence[str]) -> str:
+    """Return the language that a command line asks for with `--lang`, "" if none. An invalid one is click's to refuse."""
+    found = ""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == "--":
+            break
+        if word == "--lang" or word.startswith("--lang="):
+            found = following if word == "--lang" else word.partition("=")[2]
+    return found if found in LANGUAGES else ""
 
 
 def read_catalogue(text: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import EarlierStarts
 from vllm_doctor.incident import together
+from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.options import Options
 from vllm_doctor.reports import summary
@@ -246,6 +247,7 @@ def _why_on(read: Log, options: Options, rule_id: str) -> str:
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     """Return the reports in a format, without secrets and with commands for CI runners escaped."""
+    reports = [report.in_language(language(values["language"])) for report in reports]
     return finish(_written(reports, format_, values), format_, reports)
 
 

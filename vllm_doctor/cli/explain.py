@@ -5,17 +5,19 @@ from __future__ import annotations
 import click
 
 from vllm_doctor.authoring.explain import page
-from vllm_doctor.cli.options import RuleId
+from vllm_doctor.cli.options import RuleId, in_language
 from vllm_doctor.errors import InputError
+from vllm_doctor.language import language as language_of
 
 
 @click.command("explain", context_settings={"ignore_unknown_options": True})  # a flag is a NAME here
 @click.argument("name", type=RuleId())
 @click.option("--vllm-version", default="", metavar="V", help="Your release, for a flag's default.")
 @click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable.")
-def command(name: str, vllm_version: str, rules: tuple[str, ...]) -> None:
+@in_language
+def command(name: str, vllm_version: str, rules: tuple[str, ...], language: str) -> None:
     """Explain a rule id, a flag (--max-num-seqs) or a fact (kv_cache_tokens)."""
-    text = page(name, vllm_version.lstrip("vV"), rules)
+    text = page(name, vllm_version.lstrip("vV"), rules, language_of(language))
     if not text:
         raise InputError(f"nothing is called `{name}`")
     click.echo(text)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from vllm_doctor.cli.error_output import print_error_line
+from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.exit_status import ExitStatus
@@ -59,6 +60,7 @@ _SUMMARY = (
                  help="Format on stdout; jsonl has a line for each start."),
     click.option("--fail-on", type=click.Choice(FAIL_ON), default="error", show_default=True,
                  help="Exit with status 1 from this severity on."),
+    in_language,
     click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text summary."),
     click.option("-v", "--verbose", is_flag=True, help="Name all causes and notes."),
 )
@@ -98,7 +100,8 @@ def read_logs(*, targets: tuple[str, ...], engine: str, ray_address: str | None,
     tables, and does not end the run. The last line of the summary has the totals. `vllm-doctor fleet merge DIR…` joins
     the tables of shards.
     """
-    options = Options(rules=rules, only=only, ignore=ignore, vllm_version=vllm_version.lstrip("vV"))
+    options = Options(rules=rules, only=only, ignore=ignore, vllm_version=vllm_version.lstrip("vV"),
+                      language=values["language"])
     chosen = engines.ray(ray_address, jobs) if engine == "ray" else engines.local(jobs)
     with _progress() as progress:
         summary = fleet(targets, options, out=values["out"], engine=chosen, label=label, shard=shard,

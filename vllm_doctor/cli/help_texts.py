@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import click
@@ -34,18 +35,24 @@ def texts(command: click.Command, name: str = "vllm-doctor") -> Iterator[tuple[s
                 yield from texts(found, f"{name} {subcommand}")
 
 
-def translate(command: click.Command, language: Language) -> None:
-    """Put the help of a command and its options into a language."""
+def translated(command: click.Command, language: Language) -> click.Command:
+    """Return a copy of a command whose help is in a language, and that of its options and subcommands."""
+    made = copy(command)
     for own in ("help", "short_help"):
-        text = getattr(command, own, None)
-        if text:
-            setattr(command, own, "\n\n".join(language.gettext(part) for part in _paragraphs(text)))
-    for option in command.params:
+        if text := getattr(command, own, None):
+            setattr(made, own, "\n\n".join(language.gettext(part) for part in _paragraphs(text)))
+    made.params = [copy(option) for option in command.params]
+    for option in made.params:
         if getattr(option, "help", None):
             option.help = language.gettext(option.help)  # type: ignore[attr-defined]
+    made.context_class = type("Context", (click.Context,), {"formatter_class": _formatter(language)})
     if isinstance(command, click.Group):
-        for subcommand in command.commands.values():
-            translate(subcommand, language)
+        def subcommand(context: click.Context, name: str) -> click.Command | None:
+            found = command.get_command(context, name)
+            return None if found is None else translated(found, language)
+
+        made.get_command = subcommand  # type: ignore[method-assign,union-attr,attr-defined]
+    return made
 
 
 def _paragraphs(text: str | None) -> list[str]:
@@ -54,7 +61,7 @@ def _paragraphs(text: str | None) -> list[str]:
     return [part if "\b" in part else " ".join(part.split()) for part in parts if part.strip()]
 
 
-def formatter_in(language: Language) -> type[click.HelpFormatter]:
+def _formatter(language: Language) -> type[click.HelpFormatter]:
     """Return click's formatter with its own words in a language."""
 
     class Formatter(click.HelpFormatter):

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from vllm_doctor.catalog import flags, gpus
+from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
@@ -85,6 +86,7 @@ def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
               help="A tokenizer.json to count that text with (default: 4 characters per token).")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text.")
+@in_language
 @_vllm_flags
 def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     """Plan a launch: whether MODEL_DIR (its config.json and weights) fits on a GPU, and what would make it fit.

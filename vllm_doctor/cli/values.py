@@ -66,7 +66,7 @@ def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
         gpu_used_gib=values["gpu_used"], gpu_status=status,
         kv_shape=kv_shape_of(values["model_config"]) if values["model_config"] else None,
         vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"],
-        shortcuts=not values.get("no_shortcuts", False))
+        shortcuts=not values.get("no_shortcuts", False), language=values["language"])
 
 
 def check_ids(options: Options, *more: str) -> None:

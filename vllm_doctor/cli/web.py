@@ -6,6 +6,7 @@ import click
 
 from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.error_output import print_error_line
+from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.values import check_ids
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
@@ -19,17 +20,18 @@ from vllm_doctor.web.server import Server
 @click.option("--max-size", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="MIB",
               help="The largest log accepted.")
 @click.option("--rules", multiple=True, metavar="DIR", help="A folder of your own rules; repeatable.")
-def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
+@in_language
+def command(port: int, max_size: int, rules: tuple[str, ...], language: str) -> None:
     """Serve a page on 127.0.0.1 to paste or drop a log into; it shows the HTML report. Ctrl-C ends it.
 
     The address printed holds a random token; without it the server answers nothing. From another machine:
     ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.
     """
     settings = project_settings.find()
-    options = Options(rules=rules)
+    options = Options(rules=rules, language=language)
     if settings is not None:
         options = Options(rules=(*settings.rules, *rules), only=settings.only, ignore=settings.ignored(),
-                          max_fixes=settings.max_fixes or options.max_fixes)
+                          language=language, max_fixes=settings.max_fixes or options.max_fixes)
         for note in settings.notes():
             print_error_line(f"vllm-doctor: {one_line(note)}")
     check_ids(options)

@@ -23,6 +23,7 @@ from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
 from vllm_doctor.gpu_status import Card, cards_in
+from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, chunks, is_path, one_log
 from vllm_doctor.logs.pasted_text import LONGEST, Row
 from vllm_doctor.options import Options
@@ -105,7 +106,11 @@ class Diagnosis:
         self._remarks += notes
 
     def finish(self) -> Report:
-        """Return the report on everything fed. Nothing can be fed afterwards."""
+        """Return the report on everything fed, in the language of the options. Nothing can be fed afterwards."""
+        return self._finish().in_language(language(self.options.language))
+
+    def _finish(self) -> Report:
+        """Return the report, whose texts are messages still."""
         if not self._finished:
             self._finished = True
             self._session.finish()
@@ -178,7 +183,7 @@ class Diagnosis:
             for row in rows:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
-            found = again.finish()
+            found = again._finish()  # noqa: SLF001 - of the same class
             if second_reading.is_better(found, report, bytes(pasted), note):
                 found = found._replace(source=report.source, notes=(*found.notes, note))
                 return found.with_caveats(*self._remarks)

@@ -188,10 +188,11 @@ class Report(NamedTuple):
 
     def in_language(self, language: Language) -> Report:
         """Return the report with its texts in a language: the last step before it is written."""
-        return self if language is self.language else say(self, language.gettext)._replace(language=language)
+        return self if language is ENGLISH else say(self, language.gettext)._replace(language=language)
 
     def with_caveats(self, *notes: str) -> Report:
-        """Return the report with further caveats."""
+        """Return the report with further caveats, in its language."""
+        notes = say(notes, self.language.gettext)
         return self._replace(notes=(*self.notes, *notes), caveats=(*self.caveats, *notes))
 
     @property
