@@ -4,7 +4,7 @@ A translation is read from gettext's .po files when a language other than Englis
 There is no compiled form (.mo), for three reasons. A translator, and a checkout, see a changed text at once, with no
 step in between that can be forgotten. Wheel, editable install and checkout read the same files in the same way. And it
 is quick: the parser below knows only what Babel's writer makes (`tools/translations.py`), one string per line, and takes
-about 20 ms for a thousand messages, paid once per process.
+less than 40 ms for a thousand messages, once per process.
 
 A fuzzy entry (its English text has changed) counts as missing. What is missing is said in English.
 `vllm_doctor/locale` has the texts of code and templates, `locale` in the folder of the rules those of the rules.

@@ -27,12 +27,13 @@ class Message(str):
     __slots__ = ("_said",)
     _said: Callable[[Translate], str]
 
-    def __new__(cls, english: str, said: Callable[[Translate], str]) -> Message:  # noqa: PYI034 - Self is of 3.11
+    def __new__(cls, english: str, said: Callable[[Translate], str]) -> Message:
         made = super().__new__(cls, english)
         made._said = said
         return made
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Return how to copy it: as the English text."""
         return str, (str(self),)
 
     def said(self, translate: Translate) -> str:
@@ -44,7 +45,7 @@ class Message(str):
         return Message(change(str(self)), partial(_changed, self, change))
 
 
-def N_(source: str) -> str:  # noqa: N802 - gettext's name for it
+def N_(source: str) -> str:
     """Return the text, which is translated elsewhere; it marks it for extraction."""
     return source
 

@@ -22,7 +22,7 @@ def columns(text: str) -> int:
     """Return how many columns a text takes."""
     if text.isascii() or not _HAS_WIDE.search(text):
         return len(text)
-    from wcwidth import wcwidth  # noqa: PLC0415 - English does without
+    from wcwidth import wcwidth
 
     return sum(max(wcwidth(character), 0) for character in text)
 
@@ -57,7 +57,7 @@ def wrap(text: str, width: int, first: str = "", subsequent: str | None = None, 
          break_long_words: bool = True) -> list[str]:
     """Return the lines of a text behind the indent of the first line and that of all others (default: the same)."""
     if not _HAS_WIDE.search(text):
-        import textwrap  # noqa: PLC0415 - as everywhere
+        import textwrap
 
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=first if subsequent is None
                              else subsequent, break_long_words=break_long_words, break_on_hyphens=False)

@@ -25,8 +25,8 @@ def texts(command: click.Command, name: str = "vllm-doctor") -> Iterator[tuple[s
     for paragraph in _paragraphs(command.help):
         yield name, paragraph
     for option in command.params:
-        if getattr(option, "help", None):
-            yield f"{name} {option.opts[0]}", option.help  # type: ignore[attr-defined]
+        if isinstance(option, click.Option) and option.help:
+            yield f"{name} {option.opts[0]}", option.help
     if isinstance(command, click.Group):
         context = click.Context(command)
         for subcommand in command.list_commands(context):
@@ -43,22 +43,22 @@ def translated(command: click.Command, language: Language) -> click.Command:
             setattr(made, own, "\n\n".join(language.gettext(part) for part in _paragraphs(text)))
     made.params = [copy(option) for option in command.params]
     for option in made.params:
-        if getattr(option, "help", None):
-            option.help = language.gettext(option.help)  # type: ignore[attr-defined]
+        if isinstance(option, click.Option) and option.help:
+            option.help = language.gettext(option.help)
     made.context_class = type("Context", (click.Context,), {"formatter_class": _formatter(language)})
     if isinstance(command, click.Group):
         def subcommand(context: click.Context, name: str) -> click.Command | None:
             found = command.get_command(context, name)
             return None if found is None else translated(found, language)
 
-        made.get_command = subcommand  # type: ignore[method-assign,union-attr,attr-defined]
+        made.get_command = subcommand  # type: ignore[attr-defined]
     return made
 
 
 def _paragraphs(text: str | None) -> list[str]:
     """Return the paragraphs of a help text; those that click does not rewrap keep their lines."""
     parts = inspect.cleandoc(text or "").split("\n\n")
-    return [part if "\b" in part else " ".join(part.split()) for part in parts if part.strip()]
+    return [part if "\b" in part or "\\b" in part else " ".join(part.split()) for part in parts if part.strip()]
 
 
 def _formatter(language: Language) -> type[click.HelpFormatter]:

@@ -30,10 +30,10 @@ class _Group(click.Group):
     See "Lazily Loading Subcommands" in click's documentation.
     """
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"vllm_doctor.cli.{cmd_name}").command
@@ -76,7 +76,7 @@ def _in_language(code: str) -> click.Command:
     """Return the command with its help in a language."""
     if code == "en":
         return cli
-    from vllm_doctor.cli.help_texts import translated  # noqa: PLC0415 - English does not need it
+    from vllm_doctor.cli.help_texts import translated
 
     return translated(cli, language_of(code))
 

@@ -502,11 +502,11 @@ def _put(tree: dict[str, object], path: str, value: object) -> None:
             tree[key] = value
             return
         inner = tree.setdefault(key, {})
-        assert isinstance(inner, dict)  # noqa: S101 - paths of one program do not contradict each other
+        assert isinstance(inner, dict)
         _put(inner, rest, value)
         return
     items = tree.setdefault(key[:-2], [])
-    assert isinstance(items, list)  # noqa: S101
+    assert isinstance(items, list)
     if not rest:
         items.append(value)
         return
@@ -534,7 +534,7 @@ def _yaml_lines(value: object, indent: str = "") -> Iterator[str]:
 
 
 def _scalar(value: object) -> str:
-    assert isinstance(value, _YamlText)  # noqa: S101
+    assert isinstance(value, _YamlText)
     if value.quoted:
         return json.dumps(value.text, ensure_ascii=False)
     return value.text if value.text in {"true", "false"} else yaml_scalar(value.text, numbers=True)

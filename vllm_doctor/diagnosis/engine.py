@@ -183,7 +183,7 @@ class Diagnosis:
             for row in rows:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
-            found = again._finish()  # noqa: SLF001 - of the same class
+            found = again._finish()
             if second_reading.is_better(found, report, bytes(pasted), note):
                 found = found._replace(source=report.source, notes=(*found.notes, note))
                 return found.with_caveats(*self._remarks)

@@ -9,6 +9,7 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.failures.model import Failure
+from vllm_doctor.messages import N_
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import FixRule
 
@@ -105,7 +106,7 @@ def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixR
     return FixRule(
         f"without-{name}" + (f"-{number + 1}" if number else ""), f"As a test, {switch.title}", vllm=switch.vllm,
         set=switch.set or {}, unset=tuple(drop), env=switch.env or {},
-        why="If the failure no longer occurs, this feature causes it; the server runs without it.")
+        why=N_("If the failure no longer occurs, this feature causes it; the server runs without it."))
 
 
 def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:

@@ -48,7 +48,7 @@ def html(summary: Summary) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     groups = summary.groups[:_MOST_ROWS]
     page = _environment("html").get_template("summary.html").render(
-        _names(summary), groups=groups, left=len(summary.groups) - len(groups), style=Markup(style),  # noqa: S704 - our own file
+        _names(summary), groups=groups, left=len(summary.groups) - len(groups), style=Markup(style),
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         version=__version__, over_time=plots.causes_over_time(summary), hosts=plots.failures(
             summary.host_failed, summary.host_starts), releases=plots.failures(
@@ -91,7 +91,7 @@ def _most(counter: dict[str, int], most: int = 3) -> str:
 @lru_cache(maxsize=3)
 def _environment(format_: str) -> Environment:
     finalize: dict[str, Callable[[Any], Any]] = {"text": _plain, "markdown": _marked, "html": _shown}
-    return Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
+    return Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,
                        lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True,
                        finalize=finalize[format_])
 

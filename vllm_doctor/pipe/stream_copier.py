@@ -58,7 +58,7 @@ class Route:
         while left:
             try:
                 written = os.write(self.sink, left)
-            except BlockingIOError:  # noqa: PERF203 - a terminal that another process made non-blocking
+            except BlockingIOError:
                 wait_writable(self.sink)
             except BrokenPipeError:
                 self.reader_gone = True

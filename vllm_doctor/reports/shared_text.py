@@ -8,7 +8,7 @@ from typing import Any
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import CacheNeed, Memory
-from vllm_doctor.messages import N_, joined, message
+from vllm_doctor.messages import N_, joined, message, say
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
@@ -101,7 +101,7 @@ def release(report: Report) -> str:
     """Return the vLLM release, and whether it is only inferred from the log's wording; empty if unknown."""
     if not report.release or report.status == "unknown":
         return ""
-    if report.release == Releases.every().words():
+    if report.release == say(Releases.every().words(), report.language.gettext):
         return report.language.say("vLLM release not in the log")
     source = "vLLM {release}" if report.release_is_known else N_("vLLM {release} (from wording)")
     return report.language.say(source, release=report.release)
@@ -111,7 +111,7 @@ def release_notes(report: Report) -> list[str]:
     """Return the note on an unknown release."""
     if not report.release or report.release_is_known or report.status == "unknown":
         return []
-    if report.release == Releases.every().words():
+    if report.release == say(Releases.every().words(), report.language.gettext):
         return [report.language.say("The log does not show the vLLM release.")]
     return [report.language.say("The log does not name the vLLM release; its wording fits {release}.",
                                 release=report.release)]

@@ -96,6 +96,12 @@ def _translated(english: str, source: str, known: Mapping[str, Any], translate: 
     return english if translation == line else _rendered(translation, known, translate) or english
 
 
+def translated(source: str, translate: Translate) -> str:
+    """Return the translation of a template, paragraph by paragraph; the source as it is written if there is none."""
+    parts = [(part, translate(one_line(part))) for part in split_paragraphs(source)]
+    return "\n\n".join(part if text == one_line(part) else text for part, text in parts)
+
+
 def with_ellipses(source: str) -> Message:
     """Return the text with an ellipsis in place of each expression."""
     return Message(_elided(source), lambda translate: _elided(translate(one_line(source))))

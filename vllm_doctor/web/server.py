@@ -61,7 +61,7 @@ _HEADERS = {
 }
 
 
-class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
+class _Refusal(Exception):
     """A request that is refused, and the message for the client."""
 
     def __init__(self, status: HTTPStatus, words: str) -> None:
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the report on the uploaded log."""
         self._answer(self._report)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: a request line holds the token."""
 
     def version_string(self) -> str:
@@ -304,7 +304,7 @@ def page(most_bytes: int, problem: str = "") -> tuple[str, str]:
     environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                               undefined=StrictUndefined)
     text = environment.get_template("paste.html").render(
-        style=Markup(_file("paste.css")), script=Markup(_file("paste.js")), version=__version__,  # noqa: S704 - our own files
+        style=Markup(_file("paste.css")), script=Markup(_file("paste.js")), version=__version__,
         most=most_bytes, most_words=_words(most_bytes), problem=problem)
     policy = (f"default-src 'none'; style-src {_hash(_file('paste.css'))}; "
               f"script-src {_hash(_file('paste.js'))}; form-action 'self'; base-uri 'none'")
