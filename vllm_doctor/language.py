@@ -41,7 +41,7 @@ class Language:
         """Return the translation of a text, or the text itself."""
         return self._translations.get(source, source)
 
-    def say(self, source: str, **values: Any) -> str:
+    def say(self, source: str, /, **values: Any) -> str:
         """Return a text in this language with its placeholders replaced."""
         return message(source, **values).said(self.gettext)
 

@@ -50,7 +50,7 @@ def N_(source: str) -> str:
     return source
 
 
-def message(source: str, **values: Any) -> Message:
+def message(source: str, /, **values: Any) -> Message:
     """Return the text with `{name}` placeholders replaced, as str.format does."""
     return Message(source.format(**values), partial(_formatted, source, values))
 

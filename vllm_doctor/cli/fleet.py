@@ -21,6 +21,7 @@ from vllm_doctor.fleet.model import StartRow
 from vllm_doctor.fleet.run import Shard, fleet, merge
 from vllm_doctor.fleet.summary import Summary
 from vllm_doctor.fleet.tables import encode, has_parquet
+from vllm_doctor.language import language
 from vllm_doctor.options import Options
 from vllm_doctor.reports.escape import inert_json
 from vllm_doctor.severity import FAIL_ON, RANK
@@ -139,15 +140,15 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def _print(summary: Summary, values: dict[str, Any]) -> None:
-    out, format_ = values["out"], values["format_"]
+    out, format_, spoken = values["out"], values["format_"], language(values["language"])
     if out is not None:
-        write_text(out / "summary.html", render.html(summary))
+        write_text(out / "summary.html", render.html(summary, spoken))
         if not has_parquet():
             print_error_line("vllm-doctor: no Parquet tables without the extra: pip install 'vllm-log-doctor[fleet]'")
     if format_ == "text":
-        write(render.text(summary, width=columns(values["width"]), every=values["verbose"]))
+        write(render.text(summary, width=columns(values["width"]), every=values["verbose"], language=spoken))
     elif format_ != "jsonl":
-        write(render.html(summary) if format_ == "html" else render.markdown(summary))
+        write(render.html(summary, spoken) if format_ == "html" else render.markdown(summary, spoken))
     worst = min((RANK.get(group.severity, 3) for group in summary.groups), default=3)
     is_found = values["fail_on"] != "never" and worst <= RANK[values["fail_on"]]
     is_unreadable = summary.logs > 0 and summary.starts == 0

@@ -14,6 +14,7 @@ from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.language import language
 from vllm_doctor.options import Options
 from vllm_doctor.sizing import size_report
 from vllm_doctor.sizing.changes import changes
@@ -109,8 +110,9 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     planned = plan(_target(values["gpu"], total, logged, model, launch), launch)
     alternatives = changes(planned, length_given=length_given)
 
-    text = size_report.as_json(planned, alternatives, requests) if values["format_"] == "json" \
-        else size_report.as_text(planned, alternatives, requests, columns(values["width"]))
+    spoken = language(values["language"])
+    text = size_report.as_json(planned, alternatives, requests, spoken) if values["format_"] == "json" \
+        else size_report.as_text(planned, alternatives, requests, columns(values["width"]), spoken)
     click.echo(text, nl=False)
     sys.exit(ExitStatus.FOUND if planned.verdict == "does-not-fit" else ExitStatus.OK)
 

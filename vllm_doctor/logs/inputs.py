@@ -16,8 +16,9 @@ from vllm_doctor.errors import InputError, reason
 from vllm_doctor.logs.archives import Archive, Rejoined, TarArchive, ZipArchive, held, is_zip
 from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
 from vllm_doctor.logs.tar_members import BLOCK, is_tar
+from vllm_doctor.messages import message
 
-DAMAGED = "The archive is cut or damaged: the report is on what could be read of it."
+DAMAGED = message("The archive is cut or damaged: the report is on what could be read of it.")
 
 
 def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:

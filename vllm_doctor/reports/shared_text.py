@@ -8,7 +8,7 @@ from typing import Any
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import CacheNeed, Memory
-from vllm_doctor.messages import N_, joined, message, say
+from vllm_doctor.messages import N_, Message, joined, message, say
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
@@ -356,6 +356,12 @@ _WORDS = {
     "dtype": "data type",
 }  # fmt: skip
 _UNITS = {"gib": "GiB", "gb": "GB", "mib": "MiB", "bytes": "bytes", "seconds": "s", "percent": "%", "s": "s"}
+
+
+def fact_message(name: str) -> Message:
+    """Return a fact's name in lower case, for a list of differences."""
+    text = name.replace("_gib", " (GiB)").replace("_", " ")
+    return Message(text, lambda translate: translate(fact_label(name)) if translate(text) == text else translate(text))
 
 
 def fact_label(name: str, language: Language = ENGLISH) -> str:

@@ -164,7 +164,7 @@ def _page(reports: list[Report], back: str) -> str:
 
 def markup_in(language: Language) -> Callable[..., Markup]:
     """Return what says a text of a template in a language: the text is ours, the values are escaped."""
-    def say(source: str, **values: Any) -> Markup:
+    def say(source: str, /, **values: Any) -> Markup:
         text = Markup(language.gettext(source))
         return text.format(**values) if values else text
 

@@ -67,11 +67,11 @@ def _environment(language: Language) -> Environment:
     made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
     made.filters.update(block=_block, link=_link)
-    made.globals.update(_=partial(_say, language), language=language, shared_text=shared_text, incident_text=incident_text)
+    made.globals.update(_=partial(markdown_in, language), language=language, shared_text=shared_text, incident_text=incident_text)
     return made
 
 
-def _say(language: Language, source: str, **values: Any) -> Raw:
+def markdown_in(language: Language, source: str, /, **values: Any) -> Raw:
     """Return a text of the template in a language: the text is ours, the values are escaped."""
     return Raw(language.say(source, **{
         name: _escaped(value) if isinstance(value, str) else value for name, value in values.items()}))
@@ -101,7 +101,8 @@ def _shortened(report: Report, characters: int, most: int) -> Report:
         failure=failure and failure._replace(
             text=_cut(failure.text, characters), message=_cut(failure.message, characters),
             fixes=tuple(_short_fix(fix, characters, most, report.language) for fix in failure.fixes[:most])),
-        notes=(*(_cut(note, characters) for note in report.notes[:most]), report.language.say("Shortened to fit in a summary of 1 MiB.")),
+        notes=(*(_cut(note, characters) for note in report.notes[:most]), report.language.say(
+            "Shortened to fit in a summary of 1 MiB.")),
     )
 
 

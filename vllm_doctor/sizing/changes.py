@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.errors import InputError
+from vllm_doctor.messages import message
 from vllm_doctor.sizing.launch import Launch
 from vllm_doctor.sizing.plan import Plan, plan
 
@@ -85,7 +86,7 @@ def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], st
     if current.lacks_room_outside_budget:
         for hundredths in range(math.ceil(launch.utilization * 100 - 1e-9) - 1, 49, -1):
             yield (replace(launch, gpu_memory_utilization=hundredths / 100),
-                   {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"}, "a smaller KV cache")
+                   {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"}, message("a smaller KV cache"))
     if launch.kv_cache_memory_bytes is None and launch.device != "cpu":
         limit = 97 if launch.enforce_eager or launch.reserves_graphs else 95
         free = target.free_gib
@@ -94,20 +95,20 @@ def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], st
         for hundredths in range(math.floor(launch.utilization * 100 + 1e-9) + 1, limit + 1):
             yield (replace(launch, gpu_memory_utilization=hundredths / 100),
                    {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"},
-                   "less room for other processes and for growth at run time")
+                   message("less room for other processes and for growth at run time"))
     if current.sequences > 64:
-        yield (replace(launch, max_num_seqs=64), {"--max-num-seqs": "64"}, "at most 64 requests run at once")
+        yield (replace(launch, max_num_seqs=64), {"--max-num-seqs": "64"}, message("at most 64 requests run at once"))
     if current.batched_tokens > 2048:
         yield (replace(launch, max_num_batched_tokens=2048), {"--max-num-batched-tokens": "2048"},
-               "long prompts are read in smaller pieces: a slower first token")
+               message("long prompts are read in smaller pieces: a slower first token"))
     if launch.reserves_graphs:
-        yield (replace(launch, enforce_eager=True), {"--enforce-eager": ""}, "slower decoding, most for small models")
+        yield (replace(launch, enforce_eager=True), {"--enforce-eager": ""}, message("slower decoding, most for small models"))
     if launch.kv_cache_dtype == "auto" and _flag_exists("--kv-cache-dtype", launch) and _fp8_halves_cache(current):
         yield (replace(launch, kv_cache_dtype="fp8"), {"--kv-cache-dtype": "fp8"},
-               "a little accuracy; not every attention kernel and GPU has it")
+               message("a little accuracy; not every attention kernel and GPU has it"))
     if _can_quantize_weights(current):
         yield (replace(launch, quantization="fp8"), {"--quantization": "fp8"},
-               "a little accuracy; not every GPU supports FP8 weights")
+               message("a little accuracy; not every GPU supports FP8 weights"))
 
 
 def _can_quantize_weights(current: Plan) -> bool:
@@ -164,7 +165,7 @@ def _offload(current: Plan) -> Iterator[Change]:
     for gib in (math.ceil(missing * 1.12 + 0.1), math.ceil(missing * 1.25 + 1)):
         after = _plan_if_it_fits(current, replace(current.launch, cpu_offload_gb=float(gib)))
         if after is not None:
-            yield Change({"--cpu-offload-gb": str(gib)}, "decoding reads those weights over PCIe: much slower", after)
+            yield Change({"--cpu-offload-gb": str(gib)}, message("decoding reads those weights over PCIe: much slower"), after)
             return
 
 
@@ -177,7 +178,7 @@ def _shorter_context(current: Plan) -> Change | None:
         return None
     after = _plan_if_it_fits(current, replace(current.launch, max_model_len=length))
     return None if after is None else Change(
-        {"--max-model-len": str(length)}, f"requests longer than {length:,} tokens are refused", after)
+        {"--max-model-len": str(length)}, message("requests longer than {length:,} tokens are refused", length=length), after)
 
 
 def _paired_changes(current: Plan) -> Iterator[Change]:

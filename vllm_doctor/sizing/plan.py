@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.messages import message
 from vllm_doctor.sizing import memory_estimate
 from vllm_doctor.sizing.kv_layout import KvLayout, layout_of, layout_of_tokens
 from vllm_doctor.sizing.kv_pages import KvSettings
@@ -125,7 +126,8 @@ class Plan:
         """Return why startup would fail before the KV cache is sized, as a clause; None if it would not."""
         free = self.target.free_gib
         if free is not None and self.budget_gib > free:
-            return f"vLLM requests {self.budget_gib:.2f} GiB at startup but {free:.2f} GiB are free"
+            return message("vLLM requests {budget:.2f} GiB at startup but {free:.2f} GiB are free",
+                           budget=self.budget_gib, free=free)
         inside = sum(part.gib.expected for part in self.parts if not part.outside)
         if self.launch.kv_cache_memory_bytes is not None and self.launch.device != "cpu" \
                 and inside + self.kv_gib.expected > self.target.device_gib:
@@ -231,7 +233,7 @@ def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[Pla
         gib_range, source = memory_estimate.weights(model, launch)
         exact = model.checkpoint is not None and bool(model.checkpoint.tensors)
         parts.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
-        notes.append(f"The weights are by {source}.")
+        notes.append(message("The weights are by {source}.", source=source))
     else:
         raise InputError("the log does not show the size of the weights; pass the model folder as well")
     if _unsure_of_states(target, launch):

@@ -28,7 +28,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from vllm_doctor.errors import DoctorError, InputError
+from vllm_doctor.language import language
 from vllm_doctor.options import Options
+from vllm_doctor.reports import to_html
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.version import __version__
 from vllm_doctor.web.analysis import report_page
@@ -185,7 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refusal.status, f"{refusal.words}\n", plain=True)
             self._drain()
         except DoctorError as error:
-            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, *page(self.server.most_bytes, one_line(str(error))))
+            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, *page(
+                self.server.most_bytes, one_line(str(error)), self.server.options.language))
         except (TimeoutError, ConnectionError):
             self.close_connection = True
         else:
@@ -208,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self) -> tuple[str, str]:
         if self._path() != "":
             raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here.")
-        return page(self.server.most_bytes)
+        return page(self.server.most_bytes, code=self.server.options.language)
 
     def _report(self) -> tuple[str, str]:
         if self._path() != "report":
@@ -299,11 +302,13 @@ def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
     raise InputError("nothing was pasted, and no file was chosen")
 
 
-def page(most_bytes: int, problem: str = "") -> tuple[str, str]:
+def page(most_bytes: int, problem: str = "", code: str = "en") -> tuple[str, str]:
     """Return (page, policy) of the form, or of a problem."""
     environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                               undefined=StrictUndefined)
+    spoken = language(code)
     text = environment.get_template("paste.html").render(
+        _=to_html.markup_in(spoken), language=spoken,
         style=Markup(_file("paste.css")), script=Markup(_file("paste.js")), version=__version__,
         most=most_bytes, most_words=_words(most_bytes), problem=problem)
     policy = (f"default-src 'none'; style-src {_hash(_file('paste.css'))}; "
