@@ -51,7 +51,7 @@ RULES = ROOT / "rules"
 PACKAGE = ROOT / "vllm_doctor"
 KEYWORDS: dict[str, Any] = {"_": None, "N_": None, "message": None, "say": None, "gettext": None,
                             "ngettext": (1, 2), "_action": (2,), "FixRule": (2,), "_Way": (1,)}
-_WORD = re.compile(r"[^\W\d_]{2}")
+_WORD = re.compile(r"[^\W\d_]{2}|^[,;] $|^\{\w+\}[.:]|\{\w+\} \(\{")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
 _HEADER = b'msgid ""\nmsgstr "Language: zh\\nContent-Type: text/plain; charset=utf-8\\n"\n\n'

@@ -22,6 +22,9 @@ Link = Callable[[str], str]
 _LONGEST_BLOCK = 4000  # characters of a log on a page
 _MOST_TITLES = 4  # of a fix that are listed
 MERGED = {"max": N_("the largest"), "min": N_("the smallest"), "first": N_("the first"), "last": N_("the last")}
+_HEADS = (N_("Meaning"), N_("Background"), N_("Fixes"), N_("Messages"), N_("Conditions"), N_("Example"),
+          N_("Similar failures"), N_("References"), N_("any release"))
+"""What is translated inside of f-strings, where it is not extracted."""
 _KINDS = {
     "bool": N_("switch"), "bool_value": N_("true or false"), "int": N_("integer"), "float": N_("number"), "str": N_("text"), "json": N_("JSON"),
     "human_int": N_("integer, also 8k (8,000) or 8K (8,192)"),

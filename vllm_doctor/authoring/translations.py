@@ -22,6 +22,8 @@ _CODE = lazy_pattern(r"`[^`]{0,400}`")
 _HAN = "\u4e00-\u9fff"
 _TIGHT = lazy_pattern(rf"[{_HAN}][A-Za-z0-9]|[A-Za-z0-9%][{_HAN}]")
 _HALF_WIDTH = lazy_pattern(rf"[{_HAN}]\s?[,;:?!](?=\s|$|[{_HAN}])|[{_HAN}]\.(?=\s|$)")
+_SPELLED = {"an?": "1", "one": "1", "once": "1", "two": "2", "twice": "2", "three": "3", "four": "4", "first": "1",
+            "half": "2", "second": "2"}
 _BRACKET = lazy_pattern(rf"[{_HAN}]\s?\((?=[{_HAN}])|(?<=[{_HAN}])\)")
 
 
@@ -32,6 +34,8 @@ def problems(english: str, chinese: str, *, is_template: bool) -> list[str]:
     for what, pattern in (("flags", _FLAG), ("variables", _VARIABLE), ("numbers", _NUMBER)):
         # Both branches of a condition may repeat a flag in one language only.
         mine, theirs = (set(pattern.findall(text)) for text in plain)
+        if what == "numbers":  # "one" may be 1
+            theirs -= {digit for word, digit in _SPELLED.items() if re.search(rf"\b{word}\b", english, re.IGNORECASE)} - mine
         if mine != theirs:
             found.append(f"other {what}: {', '.join(sorted(mine ^ theirs))}")
     return found + list(_typography(chinese, is_template=is_template))

@@ -24,7 +24,7 @@ _KINDS = {
     "unknown": N_("the log does not show whose code raised it"),
 }
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
-         N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimate"),
+         N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
 """What reports show of closed sets of values, in the user's language."""
 _STEP = "a step to try"

@@ -123,7 +123,7 @@ def _head(plan: Plan) -> Message:
     if plan.launch.device == "cpu":
         where = message("the CPU")
     else:
-        where = message("{count} GPUs of {gib:.2f} GiB" if gpus > 1 else "1 GPU of {gib:.2f} GiB", count=gpus,
+        where = message(N_("{count} GPUs of {gib:.2f} GiB") if gpus > 1 else N_("1 GPU of {gib:.2f} GiB"), count=gpus,
                         gib=plan.target.device_gib)
     source = {"fits": N_("{name} with {tokens:,} tokens of context fits on {place} (vLLM {release})."),
               "likely": N_("{name} with {tokens:,} tokens of context probably fits on {place} (vLLM {release})."),
