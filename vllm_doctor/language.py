@@ -55,10 +55,14 @@ def language(code: str) -> Language:
     if code == "en":
         return ENGLISH
     translations: dict[str, str] = {}
-    for root in _ROOTS:
-        for path in sorted((root / code / "LC_MESSAGES").glob("*.po")):
-            translations.update(read_catalogue(path.read_text(encoding="utf-8")))
+    for path in catalogues(code):
+        translations.update(read_catalogue(path.read_text(encoding="utf-8")))
     return Language(code, "zh-CN", translations)
+
+
+def catalogues(code: str) -> list[Path]:
+    """Return the .po files of a language."""
+    return [path for root in _ROOTS for path in sorted((root / code / "LC_MESSAGES").glob("*.po"))]
 
 
 def wanted_language(environment: Mapping[str, str]) -> str:

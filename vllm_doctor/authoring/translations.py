@@ -11,6 +11,7 @@ from string import Formatter
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
+from vllm_doctor.language import LANGUAGES, catalogues, read_catalogue
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.templating.parser import ExpressionError, read_text
 
@@ -35,10 +36,19 @@ def problems(english: str, chinese: str, *, is_template: bool) -> list[str]:
         # Both branches of a condition may repeat a flag in one language only.
         mine, theirs = (set(pattern.findall(text)) for text in plain)
         if what == "numbers":  # "one" may be 1
-            theirs -= {digit for word, digit in _SPELLED.items() if re.search(rf"\b{word}\b", english, re.IGNORECASE)} - mine
+            theirs -= {digit for word, digit in _SPELLED.items()
+                       if re.search(rf"\b{word}\b", english, re.IGNORECASE)} - mine
         if mine != theirs:
             found.append(f"other {what}: {', '.join(sorted(mine ^ theirs))}")
     return found + list(_typography(chinese, is_template=is_template))
+
+
+def lint_catalogues() -> list[str]:
+    """Return the problems of all translations, each with its catalogue."""
+    return [f"{path}: {problem}: {source}"
+            for code in LANGUAGES for path in catalogues(code)
+            for source, translation in read_catalogue(path.read_text(encoding="utf-8")).items()
+            for problem in problems(source, translation, is_template=path.parents[3].name in {"rules", "_rules"})]
 
 
 def _plain(text: str, *, is_template: bool) -> str:

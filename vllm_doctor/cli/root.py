@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -76,6 +77,9 @@ def _in_language(code: str) -> click.Command:
     """Return the command with its help in a language."""
     if code == "en":
         return cli
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # as `write` does: what is asked for in Chinese cannot be said in ASCII
+            stream.reconfigure(encoding="utf-8")
     from vllm_doctor.cli.help_texts import translated
 
     return translated(cli, language_of(code))

@@ -13,6 +13,7 @@ from vllm_doctor.authoring import prose
 from vllm_doctor.authoring.record_expectations import record_expectations
 from vllm_doctor.authoring.rule_scaffold import scaffold
 from vllm_doctor.authoring.rule_tests import run_tests
+from vllm_doctor.authoring.translations import lint_catalogues
 from vllm_doctor.errors import InputError, RuleError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fleet.draft import draft_from_group
@@ -70,6 +71,7 @@ def lint(paths: tuple[str, ...]) -> None:
     problems += [str(problem) for rule in rules for problem in (*check(rule, base), *prose.lint_rule(rule))]
     if not paths:
         problems += [str(problem) for problem in prose.lint_actions(base.actions.values())]
+        problems += lint_catalogues()
     for problem in problems:
         click.echo(problem)
     click.echo(f"{len(files)} rules, {len(problems)} problems", err=True)
