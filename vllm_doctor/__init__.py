@@ -22,9 +22,9 @@ __all__ = ["Diagnosis", "Report", "__version__", "diagnose"]
 def __getattr__(name: str) -> Any:
     """Import what is asked for: pytest loads this package in every session, for its plug-in."""
     if name in {"Diagnosis", "diagnose"}:
-        from vllm_doctor import diagnosis as module
+        from vllm_doctor import diagnosis as module  # noqa: PLC0415
     elif name == "Report":
-        from vllm_doctor import reports as module  # type: ignore[no-redef]
+        from vllm_doctor import reports as module  # type: ignore[no-redef]  # noqa: PLC0415
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(module, name)

@@ -79,7 +79,7 @@ class _Words:
         self._patience -= 1
         if not self._patience:
             self._expression = re.compile(Trie(rare_pieces(self._words).values()).pattern())
-        for word in self._words:
+        for word in self._words:  # noqa: SIM110 - a generator would take longer than the search
             if word in text:
                 return True
         return False

@@ -27,7 +27,7 @@ class Message(str):
     __slots__ = ("_said",)
     _said: Callable[[Translate], str]
 
-    def __new__(cls, english: str, said: Callable[[Translate], str]) -> Message:
+    def __new__(cls, english: str, said: Callable[[Translate], str]) -> Message:  # noqa: D102, PYI034 - Self is of 3.11
         made = super().__new__(cls, english)
         made._said = said
         return made
@@ -45,7 +45,7 @@ class Message(str):
         return Message(change(str(self)), partial(_changed, self, change))
 
 
-def N_(source: str) -> str:
+def N_(source: str) -> str:  # noqa: N802 - gettext's name for it
     """Return the text, which is translated elsewhere; it marks it for extraction."""
     return source
 

@@ -48,7 +48,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     for source in sources:
         try:
             text, properties = _diagnosed(source)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test's own report counts
             text, properties = f"no diagnosis: {type(error).__name__}", []
         if text:
             report.sections.append((TITLE, text))

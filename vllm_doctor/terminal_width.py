@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from vllm_doctor.patterns import lazy_pattern
 
-_WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
+_WIDE = ("\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3"
+         "\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6")
 _CLOSING = "，。、：；？！）」』】》〉”’…％%),.:;?!\\]"
 _OPENING = "（「『【《〈“‘(\\["
 _HAS_WIDE = lazy_pattern(f"[{_WIDE}]")
@@ -22,7 +23,7 @@ def columns(text: str) -> int:
     """Return how many columns a text takes."""
     if text.isascii() or not _HAS_WIDE.search(text):
         return len(text)
-    from wcwidth import wcwidth
+    from wcwidth import wcwidth  # noqa: PLC0415 - English does without
 
     return sum(max(wcwidth(character), 0) for character in text)
 
@@ -57,14 +58,15 @@ def wrap(text: str, width: int, first: str = "", subsequent: str | None = None, 
          break_long_words: bool = True) -> list[str]:
     """Return the lines of a text behind the indent of the first line and that of all others (default: the same)."""
     if not _HAS_WIDE.search(text):
-        import textwrap
+        import textwrap  # noqa: PLC0415 - for English
 
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=first if subsequent is None
                              else subsequent, break_long_words=break_long_words, break_on_hyphens=False)
     indent = first if subsequent is None else subsequent
     lines, line, taken = [], first, columns(first)
     is_empty, blank = True, ""
-    for piece in _pieces(text):
+    for found in _pieces(text):
+        piece = found
         if piece.isspace():
             blank = " " * len(piece)
             continue

@@ -99,8 +99,8 @@ class Tools:
 def serve(roots: Sequence[str]) -> None:
     """Answer requests on standard input until it ends. Raises InputError if the SDK is not installed."""
     try:
-        from mcp.server.mcpserver import MCPServer
-        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - an extra
+        from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise InputError("the MCP server needs the SDK: pip install 'mcp>=2'") from error
 

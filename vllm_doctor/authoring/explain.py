@@ -123,7 +123,7 @@ def _fix_line(number: int, fix: FixRule, base: RuleBase, language: Language) -> 
     line += f" (vLLM {fix.vllm})" if fix.vllm else ""
     line += ". " + language.say("Cost: {cost}", cost=outline.title(translated(fix.cost, translate))) if fix.cost else ""
     if fix.action in base.actions:
-        steps = "\n".join(f"    - {line}" for step in base.actions[fix.action].steps 
+        steps = "\n".join(f"    - {line}" for step in base.actions[fix.action].steps
                           for line in outline.steps(translated(step, translate)))
         line += f"\n{steps}" if steps else ""
     return line

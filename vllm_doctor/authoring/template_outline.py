@@ -103,7 +103,7 @@ def _bodies(part: nodes.If) -> list[Sequence[nodes.Node]]:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    return Environment(autoescape=False)
+    return Environment(autoescape=False)  # noqa: S701 - templates are only parsed here, never rendered
 
 
 def _nodes(template: str) -> Sequence[nodes.Node]:

@@ -95,7 +95,7 @@ def _issue(report: Report, redactor: Redactor) -> str:
 @cache
 def _environment() -> Environment:
     folder = Path(__file__).parent
-    made = Environment(loader=FileSystemLoader(folder), autoescape=False, trim_blocks=True,
+    made = Environment(loader=FileSystemLoader(folder), autoescape=False, trim_blocks=True,  # noqa: S701 - Markdown
                        lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True)
     made.filters["markdown"] = lambda value: markdown(str(value))
     return made

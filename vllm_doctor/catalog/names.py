@@ -562,7 +562,7 @@ def _dependency(module: str, name: str, release: str | None, owner: str | None) 
 # -- wording ----------------------------------------------------------------------------------------------------------
 
 
-def _sentence(answer: Direction) -> str:
+def _sentence(answer: Direction) -> str:  # noqa: C901 - one sentence a kind
     name = f"`{answer.name}`"
     span = _span_words(answer)
     match answer.kind:

@@ -141,7 +141,7 @@ def _read_all(logs: tuple[Place, ...], options: Options, *, every: bool) -> tupl
     for log in logs:
         try:
             reports += _read(log, options, problems, every=every)
-        except InputError as error:
+        except InputError as error:  # noqa: PERF203 - one log per iteration
             problems.append(error)
     if problems and not reports:
         raise problems[0]

@@ -35,6 +35,6 @@ def command(context: click.Context, *, name: str, namespace: str, container: str
 
 def main() -> None:
     """Run the plug-in."""
-    from vllm_doctor.cli.root import main as run
+    from vllm_doctor.cli.root import main as run  # noqa: PLC0415 - which imports the commands
 
     run(["kubectl", *sys.argv[1:]])

@@ -156,7 +156,7 @@ def _plain(node: object, depth: int = 0) -> object:
 def load(chunk: str) -> object:
     """Load a piece of YAML as strings, lists and mappings; return None when it is invalid."""
     try:
-        return yaml.load(chunk, Loader=yaml.BaseLoader)
+        return yaml.load(chunk, Loader=yaml.BaseLoader)  # noqa: S506 - makes only str, list and dict
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         return None
 

@@ -516,11 +516,11 @@ def _put(tree: dict[str, object], path: str, value: object) -> None:
             tree[key] = value
             return
         inner = tree.setdefault(key, {})
-        assert isinstance(inner, dict)
+        assert isinstance(inner, dict)  # noqa: S101 - paths of one program do not contradict each other
         _put(inner, rest, value)
         return
     items = tree.setdefault(key[:-2], [])
-    assert isinstance(items, list)
+    assert isinstance(items, list)  # noqa: S101
     if not rest:
         items.append(value)
         return
@@ -548,7 +548,7 @@ def _yaml_lines(value: object, indent: str = "") -> Iterator[str]:
 
 
 def _scalar(value: object) -> str:
-    assert isinstance(value, _YamlText)
+    assert isinstance(value, _YamlText)  # noqa: S101
     if value.quoted:
         return json.dumps(value.text, ensure_ascii=False)
     return value.text if value.text in {"true", "false"} else yaml_scalar(value.text, numbers=True)

@@ -54,14 +54,14 @@ class ServerLoad:
         self._in_period = False
         self._trackers = {name: LoadPeriodTracker() for name in ("saturation", "stall", "queue")}
 
-    def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:
+    def add(self, values: Mapping[str, Any], at: Moment = Moment()) -> None:  # noqa: B008 - frozen
         """Count one statistics line, given its facts and its moment."""
         if "running_requests" in values:
             self.count(int(values["running_requests"]), int(values.get("waiting_requests", 0)),
                        float(values.get("kv_cache_usage_percent", 0.0)), int(values.get("engine_index", 0)),
                        values.get("prefix_cache_hit_percent") == 0, *at)
 
-    def count(self, running: int, waiting: int, usage: float, index: int, no_prefix_hits: bool,
+    def count(self, running: int, waiting: int, usage: float, index: int, no_prefix_hits: bool,  # noqa: PLR0917 - for each line of a long log
               line: int, stamp: str | bytes) -> None:
         """Count one statistics line of an engine: its requests, its cache usage in percent, its place in the log."""
         self.stats_lines += 1
@@ -69,7 +69,7 @@ class ServerLoad:
         if running:
             self.busy_lines += 1
             self.peak_running = max(self.peak_running, running)
-        if usage > self.peak_kv_cache_usage_percent:
+        if usage > self.peak_kv_cache_usage_percent:  # noqa: PLR1730 - `max` costs more, for each line of a long log
             self.peak_kv_cache_usage_percent = usage
         if no_prefix_hits:
             self.zero_prefix_hit_lines += 1

@@ -253,7 +253,7 @@ class FailureCollector:
         elif not level:
             self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
 
-    def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,
+    def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
                state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "",
                module: str = "") -> None:
         self._close(stream)

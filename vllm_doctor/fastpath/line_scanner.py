@@ -275,7 +275,7 @@ class _Engine:
     """A search for many words at once with hyperscan (the extra `fast`); several threads may use it."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
-        import hyperscan
+        import hyperscan  # noqa: PLC0415
 
         self._words = words
         self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)

@@ -210,7 +210,7 @@ def _scanner_type() -> type[Scanner]:
     if os.environ.get(ENGINE) == "re":
         return Scanner
     try:
-        import hyperscan
+        import hyperscan  # noqa: F401, PLC0415 - an optional extra
     except ImportError:
         return Scanner
     return FastScanner

@@ -34,7 +34,7 @@ def text(summary: Summary, *, width: int = 100, every: bool = False, language: L
     """Return the summary as text of about `width` columns; its last line has the totals."""
     groups = summary.groups if every else [one for one in summary.groups if one.severity != "info"][:_MOST_TEXT]
     page = _environment("text", language).get_template("summary.txt").render(
-        _names(summary, language), groups=groups, left=len(summary.groups) - len(groups), 
+        _names(summary, language), groups=groups, left=len(summary.groups) - len(groups),
         row=lambda group: _row(group, width, language))
     return escape.inert_text(_redacted(page, "text"))
 

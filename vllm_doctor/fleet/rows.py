@@ -60,7 +60,7 @@ def read(file: LogFile, reading: Reading) -> LogRows:
                 made.starts.extend(found.starts)
                 made.findings.extend(found.findings)
             notes = logs.notes
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - one bad input is a row, never the end
         made.starts.append(_problem(file, file.url, problem_of(error), state, pattern))
         return made
     for row in made.starts:
@@ -74,7 +74,7 @@ def _read_log(file: LogFile, log: Log, options: Options, state: str, pattern: re
     """Return the rows of one log; the row of its problem if it cannot be read."""
     try:
         return _starts(file, log, options, state, pattern)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - one bad input is a row, never the end
         return LogRows([_problem(file, log.name, problem_of(error), state, pattern)], [])
 
 

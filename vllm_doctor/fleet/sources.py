@@ -114,7 +114,7 @@ def _remote(target: str) -> Iterator[LogFile]:
         files, path = _fsspec(target).core.url_to_fs(target)
         files.invalidate_cache()
         yield from _listed(target, files, path)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - each file system raises errors of its own
         yield LogFile(target, problem=problem_of(error))
 
 

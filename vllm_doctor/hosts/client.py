@@ -64,7 +64,7 @@ def output(argv: Sequence[str], *, joined: bool = False) -> Iterator[bytes]:
     is_empty = True
     with tempfile.TemporaryFile() as errors:
         with _started(argv, subprocess.STDOUT if joined else errors) as process:
-            assert process.stdout is not None
+            assert process.stdout is not None  # noqa: S101 - a pipe is asked for
             try:
                 while data := os.read(process.stdout.fileno(), _CHUNK):
                     is_empty = False

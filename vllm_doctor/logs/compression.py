@@ -106,7 +106,7 @@ def _unpacker(kind: str, name: str) -> Any:
     if kind == "bz2":
         return bz2.BZ2Decompressor()
     try:
-        import zstandard
+        import zstandard  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise InputError(f"{name}: reading .zst needs the extra: pip install 'vllm-log-doctor[zstd]'") from error
     return zstandard.ZstdDecompressor().decompressobj()

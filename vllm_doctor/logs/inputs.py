@@ -108,7 +108,7 @@ def open_logs(path: str) -> Iterator[Logs]:
     try:
         if os.path.isdir(path):
             raise InputError(f"{path}: is a directory, not a log")
-        file = open(path, "rb")
+        file = open(path, "rb")  # noqa: SIM115 - closed below; what fails meanwhile is not the opening
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {reason(error)}") from error
     with file:

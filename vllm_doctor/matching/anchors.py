@@ -85,7 +85,7 @@ class Anchors:
 
     def _candidates(self, text: str) -> tuple[str, ...]:
         """Return the anchors that may be in `text`, whatever its numbers are."""
-        assert self._finder is not None
+        assert self._finder is not None  # noqa: S101 - `_prepare` set it
         anchors = {anchor for piece in self._finder.candidates(text) for anchor in self._by_piece[piece]}
         return tuple(sorted(anchors.union(self._always), key=self._order.__getitem__))
 

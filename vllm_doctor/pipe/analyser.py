@@ -230,7 +230,7 @@ def _run_analyser(analyse: Analyse, reader: Reader, close: Sequence[int]) -> Non
             if fd > 2:
                 os.close(fd)
         code = int(analyse(reader))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the log must go on passing
         at = error.__traceback__
         while at and at.tb_next:
             at = at.tb_next

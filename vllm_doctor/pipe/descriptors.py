@@ -27,7 +27,7 @@ def open_standard_fds() -> None:
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
-        except OSError:
+        except OSError:  # noqa: PERF203
             os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number: this one
 
 

@@ -126,7 +126,7 @@ class FollowedFile:
         """Read what is already written, then end."""
         self._ends_at = self._ends_at or time.monotonic() + _LAST_SECONDS
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> bool:  # noqa: ARG002 - as Reader's
         """Return whether there is a piece now, or the end."""
         if not self._next and self.problem is None:
             try:

@@ -58,7 +58,7 @@ class Route:
         while left:
             try:
                 written = os.write(self.sink, left)
-            except BlockingIOError:
+            except BlockingIOError:  # noqa: PERF203 - a terminal that another process made non-blocking
                 wait_writable(self.sink)
             except BrokenPipeError:
                 self.reader_gone = True

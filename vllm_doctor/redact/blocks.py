@@ -23,7 +23,7 @@ _HEADING = r"[^\W\d][\w .()/#-]{0,40}|#|"
 _AHEAD = r"(?:.{0,200}(?:[:\]]|std(?:out|err)[ ][FP])[ ])?"  # of the first heading
 _WORD = r"[A-Za-z_][\w.-]{0,40}"
 _PREFIX = r"(?:.{0,200}?(?:\[[\w./-]{1,80}\.\w{1,3}:\d{1,6}\]|[ ]std(?:out|err)[ ][FP])[ ])?"  # of a log record
-_IS_SECRET = r"""\bkind\\*["']?:[ \t]{0,8}\\*["']?Secret\b(?![.-])"""
+_IS_SECRET = r"""\bkind\\*["']?:[ \t]{0,8}\\*["']?Secret\b(?![.-])"""  # noqa: S105 - the kind of a document
 _DATA = r"""(?:^|(?<=[ \t]))["']?(stringData|data)["']?:[ \t]{0,8}\{?[ \t\r]{0,8}$"""
 _ENTRY = r"""([ \t]*)(?:["']?[\w./-]{1,100}["']?:[ \t]+)?["']?([^\s"'](?:[^"']*[^\s"',])?)"""
 _OBJECT = r"""["'](?:stringData|data)\\{0,15}["']:[ \t]{0,8}\{([^{}]{1,8000})\}"""  # of JSON on one line
@@ -128,7 +128,7 @@ def block_spans(text: str) -> list[Span]:
         return found
     blocks, at = Blocks(), 0
     if compiled(_IS_SECRET).search(text) is not None and "---" not in text:
-        blocks._is_secret = True
+        blocks._is_secret = True  # noqa: SLF001 - `kind` may stand below `data`
     for line in text.split("\n"):
         found += [Span(at + start, at + end, "password", repeats=True) for start, end in blocks.line(line)]
         at += len(line) + 1

@@ -61,6 +61,6 @@ def _userinfo(text: str) -> list[Span]:
         is_redis = text[max(at - 9, 0) : at].endswith(("redis://", "rediss://"))  # they have no users
         if secret and secret != MASK and (first or is_redis or looks_random(secret)):
             found.append(Span(at + first, at + last, "url-password", repeats=True))
-        if first and secret == "x-oauth-basic":
+        if first and secret == "x-oauth-basic":  # noqa: S105 - the token stands in the user's place
             found.append(Span(at, at + len(user), "url-password", repeats=True))
     return found

@@ -155,7 +155,7 @@ def _kind(name: str) -> str:
 def _page(reports: list[Report], back: str) -> str:
     language = reports[0].language
     text = _environment(language).get_template("report.html").render(
-        reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),
+        reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
         version=__version__, shared_text=shared_text, timeline=timeline, timeline_text=timeline_text,
         incident_text=incident_text, picture=picture, plot=plot, pieces=_pieces,
         markdown=to_markdown.render, back=back, bar=_BAR, full=_WIDTH, plot_height=_PLOT)

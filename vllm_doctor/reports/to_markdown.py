@@ -64,7 +64,7 @@ def _page(report: Report) -> str:
 @lru_cache(maxsize=4)
 def _environment(language: Language) -> Environment:
     folder = Path(__file__).resolve().parent / "templates"
-    made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,
+    made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
     made.filters.update(block=_block, link=_link)
     made.globals.update(_=partial(markdown_in, language), language=language, shared_text=shared_text, incident_text=incident_text)

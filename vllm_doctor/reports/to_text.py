@@ -60,7 +60,7 @@ def render(report: Report, *, width: int = 100, color: bool = False, verbose: bo
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     folder = Path(__file__).resolve().parent / "templates"
-    return Environment(loader=FileSystemLoader(folder), autoescape=False, trim_blocks=True,
+    return Environment(loader=FileSystemLoader(folder), autoescape=False, trim_blocks=True,  # noqa: S701 - plain text
                        lstrip_blocks=True, undefined=StrictUndefined)
 
 

@@ -96,7 +96,7 @@ def _counter(tokenizer: str | Path | None) -> Callable[[str], int]:
     if tokenizer is None:
         return lambda text: math.ceil(len(text) / _CHARACTERS)
     try:
-        from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
+        from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 - optional
     except ImportError as error:
         raise InputError("--tokenizer needs the package `tokenizers`; without it, text is counted as four "
                          "characters per token") from error

@@ -30,7 +30,7 @@ class ExpressionError(ValueError):
 
 @lru_cache(maxsize=1)
 def _parser() -> Environment:
-    environment = Environment(autoescape=False)
+    environment = Environment(autoescape=False)  # noqa: S701 - only its parser is used, nothing is rendered
     environment.globals.clear()
     return environment
 

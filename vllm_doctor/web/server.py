@@ -63,7 +63,7 @@ _HEADERS = {
 }
 
 
-class _Refusal(Exception):
+class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
     """A request that is refused, and the message for the client."""
 
     def __init__(self, status: HTTPStatus, words: str) -> None:
@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the report on the uploaded log."""
         self._answer(self._report)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """Log nothing: a request line holds the token."""
 
     def version_string(self) -> str:
@@ -309,7 +309,7 @@ def page(most_bytes: int, problem: str = "", code: str = "en") -> tuple[str, str
     spoken = language(code)
     text = environment.get_template("paste.html").render(
         _=to_html.markup_in(spoken), language=spoken,
-        style=Markup(_file("paste.css")), script=Markup(_file("paste.js")), version=__version__,
+        style=Markup(_file("paste.css")), script=Markup(_file("paste.js")), version=__version__,  # noqa: S704 - our own files
         most=most_bytes, most_words=_words(most_bytes), problem=problem)
     policy = (f"default-src 'none'; style-src {_hash(_file('paste.css'))}; "
               f"script-src {_hash(_file('paste.js'))}; form-action 'self'; base-uri 'none'")
