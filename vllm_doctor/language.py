@@ -3,8 +3,8 @@
 A translation is read from gettext's .po files when a language other than English is asked for; English reads nothing.
 There is no compiled form (.mo), for three reasons. A translator, and a checkout, see a changed text at once, with no
 step in between that can be forgotten. Wheel, editable install and checkout read the same files in the same way. And it
-is quick: the parser below knows only what Babel's writer makes (`tools/translations.py`), one string per line, and takes
-less than 40 ms for a thousand messages, once per process.
+is quick: the parser below knows only what Babel's writer makes (`tools/translations.py`), one string per line, and
+takes less than 40 ms for a thousand messages, once per process.
 
 A fuzzy entry (its English text has changed) counts as missing. What is missing is said in English.
 `vllm_doctor/locale` has the texts of code and templates, `locale` in the folder of the rules those of the rules.
@@ -78,7 +78,7 @@ def wanted_language(environment: Mapping[str, str]) -> str:
 
 
 def typed_language(arguments: Sequence[str]) -> str:
-    """Return the language that a command line asks for with `--lang`, "" if none. An invalid one is click's to refuse."""
+    """Return the language that a command line asks for with `--lang`, "" if none or unknown."""
     found = ""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word == "--":

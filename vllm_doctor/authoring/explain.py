@@ -26,10 +26,12 @@ _HEADS = (N_("Meaning"), N_("Background"), N_("Fixes"), N_("Messages"), N_("Cond
           N_("Similar failures"), N_("References"), N_("any release"))
 """What is translated inside of f-strings, where it is not extracted."""
 _KINDS = {
-    "bool": N_("switch"), "bool_value": N_("true or false"), "int": N_("integer"), "float": N_("number"), "str": N_("text"), "json": N_("JSON"),
+    "bool": N_("switch"), "bool_value": N_("true or false"), "int": N_("integer"), "float": N_("number"), "str": N_("text"),
+    "json": N_("JSON"),
     "human_int": N_("integer, also 8k (8,000) or 8K (8,192)"),
     "human_int_or_auto": N_("integer, also 8k (8,000), 8K (8,192) or auto"),
-    "key_values": N_("key=value pairs"), "json_or_key_values": N_("JSON or key=value pairs"), "str_or_json": N_("text or JSON"),
+    "key_values": N_("key=value pairs"), "json_or_key_values": N_("JSON or key=value pairs"),
+    "str_or_json": N_("text or JSON"),
     "list": N_("one or more values"),
 }
 
@@ -119,7 +121,8 @@ def _fixes(rule: Rule, base: RuleBase, language: Language) -> str:
 def _fix_line(number: int, fix: FixRule, base: RuleBase, language: Language) -> str:
     translate = language.gettext
     titles = outline.titles(translated(fix.title, translate))
-    line = f"{number}. {' / '.join(titles) if len(titles) <= _MOST_TITLES else outline.title(translated(fix.title, translate))}"
+    one = outline.title(translated(fix.title, translate))
+    line = f"{number}. {' / '.join(titles) if len(titles) <= _MOST_TITLES else one}"
     line += f" (vLLM {fix.vllm})" if fix.vllm else ""
     line += ". " + language.say("Cost: {cost}", cost=outline.title(translated(fix.cost, translate))) if fix.cost else ""
     if fix.action in base.actions:

@@ -86,7 +86,7 @@ def _fields(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    return Environment(autoescape=False)
+    return Environment(autoescape=False)  # noqa: S701 - only its parser is used
 
 
 def _used(text: str) -> Counter[str]:

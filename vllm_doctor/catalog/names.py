@@ -616,4 +616,6 @@ def _span_words(answer: Direction) -> str:
     if answer.first and answer.last:
         return message("in vLLM {first}", first=answer.first) if answer.first == answer.last else message(
             "in vLLM {first} to {last}", first=answer.first, last=answer.last)
-    return message("since vLLM {first}", first=answer.first) if answer.first else message("up to vLLM {last}", last=answer.last)
+    if answer.first:
+        return message("since vLLM {first}", first=answer.first)
+    return message("up to vLLM {last}", last=answer.last)

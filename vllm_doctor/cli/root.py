@@ -80,7 +80,7 @@ def _in_language(code: str) -> click.Command:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # as `write` does: what is asked for in Chinese cannot be said in ASCII
             stream.reconfigure(encoding="utf-8")
-    from vllm_doctor.cli.help_texts import translated
+    from vllm_doctor.cli.help_texts import translated  # noqa: PLC0415 - English does not need it
 
     return translated(cli, language_of(code))
 

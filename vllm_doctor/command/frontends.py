@@ -465,7 +465,8 @@ class _Translator:
             yield message("{program}: this belongs in {place}.", program=name, place=where)
         elif self._settings and not has_text:
             shown = "; ".join(self._assigned(name, value) for name, value in self._settings.items())
-            yield (message("In {program}: {settings} ({place}).", program=name, settings=shown, place=where) if is_placed
+            yield (message("In {program}: {settings} ({place}).", program=name, settings=shown, place=where)
+                   if is_placed
                    else message("In {program}: {settings}.", program=name, settings=shown))
         elif self._settings and is_placed:
             yield message("{program} reads them from {place}.", program=name, place=where)

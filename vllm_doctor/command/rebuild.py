@@ -55,7 +55,8 @@ _CONTAINER_SHORT = lazy_pattern(r"-[a-zA-Z]{1,4}")
 _OMITTED_KINDS = {
     "|": message("a pipe"), "|&": message("a pipe"), ";": message("other commands"), ";;": message("other commands"),
     "&&": message("other commands"), "||": message("other commands"),
-    "&": message("running in the background"), "\n": "", "(": message("a subshell"), ")": message("a subshell"), "#": "",
+    "&": message("running in the background"), "\n": "", "(": message("a subshell"), ")": message("a subshell"),
+    "#": "",
 }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ _SYSTEM = ("vllm_version", "engine", "device", "gpu_name", "num_gpus_visible", "
 _MEASURED = ("max_model_len", "dtype", "quantization", "world_size", "gpu_free_gib", "gpu_requested_gib",
              "model_weights_gib", "peak_activation_gib", "non_torch_gib", "cuda_graph_gib", "kv_cache_available_gib",
              "kv_cache_tokens", "max_concurrency")
-_NAMES = {"vllm_version": message("vLLM release"), "gpu_name": message("GPU"), "num_gpus_visible": message("visible GPUs"),
+_NAMES = {"vllm_version": message("vLLM release"), "gpu_name": message("GPU"),
+          "num_gpus_visible": message("visible GPUs"),
           "model": message("model"), "gpu_total_gib": message("GPU memory (GiB)"),
           "gpu_free_gib": message("free GPU memory (GiB)"), "image": message("container image")}
 _TOLERANCE = 0.02  # of a measured quantity

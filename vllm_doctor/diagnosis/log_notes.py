@@ -72,7 +72,8 @@ def input_notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]
     run = analysis.run
     if analysis.releases.known:
         places = run.facts.observations("vllm_version")
-        how = message("line {number}", number=places[-1].line) if places and places[-1].line else message("the command or --vllm-version")
+        how = message("line {number}", number=places[-1].line) if places and places[-1].line \
+            else message("the command or --vllm-version")
         release = message("vLLM {value}, from {how}", value=analysis.facts.get("vllm_version"), how=how)
     else:
         release = message("vLLM release not printed; the messages fit {words}",
@@ -94,8 +95,9 @@ def _conflicting_measurements(run: Run, names: Iterable[str]) -> list[str]:
     for name in names:
         places = run.facts.observations(name)
         if run.facts.merge_of(name) in {"max", "min"} and len({fact.value for fact in places}) > 1:
-            shown = joined(", ", (message("{value} (line {line})", value=f"{fact.value:g}", line=fact.line) if isinstance(fact.value, float)
-                              else message("{value} (line {line})", value=fact.value, line=fact.line) for fact in places[:4]))
+            values = [(f"{fact.value:g}" if isinstance(fact.value, float) else fact.value, fact.line)
+                      for fact in places[:4]]
+            shown = joined(", ", (message("{value} (line {line})", value=value, line=line) for value, line in values))
             said.append(message("{name} has several values: {shown}; {used} is used.", name=name, shown=shown,
                                 used=run.facts.get(name)))
     return said

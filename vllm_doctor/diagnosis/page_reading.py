@@ -16,7 +16,8 @@ from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.reports.shared_text import failure_title, said
 
-NOTHING = message("The text is a page without output of a server. What it says in its own words, and commands that no output "
+NOTHING = message(
+           "The text is a page without output of a server. What it says in its own words, and commands that no output "
            "follows, are no evidence: paste what the server printed.")
 QUOTED = message(
     "The text is a page that quotes this message and holds no log: the numbers are those of the quoted message.")

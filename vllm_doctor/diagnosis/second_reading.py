@@ -13,7 +13,8 @@ from vllm_doctor.rulebase.model import RuleBase
 
 REJOINED = message(
     "The text was read a second time: broken lines joined, copy artefacts and typographic characters replaced.")
-CORRECTED = message("The text was read a second time with misread characters corrected by their nearest known words: compare "
+CORRECTED = message(
+             "The text was read a second time with misread characters corrected by their nearest known words: compare "
              "what is reported with the original.")
 _WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
 _MISREAD = 4  # words with a lookalike in place of a character that make a text with a complete traceback a misread one

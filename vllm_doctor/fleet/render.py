@@ -53,7 +53,7 @@ def html(summary: Summary, language: Language = ENGLISH) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     groups = summary.groups[:_MOST_ROWS]
     page = _environment("html", language).get_template("summary.html").render(
-        _names(summary, language), groups=groups, left=len(summary.groups) - len(groups), style=Markup(style),
+        _names(summary, language), groups=groups, left=len(summary.groups) - len(groups), style=Markup(style),  # noqa: S704 - our own file
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         version=__version__, over_time=plots.causes_over_time(summary), hosts=plots.failures(
             summary.host_failed, summary.host_starts), releases=plots.failures(
@@ -102,7 +102,7 @@ def _most(counter: dict[str, int], most: int = 3, *, language: Language) -> str:
 @lru_cache(maxsize=6)
 def _environment(format_: str, language: Language) -> Environment:
     finalize: dict[str, Callable[[Any], Any]] = {"text": _plain, "markdown": _marked, "html": _shown}
-    made = Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,
+    made = Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
                        lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True,
                        finalize=finalize[format_])
     says = {"text": language.say, "markdown": partial(markdown_in, language), "html": markup_in(language)}

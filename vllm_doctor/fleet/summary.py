@@ -175,7 +175,8 @@ class Summary:
 
     def last_line(self) -> Message:
         """Return the totals in one line, for scripts."""
-        return message("{logs} logs ({new} new), {starts} starts, {failed} failed, {causes} causes, {unreadable} unreadable",
+        return message("{logs} logs ({new} new), {starts} starts, {failed} failed, {causes} causes, {unreadable} "
+                       "unreadable",
                        logs=self.logs, new=self.new, starts=self.starts, failed=self.failed, causes=len(self.causes),
                        unreadable=self.unreadable)
 

@@ -105,7 +105,8 @@ def timeline(report: Report) -> tuple[Step, ...]:
         phases.append(cause.phase)
     last = max((PHASES.index(phase) for phase in phases), default=-1)
     at_last = ("failed", N_("failed here")) if failed else ("reached", N_("reached"))
-    states = [("done", N_("done"))] * last + [at_last] * (last >= 0) + [("ahead", N_("not reached"))] * (len(PHASES) - 1 - last)
+    states = [("done", N_("done"))] * last + [at_last] * (last >= 0) + \
+        [("ahead", N_("not reached"))] * (len(PHASES) - 1 - last)
     return tuple(Step(name, *state) for name, state in zip(PHASES, states, strict=True))
 
 
@@ -140,7 +141,8 @@ def picture(report: Report) -> Picture | None:
     segments, x = [], 0.0
     for part in memory.parts:
         width = max(part.gib, 0.0) / total * _WIDTH
-        segments.append(Segment(shared_text.part_label(part.name, report.language), part.gib, part.origin, _kind(part.name), round(x, 2),
+        segments.append(Segment(shared_text.part_label(part.name, report.language), part.gib, part.origin,
+                                _kind(part.name), round(x, 2),
                                 round(width, 2)))
         x += width
     budget = memory.budget_gib
@@ -165,7 +167,7 @@ def _page(reports: list[Report], back: str) -> str:
 def markup_in(language: Language) -> Callable[..., Markup]:
     """Return what says a text of a template in a language: the text is ours, the values are escaped."""
     def say(source: str, /, **values: Any) -> Markup:
-        text = Markup(language.gettext(source))
+        text = Markup(language.gettext(source))  # noqa: S704 - our own files
         return text.format(**values) if values else text
 
     return say

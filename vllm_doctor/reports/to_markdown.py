@@ -67,7 +67,8 @@ def _environment(language: Language) -> Environment:
     made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
     made.filters.update(block=_block, link=_link)
-    made.globals.update(_=partial(markdown_in, language), language=language, shared_text=shared_text, incident_text=incident_text)
+    made.globals.update(_=partial(markdown_in, language), language=language, shared_text=shared_text,
+                        incident_text=incident_text)
     return made
 
 
@@ -97,7 +98,8 @@ def _shortened(report: Report, characters: int, most: int) -> Report:
     failure = report.failure
     return report._replace(
         facts={}, facts_at={}, derived={},
-        findings=tuple(_short_finding(finding, characters, most, report.language) for finding in report.findings[:most]),
+        findings=tuple(_short_finding(finding, characters, most, report.language)
+                       for finding in report.findings[:most]),
         failure=failure and failure._replace(
             text=_cut(failure.text, characters), message=_cut(failure.message, characters),
             fixes=tuple(_short_fix(fix, characters, most, report.language) for fix in failure.fixes[:most])),
@@ -110,7 +112,8 @@ def _short_finding(finding: Finding, characters: int, most: int, language: Langu
     return finding._replace(title=_cut(finding.title, characters), explanation=_cut(finding.explanation, characters),
         background=_cut(finding.background, characters),
         evidence=tuple(item._replace(text=_cut(item.text, characters)) for item in finding.evidence[:most]),
-        fixes=tuple(_short_fix(fix, characters, most, language) for fix in finding.fixes[:most]), links=finding.links[:most])
+        fixes=tuple(_short_fix(fix, characters, most, language) for fix in finding.fixes[:most]),
+        links=finding.links[:most])
 
 
 def _short_fix(fix: Fix, characters: int, most: int, language: Language) -> Fix:

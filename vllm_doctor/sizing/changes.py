@@ -102,7 +102,8 @@ def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], st
         yield (replace(launch, max_num_batched_tokens=2048), {"--max-num-batched-tokens": "2048"},
                message("long prompts are read in smaller pieces: a slower first token"))
     if launch.reserves_graphs:
-        yield (replace(launch, enforce_eager=True), {"--enforce-eager": ""}, message("slower decoding, most for small models"))
+        yield (replace(launch, enforce_eager=True), {"--enforce-eager": ""},
+               message("slower decoding, most for small models"))
     if launch.kv_cache_dtype == "auto" and _flag_exists("--kv-cache-dtype", launch) and _fp8_halves_cache(current):
         yield (replace(launch, kv_cache_dtype="fp8"), {"--kv-cache-dtype": "fp8"},
                message("a little accuracy; not every attention kernel and GPU has it"))
@@ -165,7 +166,8 @@ def _offload(current: Plan) -> Iterator[Change]:
     for gib in (math.ceil(missing * 1.12 + 0.1), math.ceil(missing * 1.25 + 1)):
         after = _plan_if_it_fits(current, replace(current.launch, cpu_offload_gb=float(gib)))
         if after is not None:
-            yield Change({"--cpu-offload-gb": str(gib)}, message("decoding reads those weights over PCIe: much slower"), after)
+            yield Change({"--cpu-offload-gb": str(gib)}, message("decoding reads those weights over PCIe: much slower"),
+                         after)
             return
 
 
@@ -178,7 +180,8 @@ def _shorter_context(current: Plan) -> Change | None:
         return None
     after = _plan_if_it_fits(current, replace(current.launch, max_model_len=length))
     return None if after is None else Change(
-        {"--max-model-len": str(length)}, message("requests longer than {length:,} tokens are refused", length=length), after)
+        {"--max-model-len": str(length)}, message("requests longer than {length:,} tokens are refused", length=length),
+        after)
 
 
 def _paired_changes(current: Plan) -> Iterator[Change]:
