@@ -26,7 +26,8 @@ _HEADS = (N_("Meaning"), N_("Background"), N_("Fixes"), N_("Messages"), N_("Cond
           N_("Similar failures"), N_("References"), N_("any release"))
 """What is translated inside of f-strings, where it is not extracted."""
 _KINDS = {
-    "bool": N_("switch"), "bool_value": N_("true or false"), "int": N_("integer"), "float": N_("number"), "str": N_("text"),
+    "bool": N_("switch"), "bool_value": N_("true or false"), "int": N_("integer"), "float": N_("number"),
+    "str": N_("text"),
     "json": N_("JSON"),
     "human_int": N_("integer, also 8k (8,000) or 8K (8,192)"),
     "human_int_or_auto": N_("integer, also 8k (8,000), 8K (8,192) or auto"),

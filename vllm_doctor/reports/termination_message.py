@@ -20,7 +20,8 @@ def render(report: Report) -> str:
     if cause is not None:
         pieces += [cause.explanation, *(f"{shared_text.line_of(item.line, language)}: {item.text}"
                                        for item in cause.evidence[:1])]
-        pieces += ["\n".join((language.say("Fix: {title}", title=fix.title), shared_text.change(fix, language)[1])).strip()
+        pieces += ["\n".join((language.say("Fix: {title}", title=fix.title),
+                              shared_text.change(fix, language)[1])).strip()
                    for fix in cause.fixes[:1]]
         pieces += [f"vllm-doctor explain {cause.id}"]
     elif failure is not None:
