@@ -17,7 +17,7 @@ from vllm_doctor.templating.parser import ExpressionError, read_text
 
 _EXPRESSION = lazy_pattern(r"\{\{.{0,600}?\}\}|\{%.{0,600}?%\}")
 _FLAG = lazy_pattern(r"(?<![\w-])--?[A-Za-z][\w.-]{0,80}(?<![.-])")
-_NUMBER = lazy_pattern(r"(?<![\w.])\d[\d,]*(?:\.\d+)*")
+_NUMBER = lazy_pattern(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)*")
 _VARIABLE = lazy_pattern(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 _CODE = lazy_pattern(r"`[^`]{0,400}`")
 _HAN = "\u4e00-\u9fff"
