@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measure `vllm-doctor fleet` on many small logs: memory of the parent, CPU per log, the second run.
 
-usage: python benchmarks/fleet.py [--logs N] [--program PATH] [--jobs N] [--output FILE]
+usage: python benchmarks/fleet.py [--logs N] [--largest BYTES] [--compared N] [--program PATH] [--jobs N] [--output FILE]
 
 The logs are made from the fixtures of this repository, each with a host, a time and a process id of its own. CPU per log
-is compared with one long `diagnose` of as many logs (the first --compared of them).
+is compared with one long `diagnose` of as many logs (the first --compared of them). The parent's memory does not depend
+on the size of the logs: --largest limits it where time is short.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def main() -> None:
     """Make the logs, run the commands, print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=int, default=20_000)
+    parser.add_argument("--largest", type=int, default=40_000, help="bytes of the largest log (default: 40000)")
     parser.add_argument("--compared", type=int, default=1000, help="logs of the long diagnose (default: 1000)")
     parser.add_argument("--program", default=shutil.which("vllm-doctor"))
     parser.add_argument("--jobs", type=int, default=2)
@@ -59,7 +61,7 @@ def main() -> None:
 def figures(folder: Path, options: argparse.Namespace) -> list[str]:
     """Return the rows of the table."""
     logs, out = folder / "logs", folder / "out"
-    paths = generate(logs, options.logs)
+    paths = generate(logs, options.logs, options.largest)
     command = [options.program, "fleet", str(logs), "--out", str(out), "--jobs", str(options.jobs), "--fail-on", "never"]
     first, second = run(command), run(command)
     print(first.last_line, second.last_line, sep="\n", file=sys.stderr)
@@ -80,10 +82,10 @@ def figures(folder: Path, options: argparse.Namespace) -> list[str]:
     ]
 
 
-def generate(folder: Path, count: int) -> list[Path]:
+def generate(folder: Path, count: int, largest: int) -> list[Path]:
     """Write the logs, 100 to a host, and return their paths."""
     sources = [path.read_bytes() for path in sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
-               if path.stat().st_size < 40_000]
+               if path.stat().st_size < largest]
     paths = []
     for number in range(count):
         host = folder / f"host=node{number // 100}"

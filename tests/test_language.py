@@ -41,7 +41,7 @@ def test_environment_chooses_language(environment: dict[str, str], code: str) ->
 
 @pytest.mark.parametrize(("arguments", "code"), [
     (["diagnose", "--lang", "zh", "x.log"], "zh"), (["--lang=zh"], "zh"), (["run", "--", "--lang", "zh"], ""),
-    (["--lang"], ""), (["--lang", "fr"], ""), (["--lang", "zh", "--lang", "en"], "en")])
+    ([], ""), (["--lang"], ""), (["--lang", "fr"], ""), (["--lang", "zh", "--lang", "en"], "en")])
 def test_option_as_typed(arguments: list[str], code: str) -> None:
     assert typed_language(arguments) == code
 

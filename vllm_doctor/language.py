@@ -80,7 +80,7 @@ def wanted_language(environment: Mapping[str, str]) -> str:
 def typed_language(arguments: Sequence[str]) -> str:
     """Return the language that a command line asks for with `--lang`, "" if none or unknown."""
     found = ""
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=False):
         if word == "--":
             break
         if word == "--lang" or word.startswith("--lang="):

@@ -83,6 +83,56 @@ def test_a_steady_stream_of_news_is_checked_a_part_of_the_time(monkeypatch, caps
     assert sum(spent) < 0.1 * (time.monotonic() - began) + 0.02
 
 
+class Paused(Pieces):
+    """A reader of pieces behind which the log pauses for some pulses, then goes on."""
+
+    def __init__(self, pieces: list[bytes], pulses: int, rest: list[bytes]) -> None:
+        super().__init__(pieces)
+        self._left, self._before, self._rest = pulses, len(pieces), rest
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._before -= 1
+            yield piece
+        yield from self._rest
+
+    def wait(self, seconds: float) -> bool:
+        if self._before or not self._left:
+            return True
+        time.sleep(seconds)
+        self._left -= 1
+        return False
+
+
+ENDS_IN_TRACEBACK = (ROOT / "fixtures/logs/real-0.20.2-config-dtype-unknown.log").read_bytes().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(("pulses", "rest", "reports"), [
+    (4, [], 2),  # at the pause, and in full at the end
+    (0, [], 1),
+    (4, [b"(APIServer pid=7) ERROR: Application startup failed. Exiting.\n"], 2),
+])
+def test_a_log_that_pauses_after_its_traceback_is_reported_then(capsys, monkeypatch, *, pulses: int, rest: list[bytes], reports: int) -> None:
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter._PULSE", 0.05)
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter._PAUSE", 0.15)
+    values = {"fail_on": "error", "verbose": False, "width": None, "color": "never", "quiet": False, "stall_after": 0}
+    reporter = LiveReporter(Options(), "text", None, False, values)
+    reporter.follow(Paused(ENDS_IN_TRACEBACK, pulses, rest))  # type: ignore[arg-type]
+    err = capsys.readouterr().err
+    assert err.count(MARK) == reports
+    assert err.count("rule model-config-refused ·") == reports
+
+
+def test_a_pause_between_the_lines_of_a_traceback_shows_no_failure() -> None:
+    diagnosis = Diagnosis(live=True)
+    for line in ENDS_IN_TRACEBACK[:-1]:
+        diagnosis.feed(line)
+        assert diagnosis.failure_cause(paused=True) is None
+    diagnosis.feed(ENDS_IN_TRACEBACK[-1])
+    assert diagnosis.failure_cause() is None
+    assert diagnosis.failure_cause(paused=True) == "model-config-refused"
+
+
 @pytest.mark.usefixtures("eager")
 def test_a_full_cache_is_told_once_then_that_it_is_over_then_all_at_the_end(capsys) -> None:
     full = {*range(60, 140), *range(200, 230), *range(300, 360)}

@@ -11,6 +11,10 @@ from vllm_doctor.reports.model import Fix
 
 @pytest.mark.parametrize(("fix", "known", "expected"), [
     (Fix("a", "t", unset=("--swap-space",)), {}, Loss.NOTHING),
+    (Fix("a", "t", unset=("--gpu-memory-utilization",)), {}, Loss.HEADROOM),
+    (Fix("a", "t", flags={"--mm-processor-kwargs": "{}"}), {}, Loss.ACCURACY),
+    (Fix("a", "t", flags={"--skip-mm-profiling": "", "--gpu-memory-utilization": "0.8"}), {}, Loss.CAPACITY),
+    (Fix("a", "t", env={"VLLM_DEEP_GEMM_WARMUP": "skip"}), {}, Loss.SPEED),
     (Fix("a", "t", flags={"--gpu-memory-utilization": "0.95"}), {}, Loss.HEADROOM),
     (Fix("a", "t", flags={"--enforce-eager": ""}), {}, Loss.SPEED),
     (Fix("a", "t", flags={"--kv-cache-dtype": "fp8"}), {}, Loss.ACCURACY),
@@ -41,6 +45,8 @@ def test_what_is_proven_comes_first() -> None:
     assert order() == ["override", "more", "fp8", "short", "ranks"]
     made = ordered([Candidate(more, False)], {})
     assert made[0].why == "Adds 1 GiB. A step to try: the log does not prove that it suffices."
+    made = ordered([Candidate(more, False), Candidate(fp8, False)], {})  # the reason is given once
+    assert [fix.why for fix in made] == ["Adds 1 GiB. A step to try: the log does not prove that it suffices.", "A step to try."]
 
 
 LOG = """\

@@ -48,3 +48,36 @@ def test_codes_keep_failures_apart(one: str, other: str) -> None:
 def test_what_pydantic_writes_around_a_message_does_not_count() -> None:
     assert signature("ValidationError", ENVELOPE.format(LONG, "'model': 'a'", 11), []) == signature(
         "ValidationError", ENVELOPE.format(LONG, "'task': 'b', 'seed': 0", 12), [])
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("[Errno 2] No such file or directory: '/models/a/config.json'", "[Errno 2] No such file or directory: '/models/a/adapter_config.json'"),
+    ("[Errno 2] No such file or directory: '/models/a/config.json'", "[Errno 2] No such file or directory: '/tmp/x1/red_fused_0.cubin'"),
+    ("/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found", "/bin/sh: 1: /usr/bin/ninja: not found"),
+    ("404 Not Found", "/bin/sh: 1: not found"),
+    ("'NoneType' object has no attribute 'cquantize_fp16_nf4'", "'NoneType' object has no attribute 'use_mxfp4_w4a16'"),
+])
+def test_what_all_users_name_alike_keeps_failures_apart(one: str, other: str) -> None:
+    assert signature("OSError", one, []) != signature("OSError", other, [])
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("[Errno 2] No such file or directory: '/models/a/config.json'", "[Errno 2] No such file or directory: '/mnt/b7/c/config.json'"),
+    ("cannot open /models/llama/q4.gguf", "cannot open /srv/x/mistral.gguf"),
+    ("/usr/local/cuda-12.9/bin/nvcc: not found", "/opt/cuda/bin/nvcc: not found"),
+    ("The model `mistral` does not exist.", "The model `qwen-large` does not exist."),
+    ("The repository m_remote contains custom code", "The repository falcon contains custom code"),
+    ("The repository m_remote contains custom code", "The repository /models/falcon contains custom code"),
+    ("has model type `gemma` but", "has model type `glm5_moe` but"),
+    ("lost host trn-west-3 at start", "lost host atlas_b at start"),
+    ("[node7:7053 :0] iface failed", "[atlas:60111 :0] iface failed"),
+])
+def test_what_a_user_names_does_not_count(one: str, other: str) -> None:
+    assert signature("ValueError", one, []) == signature("ValueError", other, [])
+
+
+def test_an_assertion_without_words_is_told_by_its_source_line() -> None:
+    asserts = Frame(LIB + "vllm/v1/engine/output_processor.py", 9, "process_outputs", "assert req_state.detokenizer is not None")
+    other = replace(asserts, line=70, code="assert len(new_token_ids) == 1")
+    assert signature("AssertionError", "", [asserts]) != signature("AssertionError", "", [other])
+    assert signature("AssertionError", "", [asserts]) == signature("AssertionError", "", [replace(asserts, line=70)])

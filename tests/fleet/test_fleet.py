@@ -158,6 +158,26 @@ def test_a_second_run_reads_only_what_changed(logs, tmp_path):
     assert {row["url"].rpartition("/")[2] for row in start_rows(out)} == {"a.log", "b.log", "d.log", "e.log"}
 
 
+def test_a_touched_log_is_read_alone_and_its_rows_are_replaced(logs, tmp_path):
+    read = []
+
+    def spying(files, reading):
+        read.append([file.url.rpartition("/")[2] for file in files])
+        return engines.local(1)(files, reading)
+
+    again = partial(fleet.fleet, [str(logs)], out=tmp_path / "out", engine=spying)
+    again()
+    again()
+    (logs / "host=node1/a.log").write_text(NO_CACHE.replace("[core.py:708] ValueError", "[core.py:708] OtherError"))
+    again()
+    os.utime(logs / "host=node2/b.log", ns=(5, 5))
+    again()
+    assert read == [["a.log", "b.log", "c.log", "d.log", "e.log"], ["a.log"], ["b.log"]]
+    fleet.fleet([str(logs)], out=tmp_path / "anew", engine=engines.local(1))
+    for name in ("starts.jsonl", "findings.jsonl"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "anew" / name).read_bytes()
+
+
 def test_a_second_run_masks_no_path_again(logs, tmp_path, monkeypatch):
     masked = []
     monkeypatch.setattr("vllm_doctor.fleet.run.shown_url", lambda url: masked.append(url) or shown_url(url))
@@ -178,6 +198,10 @@ def test_a_changed_rule_reads_all_again(logs, tmp_path):
     assert last_line(logs, "--out", out, "--rules", rules).startswith("5 logs (0 new)")
     (rules / "my-rule.yaml").write_text(own + "\n# a comment\n")
     assert last_line(logs, "--out", out, "--rules", rules).startswith("5 logs (5 new)")
+    (rules / "my-rule.yaml").write_text(own.replace("something is wrong", "the frobnicator of shard"))
+    assert [row["cause"] for row in start_rows(out)].count("my-rule") == 0
+    run(logs, "--out", out, "--rules", rules)
+    assert {row["url"].rpartition("/")[2] for row in start_rows(out) if row["cause"] == "my-rule"} == {"c.log", "d.log"}
 
 
 def test_shards_merged_equal_the_whole(logs, tmp_path):
@@ -185,6 +209,8 @@ def test_shards_merged_equal_the_whole(logs, tmp_path):
     all_of_it = run(logs, "--out", whole).output
     shards = [run(logs, "--out", part, "--shard", f"{number}/3") for number, part in enumerate(parts, 1)]
     assert {shard.exit_code for shard in shards} <= {0, 1}
+    read = [{row["url"] for row in start_rows(part)} for part in parts]
+    assert (sum(map(len, read)), max(map(len, read)) < 5) == (5, True)
     assert run("merge", *parts, "--out", merged).output == all_of_it
     for name in ("starts.jsonl", "findings.jsonl", "summary.html"):
         assert (merged / name).read_bytes() == (whole / name).read_bytes()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import io
+import tarfile
+import zipfile
 
 import pytest
 from fleet.test_fleet import HEALTHY, NO_CACHE, UNKNOWN
@@ -15,6 +18,17 @@ from vllm_doctor.fleet import engines
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra [ray] is not installed")
 
 
+def cut_tar() -> bytes:
+    """Return an archive of two logs that ends within the second."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, text in (("a.log", NO_CACHE), ("b.log", UNKNOWN.format(n=7) * 20)):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return gzip.compress(made.getvalue()[:3000])
+
+
 @needs_ray
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_ray_reads_the_rows_of_the_local_pool(tmp_path):
@@ -23,10 +37,15 @@ def test_ray_reads_the_rows_of_the_local_pool(tmp_path):
     for number in range(6):
         (logs / f"{number}.log").write_text((NO_CACHE, HEALTHY, UNKNOWN.format(n=number))[number % 3])
     (logs / "cut.log.gz").write_bytes(gzip.compress(NO_CACHE.encode())[:-9])
+    (logs / "cut.tar.gz").write_bytes(cut_tar())
+    with zipfile.ZipFile(logs / "whole.zip", "w") as archive:
+        archive.writestr("a.log", NO_CACHE)
+        archive.writestr("b.log", HEALTHY)
+    (logs / "cut.zip").write_bytes((logs / "whole.zip").read_bytes()[:-30])
     (logs / "bad.log.gz").write_bytes(b"\x1f\x8b\x08")
     fleet.fleet([str(logs)], out=tmp_path / "local", engine=engines.local(1))
     summary = fleet.fleet([str(logs)], out=tmp_path / "ray", engine=engines.ray(jobs=1))
-    assert summary.last_line() == "8 logs (8 new), 7 starts, 5 failed, 2 causes, 1 unreadable"
+    assert summary.last_line() == "13 logs (13 new), 15 starts, 11 failed, 2 causes, 2 unreadable"
     for name in ("starts.jsonl", "findings.jsonl"):
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
 

@@ -68,6 +68,14 @@ def test_ranks_that_printed_nothing_are_named(together):
     assert "Rank 3 printed nothing.\n" in together("--width", "100", a=text, b=text)
 
 
+def test_workers_of_ray_have_no_ranks_that_could_be_silent(together):
+    settings = "(APIServer pid=1) INFO 11-24 00:10:00 [utils.py:325] non-default args: {'model': 'm', 'tensor_parallel_size': 8}\n"
+    worker = ("(EngineCore_DP0 pid=9) (RayWorkerWrapper pid={pid}, ip=10.0.0.2) INFO 11-24 00:10:31 [gpu_model_runner.py:2602] "
+              "Starting to load model m...\n")
+    head = settings + "".join(worker.format(pid=pid) for pid in range(20, 26)) + OOM.format(rank=0, hour="00", time="11:02")
+    assert together(head=head, worker=HEALTHY)["incident"]["silent_ranks"] == []
+
+
 def test_an_empty_log_of_a_rank_is_a_silent_rank(together):
     incident = together(rank0=OOM.format(rank=0, hour="00", time="11:02"), rank1="")["incident"]
     assert incident["silent_ranks"] == [1]
@@ -79,6 +87,17 @@ def test_only_lost_connections_ask_for_another_log(together):
                         b=RANK.format(rank=1, hour="00") + LOST.format(rank=1, hour="00", time="10:58"))["incident"]
     assert incident["cause"] == {"log": "b.log", "id": "rank-missing-at-meeting"}
     assert "These logs show only that processes lost each other: look for the log of another node or rank." in incident["notes"]
+
+
+def test_a_node_that_cannot_connect_goes_before_one_that_waits_for_it(together):
+    start = "(Worker_TP{rank} pid=1{rank}) INFO 11-24 00:{minute}:30 [parallel_state.py:1165] rank {rank} in world size 4 is assigned as DP rank 0\n"
+    report = together(
+        node0=start.format(rank=0, minute=10) + LOST.format(rank=0, hour="00", time="11:00"),
+        node1=start.format(rank=2, minute=25) + "node1:700:700 [0] bootstrap.cc:64 NCCL WARN Bootstrap : no socket interface found\n"
+        "(Worker_TP2 pid=12) ERROR 11-24 00:26:40 [multiproc_executor.py:671] RuntimeError: NCCL error: invalid usage\n")
+    assert report["incident"]["cause"] == {"log": "node1.log", "id": "wrong-network-interface"}
+    assert report["incident"]["consequences"] == [{"log": "node0.log", "id": "rank-missing-at-meeting"}]
+    assert not any(note.startswith("These logs show only") for note in report["incident"]["notes"])
 
 
 def test_healthy_logs_have_no_cause(together):

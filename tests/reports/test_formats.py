@@ -162,7 +162,7 @@ def test_markdown_structure() -> None:
     assert f"{CAUSE.fixes[0].command}\n" in read.blocks
     assert "KV cache" in read.prose
     assert "gpu_memory" not in read.prose  # nothing was lost to emphasis, and facts are not told here
-    assert "without --swap-space" in "".join(read.blocks)
+    assert "remove --swap-space" in "".join(read.blocks)
 
 
 HOSTILE = [

@@ -132,17 +132,21 @@ def test_a_model_that_does_not_and_what_makes_it(tmp_path: Path) -> None:
     status, found = planned(llama(tmp_path), "--gpu", "rtx-4090", "--vllm-version", "0.10.0")
     assert (status, found["verdict"]) == (1, "does-not-fit")
     assert found["kv_cache"]["needed_gib"] == 16.0
-    length = int(found["changes"][0]["flags"]["--max-model-len"])  # the user asked for no length
+    assert found["changes"][0]["flags"] == {"--kv-cache-dtype": "fp8", "--quantization": "fp8"}
+    assert found["changes"][0]["cost"] == ("slight accuracy loss; not every attention backend supports an FP8 cache; "
+                                           "not every GPU supports FP8 weights")
+    length = next(int(change["flags"]["--max-model-len"]) for change in found["changes"] if len(change["flags"]) == 1)
     assert length % 256 == 0
     assert found["longest_max_model_len"]["cautious"] - 256 < length <= found["longest_max_model_len"]["cautious"]
     again, after = planned(tmp_path, "--gpu", "rtx-4090", "--vllm-version", "0.10.0", "--max-model-len", length)
     assert (again, after["verdict"], after["changes"]) == (0, "fits", [])
-    # Asked for the whole length, the user is offered it first.
+    # What keeps the context comes first.
     status, wanted = planned(tmp_path, "--gpu", "h100-80gb", "--max-model-len", 131072, "--gpu-memory-utilization", 0.4,
                              "--vllm-version", "0.10.0")
     assert status == 1
-    assert [list(change["flags"]) for change in wanted["changes"][:2]] == [
-        ["--gpu-memory-utilization"], ["--max-model-len"]]
+    offered = [list(change["flags"]) for change in wanted["changes"]]
+    assert offered[0] == ["--gpu-memory-utilization"]
+    assert offered.index(["--kv-cache-dtype"]) < offered.index(["--max-model-len"]) < offered.index(["--tensor-parallel-size"])
     for change in wanted["changes"]:
         flags = [word for name, value in change["flags"].items() for word in (name, value) if word]
         assert run(tmp_path, "--gpu", "h100-80gb", "--max-model-len", 131072, "--gpu-memory-utilization", 0.4,
@@ -218,7 +222,7 @@ def test_crowded_by_graphs_outside_the_budget(tmp_path: Path) -> None:
     model = read_model(llama(tmp_path))
     made = plan(LaunchTarget(23.52, model), Launch((0, 10, 0), max_model_len=2048, gpu_memory_utilization=0.99))
     assert (made.verdict, made.fits_at_cautious_end, made.lacks_room_outside_budget) == ("likely", True, True)
-    first = changes(made, length_given=True)[0]
+    first = changes(made)[0]
     assert list(first.flags) == ["--gpu-memory-utilization"]
     assert float(first.flags["--gpu-memory-utilization"]) < 0.99
 
@@ -277,9 +281,15 @@ def test_the_text(tmp_path: Path) -> None:
     status, out, _ = run(llama(tmp_path), "--gpu", "24GiB", "--vllm-version", "0.30.0", "--width", "80")
     assert status == 1
     assert max(map(len, out.splitlines())) <= 80 + len(str(tmp_path))
-    for words in ("does not fit on 1 GPU of 24.00 GiB", "131,072 bytes per token, blocks of 16", "Estimates are ranges",
-                  "Changes that make it fit, smallest first", "needs 16.00 GiB"):
+    for words in ("131,072 tokens of context on 1 GPU of 24.00 GiB (vLLM 0.30.0) One request of 131,072 tokens needs 16.00 GiB of KV cache, and 5.30 GiB",
+                  "131,072 bytes per token, blocks of 16", "Estimates are ranges",
+                  "Fix 2 Set --max-model-len 18176 KV cache 2.24 to 6.55, expected 5.30 GiB. Cost: requests longer than 18,176 tokens are rejected."):
         assert words in re.sub(r"\s+", " ", out)
+    assert out.startswith("✗ Does not fit: ")
+    rows = out.splitlines()
+    at = rows.index("  Fix 1  Set --kv-cache-dtype fp8 --quantization fp8")
+    command = " ".join(row.strip().rstrip("\\") for row in rows[at:rows.index("", at)] if "serve" in row or row.startswith("             --"))
+    assert command.split() == ["vllm", "serve", str(tmp_path), "--kv-cache-dtype", "fp8", "--quantization", "fp8"]
     assert run(tmp_path, "--gpu", "24GiB", "--vllm-version", "0.30.0")[1] == run(
         tmp_path, "--gpu", "24GiB", "--vllm-version", "0.30.0")[1]
 
@@ -299,7 +309,7 @@ def test_every_change_that_is_offered_makes_it_fit(  # noqa: PLR0917
         return
     assert made.kv_gib.low <= made.kv_gib.expected <= made.kv_gib.high
     assert made.longest(cautious=True) <= made.longest()
-    found = changes(made, length_given=length is not None)
+    found = changes(made)
     assert not (found and made.verdict == "fits")
     for change in found:
         assert change.plan.fits_at_cautious_end
@@ -336,4 +346,4 @@ def test_a_4_bit_checkpoint_is_named_only_where_it_makes_the_launch_fit(
     tmp_path: Path, gpu: str, quantization: tuple[str, ...], *, offered: bool,
 ) -> None:
     text = run(llama(tmp_path), "--gpu", gpu, "--max-model-len", 32768, "--vllm-version", "0.30.0", *quantization)[1]
-    assert ("- a 4-bit checkpoint (AWQ or GPTQ) of this model" in text) is offered
+    assert ("Use a 4-bit checkpoint (AWQ or GPTQ) of this model" in text) is offered

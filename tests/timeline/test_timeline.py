@@ -31,10 +31,10 @@ def phases_of(name):
         "profiling": (40.0, 35.7), "kv-cache": (0.0, None), "graph-capture": (29.0, 29.0), "api": (0.0, None)},
      24.698, "profiling"),
     ("tiny-start-stop.log", {  # 0.32 on a CPU compiles before the KV cache
-        "args": (0.0, None), "config": (12.0, None), "distributed-init": (0.0, None), "weights": (1.0, None),
-        "profiling": (10.0, None), "kv-cache": (2.0, None), "api": (0.0, None)}, 13.18, "config"),
+        "args": (0.0, None), "config": (12.0, None), "distributed-init": (0.0, None), "weights": (1.0, 0.01),
+        "profiling": (10.0, None), "kv-cache": (2.0, None), "api": (0.0, None)}, 13.17, "config"),
     ("v0.14-cpu-tiny.log", {  # and 0.14 after it
-        "args": (2.0, None), "config": (6.0, None), "distributed-init": (0.0, None), "weights": (0.0, None),
+        "args": (2.0, None), "config": (6.0, None), "distributed-init": (0.0, None), "weights": (0.0, 0.01),
         "kv-cache": (1.0, None), "graph-capture": (27.0, None), "api": (1.0, None)}, 9.56, "graph-capture"),
     ("v0-0.4.2-ray-tp2.log", {  # prints only the end of the loading
         "args": (1.0, None), "distributed-init": (0.0, None), "weights": (30.0, None), "profiling": (4.0, None),

@@ -84,7 +84,7 @@ class Tools:
         target = LaunchTarget(device_gib=total, model=model, measured=None, derived_length=model.max_model_len,
                               gpu_name=gpu, free_gib=None)
         planned = plan(target, launch)
-        return size_report.as_json(planned, changes(planned, length_given=max_model_len is not None))
+        return size_report.as_json(planned, changes(planned))
 
     def _read(self, path: str, options: Options) -> list[Any]:
         reports = []

@@ -19,13 +19,13 @@ _CHUNK = 1 << 18
 _MOST = 1 << 30  # bytes that are kept to be shortened
 
 
-@click.command("bundle")
+@click.command("bundle", short_help="Write an archive for an issue, with secrets masked.")
 @click.argument("log", metavar="LOG", type=click.Path(allow_dash=True, readable=False))
 @click.option("--output", default="vllm-doctor-bundle.zip", show_default=True, metavar="FILE",
-              help="The archive to write; it must not exist yet.")
+              help="Archive to write; it must not exist yet.")
 @shared
 def command(log: str, output: str, **values: Any) -> None:
-    """Write an archive for an issue: the log with its secrets masked, the report, an issue text to fill in.
+    """Write an archive for an issue: the log with secrets masked, the report and an issue text to fill in.
 
     Nothing is sent. Read the archive before you attach it.
     """

@@ -8,18 +8,19 @@ from click.shell_completion import get_completion_class
 from vllm_doctor.errors import InputError
 
 _SHELLS = ("bash", "zsh", "fish")
+_HELP = """Print the shell script that completes commands, options and rule ids.
+
+\b
+bash   add to ~/.bashrc:                 eval "$(vllm-doctor completion bash)"
+zsh    add to ~/.zshrc, after compinit:  eval "$(vllm-doctor completion zsh)"
+fish   vllm-doctor completion fish > ~/.config/fish/completions/vllm-doctor.fish
+"""
 
 
-@click.command("completion")
+@click.command("completion", help=_HELP, short_help="Print the completion script for a shell.")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def command(shell: str) -> None:
-    r"""Print the completion script of a shell.
-
-    \b
-    bash   eval "$(vllm-doctor completion bash)"      in ~/.bashrc
-    zsh    eval "$(vllm-doctor completion zsh)"       in ~/.zshrc, after compinit
-    fish   vllm-doctor completion fish > ~/.config/fish/completions/vllm-doctor.fish
-    """
+    """Print the completion script for a shell."""
     completer = get_completion_class(shell)
     if completer is None:
         raise InputError(f"this click knows no completion for {shell}")

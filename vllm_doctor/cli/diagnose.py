@@ -12,13 +12,13 @@ from vllm_doctor.cli.host_options import from_hosts, host_logs
 from vllm_doctor.cli.options import of_diagnose, shared
 
 
-@click.command("diagnose")
+@click.command("diagnose", short_help="Diagnose log files or standard input.")
 @click.argument("logs", nargs=-1, metavar="LOG…", type=click.Path(allow_dash=True, readable=False))
 @from_hosts
 @of_diagnose
 @shared
 def command(*, logs: tuple[str, ...], notes: tuple[str, ...], **values: Any) -> None:
-    """Diagnose logs: files (also .gz .xz .bz2 .zst), or standard input (`-`, or nothing with a pipe).
+    """Diagnose log files (also .gz .xz .bz2 .zst .zip .tar) or standard input (`-`, or nothing in a pipe).
 
     --pod, --docker, --journal and --slurm read the logs that a host keeps, with the installed client.
 

@@ -10,13 +10,14 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.language import language as language_of
 
 
-@click.command("explain", context_settings={"ignore_unknown_options": True})  # a flag is a NAME here
+@click.command("explain", short_help="Explain a rule, a flag or a fact.",
+               context_settings={"ignore_unknown_options": True})  # a flag is a NAME here
 @click.argument("name", type=RuleId())
-@click.option("--vllm-version", default="", metavar="V", help="Your release, for a flag's default.")
-@click.option("--rules", multiple=True, metavar="DIR", help="A folder of rules of your own; repeatable.")
+@click.option("--vllm-version", default="", metavar="V", help="vLLM release whose default of the flag is shown.")
+@click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable.")
 @in_language
 def command(name: str, vllm_version: str, rules: tuple[str, ...], language: str) -> None:
-    """Explain a rule id, a flag (--max-num-seqs) or a fact (kv_cache_tokens)."""
+    """Explain a rule, a flag (--max-num-seqs) or a fact (kv_cache_tokens)."""
     text = page(name, vllm_version.lstrip("vV"), rules, language_of(language))
     if not text:
         raise InputError(f"nothing is called `{name}`")

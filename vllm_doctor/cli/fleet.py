@@ -54,16 +54,16 @@ class _Fleet(click.Group):
 
 _SUMMARY = (
     click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
-                 help="Write the tables and summary.html here, and read only what is new the next time."),
+                 help="Directory for the tables and summary.html; the next run reads only new logs."),
     click.option("--baseline", type=click.Path(path_type=Path), metavar="DIR",
-                 help="Mark causes as new or still there against the tables in this directory, and name those gone."),
+                 help="Compare with the tables in this directory: causes that are new, that remain, that are gone."),
     click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", show_default=True,
-                 help="Format on stdout; jsonl has a line for each start."),
+                 help="Format of the summary on stdout; jsonl: one line per server start."),
     click.option("--fail-on", type=click.Choice(FAIL_ON), default="error", show_default=True,
-                 help="Exit with status 1 from this severity on."),
+                 help="Lowest severity that gives exit status 1."),
     in_language,
-    click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text summary."),
-    click.option("-v", "--verbose", is_flag=True, help="Name all causes and notes."),
+    click.option("--width", type=click.IntRange(min=40), metavar="N", help="Width of the text summary in columns."),
+    click.option("-v", "--verbose", is_flag=True, help="List all causes and notes."),
 )
 
 
@@ -73,29 +73,30 @@ def _with_summary(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group("fleet", cls=_Fleet, subcommand_metavar="PATH|URL|GLOB… | merge DIR…")
+@click.group("fleet", short_help="Summarize the causes of many logs.", cls=_Fleet,
+             subcommand_metavar="PATH|URL|GLOB… | merge DIR…")
 def command() -> None:
-    """Diagnose many logs: which causes, where, since when, what is new."""
+    """Summarize many logs: their causes, where and since when, and what is new."""
 
 
 @command.command("read", hidden=True)
 @click.argument("targets", nargs=-1, required=True, metavar="PATH|URL|GLOB…")
 @_with_summary
 @click.option("--engine", type=click.Choice(("local", "ray")), default="local", show_default=True,
-              help="Read with a pool of processes, or with Ray tasks.")
-@click.option("--ray-address", metavar="ADDR", help="The Ray cluster (default: start Ray here).")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: one for each CPU).")
+              help="Read the logs in local processes or in Ray tasks.")
+@click.option("--ray-address", metavar="ADDR", help="Address of the Ray cluster (default: start Ray locally).")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes (default: one per CPU).")
 @click.option("--shard", type=ShardNumber(), help="Read only this part of the logs; `fleet merge` joins the parts.")
 @click.option("--label", default="", metavar="REGEX",
-              help="Read host, service and job from the path with these named groups.")
-@click.option("--rules", multiple=True, metavar="DIR", help="A folder of your own rules; repeatable.")
-@click.option("--only", multiple=True, metavar="ID", help="Look for this rule only; repeatable.")
+              help="Regular expression whose groups host, service and job are read from the path.")
+@click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable.")
+@click.option("--only", multiple=True, metavar="ID", help="Use only this rule; repeatable.")
 @click.option("--ignore", multiple=True, metavar="ID", help="Skip this rule; repeatable.")
-@click.option("--vllm-version", default="", metavar="V", help="The vLLM release, if the logs do not show it.")
+@click.option("--vllm-version", default="", metavar="V", help="vLLM release, if the logs do not show it.")
 def read_logs(*, targets: tuple[str, ...], engine: str, ray_address: str | None, jobs: int | None,
               shard: Shard | None, label: str, rules: tuple[str, ...], only: tuple[str, ...], ignore: tuple[str, ...],
               vllm_version: str, **values: Any) -> None:
-    """Diagnose many logs: which causes, where, since when, what is new.
+    """Summarize many logs: their causes, where and since when, and what is new.
 
     The logs are files, directories, globs and URLs (s3://, gs://, https://). One that cannot be read is a row of the
     tables, and does not end the run. The last line of the summary has the totals. `vllm-doctor fleet merge DIR…` joins

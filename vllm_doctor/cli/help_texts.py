@@ -22,8 +22,9 @@ _OF_CLICK = (N_("Usage: "), N_("Options"), N_("Commands"), N_("Show this message
 
 def texts(command: click.Command, name: str = "vllm-doctor") -> Iterator[tuple[str, str]]:
     """Yield (command, text) of the help of a command, its options and its subcommands."""
-    for paragraph in _paragraphs(command.help):
-        yield name, paragraph
+    for text in filter(None, (command.short_help, command.help)):
+        for paragraph in _paragraphs(text):
+            yield name, paragraph
     for option in command.params:
         if isinstance(option, click.Option) and option.help:
             yield f"{name} {option.opts[0]}", option.help
@@ -55,9 +56,9 @@ def translated(command: click.Command, language: Language) -> click.Command:
     return made
 
 
-def _paragraphs(text: str | None) -> list[str]:
+def _paragraphs(text: str) -> list[str]:
     """Return the paragraphs of a help text; those that click does not rewrap keep their lines."""
-    parts = inspect.cleandoc(text or "").split("\n\n")
+    parts = inspect.cleandoc(text).split("\n\n")
     return [part if "\b" in part or "\\b" in part else " ".join(part.split()) for part in parts if part.strip()]
 
 

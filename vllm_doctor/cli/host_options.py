@@ -15,15 +15,15 @@ from vllm_doctor.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = (
     click.option("--pod", "pods", multiple=True, metavar="[NAMESPACE/]POD",
-                 help="The logs of a pod's containers, by kubectl; also [NAMESPACE/]statefulset/NAME; repeatable."),
-    click.option("--container", default="", metavar="NAME", help="Only this container of --pod."),
-    click.option("--previous", is_flag=True, help="With --pod, the log before the last restart."),
+                 help="Read the logs of a pod, or of statefulset/NAME and the like, with kubectl; repeatable."),
+    click.option("--container", default="", metavar="NAME", help="With --pod, read only this container."),
+    click.option("--previous", is_flag=True, help="With --pod, read the log before the last restart."),
     click.option("--docker", "containers", multiple=True, metavar="NAME",
-                 help="The log of a container, by docker or podman; repeatable."),
+                 help="Read the log of a container with docker or podman; repeatable."),
     click.option("--journal", "units", multiple=True, metavar="UNIT",
-                 help="The log of a systemd unit since the last boot, by journalctl; repeatable."),
+                 help="Read the log of a systemd unit since the last boot with journalctl; repeatable."),
     click.option("--slurm", "jobs", multiple=True, metavar="JOBID",
-                 help="The output files of a Slurm job, by scontrol; repeatable."),
+                 help="Read the output files of a Slurm job, found with scontrol; repeatable."),
 )
 
 

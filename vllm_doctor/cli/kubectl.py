@@ -14,14 +14,14 @@ _MORE_THAN_ONE_REPORT = {"--against", "--run", "--why"}
 
 @click.command("kubectl", hidden=True, context_settings={"ignore_unknown_options": True})
 @click.argument("name", metavar="POD|KIND/NAME")
-@click.option("-n", "--namespace", default="", help="The namespace (default: kubectl's current one).")
-@click.option("-c", "--container", default="", help="Only this container.")
-@click.option("-p", "--previous", is_flag=True, help="The log before the last restart.")
+@click.option("-n", "--namespace", default="", help="Namespace (default: kubectl's current one).")
+@click.option("-c", "--container", default="", help="Read only this container.")
+@click.option("-p", "--previous", is_flag=True, help="Read the log before the last restart.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(context: click.Context, *, name: str, namespace: str, container: str, previous: bool,
             options: tuple[str, ...]) -> None:
-    """Say why vLLM failed in a pod, or in the pods of a StatefulSet, Deployment, Job or LeaderWorkerSet.
+    """Diagnose vLLM in a pod, or in the pods of a StatefulSet, Deployment, Job or LeaderWorkerSet.
 
     All containers are read as one incident. OPTIONS, after the name, are those of `vllm-doctor diagnose`.
     """

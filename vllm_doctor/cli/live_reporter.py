@@ -30,6 +30,7 @@ _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
 _CHECK_SHARE = 20  # the rules are checked again for at most this fraction of the time (1/20)
 _LONGEST_PAUSE = 0.5  # seconds
 _SETTLE = 1.0  # seconds for which the first report of a cause is held: most logs end by then, with the full report
+_PAUSE = 1.0  # seconds without output after which a traceback was the last that a start shows
 _BAR = 56  # columns of the line above a report
 
 
@@ -75,6 +76,8 @@ class LiveReporter:
         self._lasting_limit = ""  # the one of them that lasts
         self._checked = (0, "", "", 0)  # the news when the rules were last checked
         self._next_check = 0.0
+        self._arrived = 0.0  # when the log last grew
+        self._checked_pause = 0.0  # the `_arrived` of the pause in which the rules were last checked
         self._stalled = ""  # the phase in which a stall was reported
         self._output_failed = False  # something could not be printed or written
         self._shown = ("", 0.0)  # the status line's text, and when it was set
@@ -108,6 +111,8 @@ class LiveReporter:
                 yield True
                 continue
             diagnosis.feed(piece)
+            if piece:
+                self._arrived = time.monotonic()
             if self._silent_bytes > 0:
                 self._silent_bytes -= len(piece)
                 run = diagnosis.runs[-1]
@@ -115,6 +120,7 @@ class LiveReporter:
                 self._ready = run.number if run.status == "serving" else 0
             else:
                 self._check_rules(diagnosis)
+                self._check_pause(diagnosis)
                 self._print_held(now=time.monotonic())
             yield bool(piece)
             if self._once and (self._cause or diagnosis.runs[-1].status == "serving"):
@@ -187,6 +193,18 @@ class LiveReporter:
         self._report_ready(diagnosis)
         self._check_load(diagnosis)
         self._next_check = time.monotonic() + min(_LONGEST_PAUSE, _CHECK_SHARE * (time.monotonic() - now))
+
+    def _check_pause(self, diagnosis: Diagnosis) -> None:
+        """Report a failure that only the silence after its traceback shows; check once in each pause."""
+        if self._arrived == self._checked_pause or time.monotonic() < self._arrived + _PAUSE:
+            return
+        self._checked_pause = self._arrived
+        cause, number = diagnosis.failure_cause(paused=True), diagnosis.runs[-1].number
+        if cause is not None and cause != self._cause and (number, cause) != self._old_failure:
+            self._cause = cause
+            if not self._once:
+                self._hold(diagnosis.snapshot())
+                self._print_held()
 
     def _hold(self, report: Report) -> None:
         """Hold the first report of a cause until it is due; JSON, which programs read, is printed at once."""

@@ -11,11 +11,11 @@ from vllm_doctor.cli.streams import discard, words
 from vllm_doctor.errors import InputError
 
 
-@click.command("mcp")
+@click.command("mcp", short_help="Serve `diagnose`, `explain` and `size` to coding agents.")
 @click.option("--root", "roots", multiple=True, type=click.Path(), metavar="DIR",
-              help="Read files below this folder only (default: the current folder); repeatable.")
+              help="Directory whose files may be read (default: the current one); repeatable.")
 def command(roots: tuple[str, ...]) -> None:
-    """Serve the tools `diagnose`, `explain` and `size` to coding agents (Model Context Protocol, stdio)."""
+    """Serve `diagnose`, `explain` and `size` to coding agents (Model Context Protocol over stdio)."""
     try:
         serve(roots or (os.getcwd(),))
     except Exception as error:

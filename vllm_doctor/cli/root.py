@@ -65,11 +65,11 @@ def _masked(error: click.ClickException) -> click.ClickException:
     return click.UsageError(clean, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(clean)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="vllm-doctor")
 @in_language
 def cli(language: str) -> None:
-    """Explain why a vLLM server failed or runs slowly, what to change and by how much."""
+    """Find out from its log why a vLLM server failed or runs slowly, and what to change."""
     del language  # the options of the commands ask for it
 
 

@@ -25,16 +25,17 @@ from vllm_doctor.rulebase.schema import RULE_SCHEMA
 from vllm_doctor.rulebase.yaml_files import rule_files
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
-                        help="A folder of your own rules; repeatable.")
+                        help="Directory with your own rules; repeatable.")
 
 
 @click.group("rules")
 def command() -> None:
-    """List, show, check, test and start rules."""
+    """List, show, check, test and draft rules."""
 
 
 @command.command("list")
-@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
+              help="Format of the list.")
 @_FOLDERS
 def list_(format_: str, folders: tuple[str, ...]) -> None:
     """List all rules by phase."""
@@ -61,7 +62,7 @@ def show(rule_id: str, folders: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def lint(paths: tuple[str, ...]) -> None:
-    """Check rule files; without a path, the built-in ones. Prints each problem with file and line."""
+    """Check rule files (default: the built-in ones) and print each problem with file and line."""
     base = builtin()
     files = _files(paths) if paths else [Path(rule.path) for rule in base.rules.values()]
     read = [_read(path) for path in files]
@@ -81,7 +82,7 @@ def lint(paths: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def test(paths: tuple[str, ...]) -> None:
-    """Run the tests in rule files; without a path, of the built-in ones."""
+    """Run the tests in rule files (default: the built-in ones)."""
     rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
     if not paths:
         rules = [(read_rule(Path(rule.path)), ()) for rule in builtin().rules.values()]
@@ -102,23 +103,23 @@ def schema() -> None:
 @command.command()
 @click.argument("logs", nargs=-1, required=True, metavar="LOG…")
 def bless(logs: tuple[str, ...]) -> None:
-    """Record the diagnosis of logs next to them (NAME.yaml), for review."""
+    """Write the diagnosis of each log to NAME.yaml beside it, for review."""
     for log in logs:
         click.echo(f"{record_expectations(Path(log))}: review it")
 
 
 @command.command()
 @click.argument("rule_id")
-@click.option("--from", "log", metavar="LOG", help="The log that shows the failure.")
-@click.option("--line", type=click.IntRange(min=1), help="The line that shows the failure.")
-@click.option("--from-group", "group", metavar="GROUP", help="A group of failures without a rule, by its signature.")
+@click.option("--from", "log", metavar="LOG", help="Log that shows the failure.")
+@click.option("--line", type=click.IntRange(min=1), help="Number of the line that shows the failure.")
+@click.option("--from-group", "group", metavar="GROUP", help="Signature of a group of failures without a rule.")
 @click.option("--tables", type=click.Path(path_type=Path), default=".", metavar="DIR",
-              help="The directory of `fleet --out` that has the group.")
-@click.option("--phase", default="", help="The phase it happens in (default: the phase in the log).")
-@click.option("--into", default=".", metavar="DIR", help="Folder to write to.")
+              help="Directory of `fleet --out` that has the group.")
+@click.option("--phase", default="", help="Start-up phase of the failure (default: that of the line in the log).")
+@click.option("--into", default=".", metavar="DIR", help="Directory to write the rule to.")
 def new(*, rule_id: str, log: str | None, line: int | None, group: str | None, tables: Path, phase: str,
         into: str) -> None:
-    """Create a draft rule from a line of a log, or from the failures of a fleet that no rule explains.
+    """Draft a rule from a line of a log, or from failures of a fleet that no rule explains.
 
     The pattern and the tests are taken from the log; those of a group from several, with other failures as near misses.
     """

@@ -15,16 +15,21 @@ from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.command import parse
 
 
-@click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.command("run", short_help="Run a command and report when it fails.",
+               context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
-@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
+              help="Format of the reports; json: one per line, whenever the cause changes.")
 @click.option("--output", metavar="FILE", help="Also write the last report to this file.")
 @click.option("--termination-log", metavar="FILE",
-              help="Write the cause of a failure in a few lines: /dev/termination-log in a pod.")
+              help="Write the cause of a failure to this file, in a pod /dev/termination-log.")
 @shared
 def command(argv: tuple[str, ...], format_: str, output: str | None, termination_log: str | None,
             **values: Any) -> None:
-    """Run COMMAND and analyse its output. Signals are forwarded; the exit status is the command's own."""
+    """Run COMMAND, pass its output on and report on stderr when it fails.
+
+    Signals are forwarded to COMMAND; the exit status is that of COMMAND.
+    """
     options = engine_options(values)
     check_ids(options)
     if not options.command:

@@ -50,49 +50,63 @@ class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the vLLM flags that decide the memory, under vLLM's names."""
     options = [
-        click.option("--tensor-parallel-size", "-tp", type=click.IntRange(1, 1024), metavar="N"),
-        click.option("--pipeline-parallel-size", "-pp", type=click.IntRange(1, 1024), metavar="N"),
-        click.option("--max-model-len", type=HumanInt(auto=True), help="Also `auto`: the longest that fits."),
-        click.option("--max-num-seqs", type=HumanInt()),
-        click.option("--max-num-batched-tokens", type=HumanInt()),
-        click.option("--gpu-memory-utilization", type=float, metavar="SHARE"),
-        click.option("--kv-cache-dtype", metavar="DTYPE"),
-        click.option("--kv-cache-memory-bytes", type=HumanInt()),
-        click.option("--dtype", default="auto", metavar="DTYPE"),
-        click.option("--quantization", "-q", metavar="METHOD", help="Quantize while loading: fp8, bitsandbytes."),
-        click.option("--block-size", type=click.IntRange(1, 4096), metavar="N"),
-        click.option("--mamba-ssm-cache-dtype", type=click.Choice(("auto", "float32", "float16", "bfloat16"))),
-        click.option("--cpu-offload-gb", type=click.FloatRange(min=0), metavar="GIB"),
-        click.option("--enforce-eager", is_flag=True),
-        click.option("--no-enable-prefix-caching", "no_prefix_caching", is_flag=True),
+        click.option("--tensor-parallel-size", "-tp", type=click.IntRange(1, 1024), metavar="N",
+                     help="GPUs that share each layer."),
+        click.option("--pipeline-parallel-size", "-pp", type=click.IntRange(1, 1024), metavar="N",
+                     help="Pipeline stages."),
+        click.option("--max-model-len", type=HumanInt(auto=True),
+                     help="Longest request in tokens (default: the model's maximum); `auto`: the longest that fits."),
+        click.option("--max-num-seqs", type=HumanInt(), help="Requests that run at once."),
+        click.option("--max-num-batched-tokens", type=HumanInt(), help="Tokens per step."),
+        click.option("--gpu-memory-utilization", type=float, metavar="SHARE",
+                     help="Share of the GPU's memory that vLLM uses (default: that of the release)."),
+        click.option("--kv-cache-dtype", metavar="DTYPE", help="Data type of the KV cache, such as fp8."),
+        click.option("--kv-cache-memory-bytes", type=HumanInt(),
+                     help="Size of the KV cache, instead of the rest of the budget."),
+        click.option("--dtype", default="auto", show_default=True, metavar="DTYPE",
+                     help="Data type of weights and activations."),
+        click.option("--quantization", "-q", metavar="METHOD",
+                     help="Quantization, also while loading: fp8, bitsandbytes."),
+        click.option("--block-size", type=click.IntRange(1, 4096), metavar="N",
+                     help="Tokens per block of the KV cache."),
+        click.option("--mamba-ssm-cache-dtype", type=click.Choice(("auto", "float32", "float16", "bfloat16")),
+                     help="Data type of the state of Mamba layers."),
+        click.option("--cpu-offload-gb", type=click.FloatRange(min=0), metavar="GIB",
+                     help="Weights kept in host memory, per GPU."),
+        click.option("--enforce-eager", is_flag=True, help="Run without CUDA graphs."),
+        click.option("--no-enable-prefix-caching", "no_prefix_caching", is_flag=True,
+                     help="Run without prefix caching."),
     ]
     for option in reversed(options):
         function = option(function)
     return function
 
 
-@click.command("size")
+@click.command("size", short_help="Plan the memory of a launch before it is tried.")
 @click.argument("model_dir", required=False, metavar="[MODEL_DIR]")
 @click.option("--from", "log", metavar="LOG",
-              help="Use the measurements and flags in the log of an earlier start.")
-@click.option("--gpu", metavar="SIZE|NAME", help="The GPU: 24GiB, or a name such as h100-80gb, rtx-4090, l4.")
-@click.option("--device", type=click.Choice(("cuda", "cpu")), default="cuda", show_default=True)
+              help="Log of an earlier start, whose flags and measurements are used.")
+@click.option("--gpu", metavar="SIZE|NAME", help="Memory of the GPU (24GiB) or its name (h100-80gb, rtx-4090, l4).")
+@click.option("--device", type=click.Choice(("cuda", "cpu")), default="cuda", show_default=True,
+              help="Backend of the launch.")
 @click.option("--kv-cache-space", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
-              help="VLLM_CPU_KVCACHE_SPACE of the CPU backend.")
+              help="Value of VLLM_CPU_KVCACHE_SPACE, for the CPU backend.")
 @click.option("--vllm-version", default="", metavar="V",
-              help="The vLLM release (default: the log's, else the newest known).")
+              help="vLLM release (default: that of the log, else the newest known).")
 @click.option("--requests", "requests_file", metavar="FILE",
-              help="JSON lines of requests: their lengths, or their text.")
+              help="JSON Lines file of requests, with their lengths or their text.")
 @click.option("--tokenizer", metavar="FILE",
-              help="A tokenizer.json to count that text with (default: 4 characters per token).")
-@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--width", type=click.IntRange(min=40), metavar="N", help="Columns of the text.")
+              help="tokenizer.json that counts the tokens of --requests (default: 4 characters per token).")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
+              help="Format of the plan.")
+@click.option("--width", type=click.IntRange(min=40), metavar="N", help="Width of the text in columns.")
 @in_language
 @_vllm_flags
 def command(model_dir: str | None, log: str | None, **values: Any) -> None:
-    """Plan a launch: whether MODEL_DIR (its config.json and weights) fits on a GPU, and what would make it fit.
+    """Plan the memory of a launch: whether a model fits on a GPU, and if not, what makes it fit.
 
-    Exit status: 0 it fits, 1 it does not, 2 wrong use. Nothing is downloaded.
+    MODEL_DIR is a directory with config.json and weights, or a Hugging Face id in the local cache; nothing is
+    downloaded. The options after --width are vLLM's. Exit status: 0 it fits, 1 it does not fit, 2 wrong use.
     """
     if not model_dir and not log:
         raise InputError("nothing to plan: pass a model folder, or a log with --from LOG")
@@ -103,12 +117,10 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     model = read_model(model_dir) if model_dir else None
     requests = read_requests(values["requests_file"], values["tokenizer"]) if values["requests_file"] else None
     launch = _launch(values, logged)
-    length_given = launch.max_model_len is not None
     if requests is not None and values["max_model_len"] is None:
         launch = _replace(launch, max_model_len=_within(requests, model))
-        length_given = True
     planned = plan(_target(values["gpu"], total, logged, model, launch), launch)
-    alternatives = changes(planned, length_given=length_given)
+    alternatives = changes(planned)
 
     spoken = language(values["language"])
     text = size_report.as_json(planned, alternatives, requests, spoken) if values["format_"] == "json" \

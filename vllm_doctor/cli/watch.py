@@ -41,23 +41,23 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
                       param, ctx)
 
 
-@click.command("watch")
+@click.command("watch", short_help="Pass a log on and report when the cause of a failure is certain.")
 @click.option("--file", "files", multiple=True, type=click.Path(), metavar="FILE",
-              help="Follow this log file instead of standard input, also when it is rotated; repeatable.")
+              help="Follow this log file, through rotation, instead of standard input; repeatable.")
 @click.option("--since", type=Moment(), metavar="TIME",
-              help="With --file, report only what is newer: 2025-11-20T14:00, or 10m for ten minutes ago.")
+              help="With --file, report only on newer lines: 2025-11-20T14:00, or 10m for ten minutes ago.")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
-              help="json: one report per line, whenever the cause changes.")
+              help="Format of the reports; json: one per line, whenever the cause changes.")
 @click.option("--output", metavar="FILE", help="Also write the last report to this file.")
 @click.option("--stall-after", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Seconds without output that are a stall (default: 180 to 900 by phase; 0: never).")
-@click.option("--once", is_flag=True, help="End after the first certain cause, or when the server serves.")
+              help="Seconds without output that count as a stall (default: 180 to 900 by phase; 0: never).")
+@click.option("--once", is_flag=True, help="Exit after the first certain cause, or when the server is ready.")
 @shared
 def command(files: tuple[str, ...], since: datetime | None, format_: str, output: str | None, once: bool,
             **values: Any) -> None:
-    """Pass standard input on unchanged, at once, and report on stderr when the cause of a failure is certain.
+    """Pass standard input on unchanged and report on stderr when the cause of a failure is certain.
 
-    With --file nothing is passed on; Ctrl-C ends it with the report.
+    With --file nothing is passed on; Ctrl-C ends it with the full report.
     """
     if since and not files:
         raise InputError("--since belongs to --file FILE")

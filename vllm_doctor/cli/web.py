@@ -16,13 +16,13 @@ from vllm_doctor.web.server import Server
 
 
 @click.command("web")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; by default a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 (default: a free one).")
 @click.option("--max-size", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="MIB",
-              help="The largest log accepted.")
-@click.option("--rules", multiple=True, metavar="DIR", help="A folder of your own rules; repeatable.")
+              help="Maximum size of a log.")
+@click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable.")
 @in_language
 def command(port: int, max_size: int, rules: tuple[str, ...], language: str) -> None:
-    """Serve a page on 127.0.0.1 to paste or drop a log into; it shows the HTML report. Ctrl-C ends it.
+    """Serve a local page that diagnoses a pasted or dropped log. Ctrl-C stops it.
 
     The address printed holds a random token; without it the server answers nothing. From another machine:
     ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.

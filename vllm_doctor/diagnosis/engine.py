@@ -214,13 +214,19 @@ class Diagnosis:
             count += 1
         return count
 
-    def failure_cause(self) -> str | None:
-        """Return the id of the cause of the current start once it has failed, else None."""
+    def failure_cause(self, *, paused: bool = False) -> str | None:
+        """Return the id of the cause of the current start once it has failed, else None.
+
+        `paused`: nothing has come for a while. A start that is silent after a traceback, and whose cause is in that
+        traceback, has failed, although no line says so yet.
+        """
         run = self.runs[-1]
-        if run.status != "failed":
+        if run.status != "failed" and not (paused and run.is_silent_after_crash):
             return None
         first = next(iter(self.analysis(run).fired), None)
         if first is None or first.rule.fallback or first.rule.role != "cause" or first.rule.severity != "error":
+            return None
+        if run.status != "failed" and (first.rule.survives or first.hits.latest.line < run.crash_line):
             return None
         return first.rule.id
 

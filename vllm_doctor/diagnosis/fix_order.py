@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.store import number
+from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.reports.model import Fix
 
 
@@ -25,6 +26,8 @@ class Loss(IntEnum):
 
 TO_TRY = "A step to try"
 """How the text of a fix begins or ends that is not proven to suffice."""
+_FIRST_STEP = N_("A step to try: the log does not prove that it suffices.")
+_FURTHER_STEP = N_("A step to try.")
 _UNPROVEN = (Loss.CAPACITY, 1)  # unproven steps come after proven ones that need no other hardware or model
 _OF_SETTING: Mapping[str, Loss] = {
     "--gpu-memory-utilization": Loss.HEADROOM,
@@ -32,19 +35,29 @@ _OF_SETTING: Mapping[str, Loss] = {
     "VLLM_CPU_KVCACHE_SPACE": Loss.HEADROOM,
     "VLLM_OPENVINO_KVCACHE_SPACE": Loss.HEADROOM,
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": Loss.HEADROOM,
+    "--swap-space": Loss.HEADROOM,
+    "--cuda-graph-sizes": Loss.SPEED,
+    "--enable-chunked-prefill": Loss.SPEED,
     "--enforce-eager": Loss.SPEED,
     "--max-cudagraph-capture-size": Loss.SPEED,
     "--max-num-batched-tokens": Loss.SPEED,
+    "VLLM_DEEP_GEMM_WARMUP": Loss.SPEED,
+    "VLLM_SKIP_DEEP_GEMM_WARMUP": Loss.SPEED,
     "--kv-cache-dtype": Loss.ACCURACY,
+    "--mm-processor-kwargs": Loss.ACCURACY,
     "--quantization": Loss.ACCURACY,
     "--max-model-len": Loss.CAPACITY,
     "--max-num-seqs": Loss.CAPACITY,
     "--max-loras": Loss.CAPACITY,
+    "--max-lora-rank": Loss.CAPACITY,
     "--limit-mm-per-prompt": Loss.CAPACITY,
+    "--language-model-only": Loss.CAPACITY,
+    "--skip-mm-profiling": Loss.CAPACITY,
     "--cpu-offload-gb": Loss.THROUGHPUT,
     "--tensor-parallel-size": Loss.HARDWARE,
     "--pipeline-parallel-size": Loss.HARDWARE,
 }
+_OF_REMOVAL: Mapping[str, Loss] = {"--gpu-memory-utilization": Loss.HEADROOM}  # back to vLLM's default
 _OF_ACTION: Mapping[str, Loss] = {
     "add-host-ram": Loss.HARDWARE, "use-larger-gpu": Loss.HARDWARE, "use-smaller-or-quantized-model": Loss.MODEL,
 }
@@ -62,6 +75,7 @@ def loss(fix: Fix, known: Mapping[str, Any]) -> Loss:
     """Return the greatest loss among the changes of a fix. A change of ranks that needs no more devices costs speed."""
     names = [name for name in (*fix.flags, *fix.env) if name not in _RANKS]
     losses = [_OF_SETTING.get(name, Loss.NOTHING) for name in names]
+    losses += [_OF_REMOVAL.get(name, Loss.NOTHING) for name in fix.unset]
     if _needs_devices(fix.flags, known):
         losses.append(Loss.HARDWARE)
     elif any(name in fix.flags for name in _RANKS):
@@ -74,7 +88,11 @@ def loss(fix: Fix, known: Mapping[str, Any]) -> Loss:
 def ordered(candidates: Iterable[Candidate], known: Mapping[str, Any]) -> list[Fix]:
     """Return the fixes by loss. Those that are not proven to suffice come later and say so."""
     ranked = sorted(candidates, key=lambda candidate: _rank(candidate, known))
-    return [candidate.fix if candidate.is_proven else _as_a_step(candidate.fix) for candidate in ranked]
+    made: list[Fix] = []
+    for candidate in ranked:
+        words = _FURTHER_STEP if any(_FIRST_STEP in fix.why for fix in made) else _FIRST_STEP
+        made.append(candidate.fix if candidate.is_proven else _as_a_step(candidate.fix, words))
+    return made
 
 
 def _rank(candidate: Candidate, known: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -94,7 +112,7 @@ def _needs_devices(flags: Mapping[str, str], known: Mapping[str, Any]) -> bool:
     return after > before
 
 
-def _as_a_step(fix: Fix) -> Fix:
+def _as_a_step(fix: Fix, words: str) -> Fix:
     if fix.action or TO_TRY.lower() in f"{fix.why} {fix.cost}".lower():
         return fix
-    return fix._replace(why=f"{fix.why} {TO_TRY}: the log does not prove that it suffices.".strip())
+    return fix._replace(why=joined(" ", filter(None, (fix.why, message(words)))))

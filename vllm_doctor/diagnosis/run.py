@@ -127,6 +127,11 @@ class Run:
         """Return whether the server answers requests, as far as is known."""
         return self.phase == "runtime" and not self.crashed
 
+    @property
+    def is_silent_after_crash(self) -> bool:
+        """Return whether a traceback is the last that a start shows, if nothing more comes."""
+        return self.crashed and not self.status and not self.block_open
+
     def remember_block(self, event: Event) -> None:
         """Record where tracebacks begin and end."""
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:

@@ -62,6 +62,7 @@ _FRAME = lazy_pattern(
 )
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
+_RAY_WORKER = "RayWorker"
 _RANK_SOURCE = lazy_pattern(r"\brank ?(\d{1,6})\b")
 # The releases that print a prefix: vllm/logger.py and decorate_logs of each. The first match counts.
 _PREFIX_RELEASES = (
@@ -382,7 +383,9 @@ class EventReader:
         process, rank, rest = self._process(line.text, line.source)
         level, message, style, time = _record(rest)
         releases = _releases_of(process) or style if process else style
-        event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
+        is_passed_on = _RAY_WORKER in line.source  # by the engine, whose prefix stands before Ray's
+        printed_by = line.source if is_passed_on else process or line.source
+        event = Event(line.number, message, level, printed_by, rank, self.run, releases,
                       refusal=line.refusal, time=time)
         return process, event, rest is not message
 
@@ -491,7 +494,7 @@ class EventReader:
             named = _RANK_SOURCE.search(source)
             if named:
                 rank = int(named[1])
-            elif "RayWorker" in source:
+            elif _RAY_WORKER in source:
                 rank = self._ranks.setdefault(source, len(self._ranks) + 1)
         if start == len(first) and not source and len(self._processes) < _MAX_STREAMS:
             self._processes[first] = process, rank

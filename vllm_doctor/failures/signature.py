@@ -2,11 +2,13 @@
 
 A message that the failing code words itself identifies the failure. One that Python, the operating system or a library
 words for every caller does not: then the place in vLLM counts as well, as it does for a message of a word or two.
+Of a path only the file counts, by its name if all users have the same one; of a name that the user gave, nothing does.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from vllm_doctor.failures import frames
@@ -19,12 +21,22 @@ _ENVELOPE = lazy_pattern(  # what pydantic writes around the message of a valida
     r"(?<!\d)\d{1,9} validation errors? for \S+|\bValue error, |\[type=\w{1,60}, input_value=.*"
     r"|For further information visit \S+")
 _PATH = lazy_pattern(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
-_ADDRESS = lazy_pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b")
+_FILE = lazy_pattern(  # a program, a file with a name by convention, or the kind of another file
+    r"(?:(?<=/bin/)(?P<program>[\w.+-]{1,60})|[/\\](?P<name>[A-Za-z_.-]{1,60}\.(?:json|so))"
+    r"|\.(?P<kind>[A-Za-z]{1,12}))$")
+_GIVEN = lazy_pattern(  # a name that the user gave: `model 'a'`, `host gpu-7`
+    r"(?i)\b(model|tokenizer|checkpoint|adapter|lora|host|node|user|container|pod|repository)(?: named?| id| type)? "
+    r"(?:'[^'\s]{1,100}'|\"[^\"\s]{1,100}\"|`[^`\s]{1,100}`|[a-z]{0,60}[\d_.-]\w[\w.-]{0,100}"
+    r"|(?<=repository )[\w.@-]{1,100})")
+_IDENTIFIER = lazy_pattern(r"(?:attribute|argument|keyword|symbol) ['\"]\w{1,100}['\"]")  # digits in it are no values
+_DIGITS = lazy_pattern(r"\d+")
+_ADDRESS = lazy_pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\[[0-9a-fA-F:]{3,}\](?::\d+)?|\b0x[0-9a-fA-F]+\b"
+                        r"|(?<![\w./-])[A-Za-z][\w-]{0,60}:\d{4,5}\b")
 _WRAPPED = lazy_pattern(r"\(pid=\d{1,9}[^()]{0,80}\)|\bpid[= ]\d+|\brank\s{0,4}\d+|\bcuda:\d+|\bGPU \d+")
 _NUMBER = lazy_pattern(r"\b(?=\w*\d)[\w.,:-]+")
 _WORD = lazy_pattern(r"[^\W\d_][\w'.-]*[^\W_]|[^\W\d_]")
 _CODE = lazy_pattern(  # numbers that name a failure instead of measuring it
-    r"(?i)\b(?:errno|code|status|signal)[\s:=]{1,3}(-?\d{1,5})\b|(?<=: )(-\d{1,3})(?![\w.])")
+    r"(?i)\b(?:errno|code|status|signal)[\s:=]{1,3}(-?\d{1,5})\b|(?<=: )(-\d{1,3})(?![\w.])|\A([45]\d\d) [a-z]")
 _OWN_WORDS = ("raise ", "assert ")
 
 
@@ -41,12 +53,28 @@ def signature(exception: str | None, message: str, calls: Sequence[Frame]) -> st
 
     `calls` are those of the traceback, the deepest at the end.
     """
-    words = content_words(_ENVELOPE.sub(" ", message))
+    words = content_words(_without_values(message))
     told = words[:_WORDS] + ["".join(code) for code in _CODE.findall(message)]
     if calls and (len(words) < _FEW or not _has_own_words(calls[-1])):
         told += _place(calls)
+    if calls and not words:
+        told += content_words(calls[-1].code)
     digest = hashlib.sha256(" ".join(told).encode("utf-8", "replace")).hexdigest()[:8]
     return f"{exception or 'failure'}-{digest}"
+
+
+def _without_values(message: str) -> str:
+    """Return a message without the names that the user gave, with the file of each path in its place."""
+    text = _ENVELOPE.sub(" ", message)
+    text = _GIVEN.sub(r"\1 ", text)
+    text = _IDENTIFIER.sub(lambda match: _DIGITS.sub("", match[0]), text)
+    return _PATH.sub(_file_of, text)
+
+
+def _file_of(path: re.Match[str]) -> str:
+    """Return what of a path is the same for all users."""
+    found = _FILE.search(path[0])
+    return f" {found[found.lastgroup or 0]} " if found else " "
 
 
 def _has_own_words(call: Frame) -> bool:

@@ -1,8 +1,8 @@
 """Logs of one incident -> one report: the earliest cause over all of them, what followed in the others.
 
-A log that shows a fault of its own goes before one that shows only that another process or node was gone. Among those
-the earliest counts, by clocks that are compared where all nodes are in step: when the ranks have joined and load the
-weights.
+A log that shows a fault of its own goes before one of a failed connection, and that before one that shows only that
+another process or node was gone. Among those the earliest counts, by clocks that are compared where all nodes are in
+step: when the ranks have joined and load the weights.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from vllm_doctor.timeline.clock import StartClock, seconds_between
 
 _IN_STEP = ("weights", "distributed-init")  # phases that all nodes reach together
 _SAME_CLOCK = 5.0  # seconds by which clocks in step may differ
-_SYMPTOM = re.compile(
-    r"\bNCCL\b|\bgloo\b|\bTCPStore\b|ProcessGroup|[Cc]onnection (?:reset|closed|refused|aborted)|[Bb]roken pipe"
-    r"|BrokenPipe|[Tt]imed? ?out|TimeoutError|[Hh]eartbeat|[Rr]emote process|\bpeer\b|[Aa]ctor (?:is )?d(?:ied|ead)"
-    r"|ActorDied|died unexpectedly|Engine ?(?:core|process|Dead)|unexpectedly (?:died|exited)|[Nn]ode (?:died|is dead)")
-_SYMPTOM_PHASE = "distributed-init"
+_LOST = re.compile(  # what a process says of one that does not answer
+    r"[Cc]onnection (?:reset|closed|refused|aborted)|[Bb]roken pipe|BrokenPipe|[Tt]imed? ?out|TimeoutError|[Hh]eartbeat"
+    r"|[Rr]emote process|\bpeer\b|[Aa]ctor (?:is )?d(?:ied|ead)|ActorDied|died unexpectedly"
+    r"|Engine ?(?:core|process|Dead)|unexpectedly (?:died|exited)|[Nn]ode (?:died|is dead)")
+_CONNECTION = re.compile(r"\bNCCL\b|\bgloo\b|\bTCPStore\b|ProcessGroup")
+_CONNECTION_PHASE = "distributed-init"
 
 
 class _Kind(IntEnum):
     """What a log shows of the incident, the likeliest cause first."""
 
     FAULT = 0
-    SYMPTOM = 1  # another process or node did not answer
-    CASCADE = 2
-    NOTHING = 3
+    CONNECTION = 1  # processes could not be connected
+    LOST = 2  # another process or node did not answer
+    CASCADE = 3
+    NOTHING = 4
 
 
 class _Log(NamedTuple):
@@ -72,11 +74,16 @@ def _kind(report: Report) -> _Kind:
     if report.worst() != "error" and report.status != "failed":
         return _Kind.NOTHING
     if cause is not None and cause.severity == "error":
-        text = f"{cause.title} {cause.evidence[0].text if cause.evidence else ''}"
-        return _Kind.SYMPTOM if cause.phase == _SYMPTOM_PHASE or _SYMPTOM.search(text) else _Kind.FAULT
+        return _kind_of(f"{cause.title} {cause.evidence[0].text if cause.evidence else ''}", cause.phase)
     if failure is None or failure.is_consequence or not failure.counts:
         return _Kind.CASCADE
-    return _Kind.SYMPTOM if _SYMPTOM.search(f"{failure.exception} {failure.message}") else _Kind.FAULT
+    return _kind_of(f"{failure.exception} {failure.message}")
+
+
+def _kind_of(text: str, phase: str | None = None) -> _Kind:
+    if _LOST.search(text):
+        return _Kind.LOST
+    return _Kind.CONNECTION if phase == _CONNECTION_PHASE or _CONNECTION.search(text) else _Kind.FAULT
 
 
 def _time(clock: StartClock, reference: StartClock) -> float | None:
@@ -113,7 +120,7 @@ def _notes(first: _Log, failed: Sequence[_Log], logs: Sequence[_Log]) -> list[st
         who += [hit.process] if hit.process else []
         if who:
             notes.append(message("The cause was printed by {who}.", who=joined(", ", who)))
-    if first.kind is _Kind.SYMPTOM:
+    if first.kind is _Kind.LOST:
         notes.append(message("These logs show only that processes lost each other: look for the log of another node "
                              "or rank."))
     for log in logs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -256,10 +257,14 @@ def change(fix: Fix, language: Language = ENGLISH) -> tuple[str, str]:
         return _LANGUAGES.get(str(fix.patch.get("kind")), ""), str(fix.patch["text"])
     if fix.program is not None:  # its steps say what to set, and where
         return "", ""
-    settings = [f"{name}={value}" for name, value in fix.env.items()]
-    settings += [f"{name} {value}".strip() for name, value in fix.flags.items()]
-    settings += [language.say("without {name}", name=name) for name in fix.unset]
-    return "", "\n".join(settings)
+    return "", "\n".join(settings(fix, language))
+
+
+def settings(fix: Fix, language: Language = ENGLISH) -> list[str]:
+    """Return what a fix sets or removes, each as typed in a shell."""
+    return [*(f"{name}={shlex.quote(value)}" for name, value in fix.env.items()),
+            *(f"{name} {shlex.quote(value)}" if value else name for name, value in fix.flags.items()),
+            *(language.say("remove {name}", name=name) for name in fix.unset)]
 
 
 def numbered(failure: Failure) -> list[tuple[int | None, str]]:

@@ -173,7 +173,7 @@ class _Page:
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
             rows = self.wrap(f"{place}  {_condensed(item.text)}", 2, 4).split("\n")
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
-            rows = [*rows[:_EVIDENCE_ROWS - 1], cut(rows[_EVIDENCE_ROWS - 1] + "…" * 2, self._width)]
+            rows = [*rows[:_EVIDENCE_ROWS - 1], cut(rows[_EVIDENCE_ROWS - 1] + "…", self._width)]
         return "\n".join(rows)
 
     def excerpt(self, failure: Failure) -> Iterator[str]:

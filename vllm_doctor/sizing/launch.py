@@ -10,6 +10,9 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.memory.era import default_utilization
 from vllm_doctor.size_units import BINARY, FACTORS
 
+_FLAGS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
+          "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes", "dtype", "quantization", "block_size",
+          "cpu_offload_gb", "enforce_eager", "mamba_ssm_cache_dtype")
 _HUMAN = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kmgtKMGT]?)")
 
 
@@ -34,6 +37,18 @@ class Launch:
     prefix_caching: bool = True
     device: str = "cuda"
     mamba_ssm_cache_dtype: str = "auto"
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """Return the flags that differ from vLLM's defaults, with their values as typed."""
+        unset = Launch(self.version)
+        made = {f"--{name.replace('_', '-')}": getattr(self, name) for name in _FLAGS
+                if getattr(self, name) != getattr(unset, name)}
+        typed = {name: "" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
+                 for name, value in made.items()}
+        if self.max_model_len == 0:
+            typed["--max-model-len"] = "auto"
+        return typed if self.prefix_caching else {**typed, "--no-enable-prefix-caching": ""}
 
     @property
     def utilization(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 from vllm_doctor.language import ENGLISH, Language
@@ -19,6 +20,10 @@ from vllm_doctor.version import __version__
 SCHEMA_VERSION = "1.0"
 _WORDS = {"full": N_("every token"), "sliding": N_("a window of tokens"), "mla": N_("a latent of every token"),
           "indexer": N_("an index of every token"), "state": N_("a state of fixed size")}
+_VERDICTS = {"fits": N_("✓ Fits: {launch}"), "likely": N_("! Probably fits: {launch}"),
+             "does-not-fit": N_("✗ Does not fit: {launch}")}
+_NAMES = {"weights": N_("weights"), "activations": N_("activations"), "non_torch": N_("non-torch memory"),
+          "cuda_graphs": N_("CUDA graphs")}
 
 
 def as_json(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None,
@@ -76,9 +81,9 @@ def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None 
 
 def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None, width: int = 100,
             language: Language = ENGLISH) -> str:
-    """Return the plan as text of at most `width` columns."""
+    """Return the plan as text of at most `width` columns: the verdict, what makes it fit, then the arithmetic."""
     _ = language.say
-    lines = [*_wrap(_head(plan).said(language.gettext), width), ""]
+    lines = [*_head(plan, width, language), "", *_fixes(plan, changes, width, language)]
     lines += [_("Memory of one node, GiB") if plan.launch.device == "cpu" else _("Memory of one GPU, GiB")]
     if plan.launch.device != "cpu":
         lines += [_row(_("total"), Range.exactly(plan.target.device_gib), "", language),
@@ -86,29 +91,13 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
                        language)]
     for part in plan.parts:
         origin = _(part.origin)
-        lines.append(_row(_(part.name.replace("_", " ")), part.gib,
+        lines.append(_row(_(_NAMES.get(part.name) or part.name.replace("_", " ")), part.gib,
                           _("{origin}, outside the budget", origin=origin) if part.outside else origin, language))
     by_hand = plan.launch.kv_cache_memory_bytes is not None
     lines += _cache_rows(plan.kv_gib, _("as given") if by_hand else _("rest of the budget"), width, language)
     lines += ["", *_cache(plan, width, language), "", *_length_rows(plan, language)]
     if requests is not None:
         lines += ["", *_wrap(_requests(requests, plan).said(language.gettext), width)]
-    if changes:
-        only = plan.verdict == "likely"
-        lines += ["", _("To fit at the cautious end too, one of") if only
-                  else _("Changes that make it fit, smallest first")]
-        for change in changes:
-            typed = " ".join(f"{name} {value}".strip() for name, value in change.flags.items())
-            lines += _wrap(_("- {flags}: KV cache {gib} GiB; costs {cost}", flags=typed,
-                             gib=_range_text(change.plan.kv_gib), cost=change.cost), width, 2, 4)
-    four_bit = four_bit_plan(plan)
-    if four_bit is not None:
-        lines += [*[""] * (not changes), *_wrap(
-            _("- a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one: estimated KV cache {gib} GiB; costs "
-              "some accuracy", gib=_range_text(four_bit.kv_gib)), width, 2, 4)]
-    elif plan.verdict == "does-not-fit" and not changes:
-        lines += ["", *_wrap(_("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
-                               "or a larger GPU."), width)]
     lines += [""] + [line for note in plan.notes for line in _wrap(say(note, language.gettext), width)]
     if any(part.origin == "estimated" for part in plan.parts):
         lines += _wrap(_("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers of "
@@ -116,27 +105,76 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
-def _head(plan: Plan) -> Message:
-    model = plan.target.model
-    name = model.name if model is not None else message("The launch in the log")
-    gpus = plan.launch.tensor_parallel_size * plan.launch.pipeline_parallel_size
-    if plan.launch.device == "cpu":
-        where = message("the CPU")
-    else:
-        where = message(N_("{count} GPUs of {gib:.2f} GiB") if gpus > 1 else N_("1 GPU of {gib:.2f} GiB"), count=gpus,
-                        gib=plan.target.device_gib)
-    source = {"fits": N_("{name} with {tokens:,} tokens of context fits on {place} (vLLM {release})."),
-              "likely": N_("{name} with {tokens:,} tokens of context probably fits on {place} (vLLM {release})."),
-              "does-not-fit": N_("{name} with {tokens:,} tokens of context does not fit on {place} (vLLM {release}).")}
-    said = [message(source[plan.verdict], name=name, tokens=plan.length, place=where,
-                    release=".".join(map(str, plan.launch.version)))]
+def _head(plan: Plan, width: int, language: Language) -> list[str]:
+    """Return the verdict and, where it is not certain, its reason in one sentence."""
+    model, launch = plan.target.model, plan.launch
+    gpus = launch.tensor_parallel_size * launch.pipeline_parallel_size
+    where = message("the CPU") if launch.device == "cpu" else message(
+        N_("{count} GPUs of {gib:.2f} GiB") if gpus > 1 else N_("1 GPU of {gib:.2f} GiB"), count=gpus,
+        gib=plan.target.device_gib)
+    verdict = message(_VERDICTS[plan.verdict], launch=message(
+        "{name} with {tokens:,} tokens of context on {place} (vLLM {release})",
+        name=model.name if model is not None else message("the launch in the log"), tokens=plan.length, place=where,
+        release=".".join(map(str, launch.version))))
+    return [*_wrap(verdict.said(language.gettext), width, 0, 2), *_wrap(say(_reason(plan), language.gettext), width, 2)]
+
+
+def _reason(plan: Plan) -> str:
     if plan.refusal:
-        said.append(message("{sentence}.", sentence=plan.refusal))
-    elif plan.verdict == "likely" and plan.fits_at_cautious_end:
-        said.append(message("Memory outside the budget, mostly CUDA graphs, may not fit."))
-    elif plan.verdict == "likely":
-        said.append(message("At the cautious end of the estimates it does not fit."))
-    return joined(" ", said)
+        return message("{sentence}.", sentence=plan.refusal)
+    kv_cache = max(0.0, plan.kv_gib.expected)
+    if plan.verdict == "likely":
+        return (message("Memory outside the budget, mostly CUDA graphs, may not fit.") if plan.fits_at_cautious_end
+                else message("At the cautious end of the estimates it does not fit."))
+    if plan.verdict == "fits" or kv_cache >= plan.need_gib:
+        return ""
+    if round(kv_cache, 2):
+        return message("One request of {tokens:,} tokens needs {gib:.2f} GiB of KV cache, and {left:.2f} GiB is "
+                       "expected to be left for it.", tokens=plan.length, gib=plan.need_gib, left=kv_cache)
+    return message("One request of {tokens:,} tokens needs {gib:.2f} GiB of KV cache, and nothing is expected to be "
+                   "left for it.", tokens=plan.length, gib=plan.need_gib)
+
+
+def _fixes(plan: Plan, changes: tuple[Change, ...], width: int, language: Language) -> list[str]:
+    """Return the changes that make it fit as numbered fixes, the first with the entire command."""
+    _ = language.say
+    lines: list[str] = []
+
+    def fix(number: int, title: str, cache: Range, cost: str) -> None:
+        lines.extend(_wrap(_("Fix {number}  {title}", number=number, title=title), width, 2, 9))
+        lines.extend(_wrap(_("KV cache {gib} GiB. Cost: {cost}.", gib=_range_text(cache), cost=cost), width, 9))
+
+    for number, change in enumerate(changes, 1):
+        fix(number, _("Set {setting}", setting=_typed(change.flags)), change.plan.kv_gib, change.cost)
+        if number == 1 and plan.target.model is not None and plan.launch.device != "cpu":
+            lines += _command(plan.target.model.name, {**plan.launch.flags, **change.flags}, width)
+        lines.append("")
+    four_bit = four_bit_plan(plan)
+    if four_bit is not None:
+        fix(len(changes) + 1, _("Use a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one"), four_bit.kv_gib,
+            message("some accuracy"))
+        lines.append("")
+    elif plan.verdict == "does-not-fit" and not changes:
+        lines += [*_wrap(_("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
+                           "or a larger GPU."), width, 2), ""]
+    return lines
+
+
+def _command(model: str, flags: dict[str, str], width: int) -> list[str]:
+    """Return the command, broken between flags where it is longer than the width."""
+    words = [f"vllm serve {shlex.quote(model)}", *(_typed({name: flags[name]}) for name in flags)]
+    rows = [words[0]]
+    for word in words[1:]:
+        if len(rows[-1]) + len(word) + 12 > width:
+            rows[-1] += " \\"
+            rows.append(f"    {word}")
+        else:
+            rows[-1] += f" {word}"
+    return [f"         {row}" for row in rows]
+
+
+def _typed(flags: dict[str, str]) -> str:
+    return " ".join(f"{name} {value}".strip() for name, value in flags.items())
 
 
 def _cache(plan: Plan, width: int, language: Language) -> list[str]:

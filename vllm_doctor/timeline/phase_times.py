@@ -11,10 +11,10 @@ from vllm_doctor.timeline.advice import advice
 from vllm_doctor.timeline.clock import StartClock, seconds_between
 from vllm_doctor.timeline.model import PhaseTime, Timeline
 
-_PRINTED = {  # the fact with the duration of (a part of) each phase
-    "weights": "model_load_seconds",
-    "profiling": "torch_compile_seconds",
-    "graph-capture": "graph_capture_seconds",
+_PRINTED = {  # the facts with the duration of (a part of) each phase, the one that covers most first
+    "weights": ("model_load_seconds", "weights_load_seconds"),
+    "profiling": ("torch_compile_seconds",),
+    "graph-capture": ("graph_capture_seconds",),
 }
 _ENGINE = ("profiling", "kv-cache", "graph-capture")  # what "init engine (profile, create kv cache, …) took" covers
 
@@ -36,7 +36,7 @@ def timeline(clock: StartClock, facts: Mapping[str, Any], releases: Releases) ->
     begins = _begins(clock.first, _with_weights([item for item in phases if item[0] != "runtime"]), total)
     begins = _with_late_marker(_with_profiling(begins, facts), facts, total)
     ends = [*(begin for _, begin in begins[1:]), total]
-    made = tuple(PhaseTime(phase, round(until - begin, 3), number(facts, _PRINTED.get(phase, "")))
+    made = tuple(PhaseTime(phase, round(until - begin, 3), _printed(phase, facts))
                  for (phase, begin), until in zip(begins, ends, strict=True))
     longest = max(made, key=lambda one: one.seconds)
     dominant = longest.phase if longest.seconds > 0 else None
@@ -87,7 +87,7 @@ def _with_late_marker(begins: list[tuple[str, float]], facts: Mapping[str, Any],
 
     Without a progress bar, the first line of that phase is the one that says that it is over.
     """
-    took = number(facts, _PRINTED["graph-capture"])
+    took = _printed("graph-capture", facts)
     names = [phase for phase, _ in begins]
     if took is None or "graph-capture" not in names:
         return begins
@@ -96,6 +96,11 @@ def _with_late_marker(begins: list[tuple[str, float]], facts: Mapping[str, Any],
     earliest = begins[place - 1][1] if place else 0.0
     begin = min(begins[place][1], max(until - took, earliest))
     return [*begins[:place], ("graph-capture", begin), *begins[place + 1:]]
+
+
+def _printed(phase: str, facts: Mapping[str, Any]) -> float | None:
+    """Return the duration that the log prints for a phase; None if it prints none."""
+    return next((took for name in _PRINTED.get(phase, ()) if (took := number(facts, name)) is not None), None)
 
 
 def _explained(phases: tuple[PhaseTime, ...], facts: Mapping[str, Any]) -> float:
