@@ -103,9 +103,9 @@ def entries(text: str) -> Iterator[tuple[str, str, bool]]:
             if line.startswith("#,"):
                 is_fuzzy = is_fuzzy or "fuzzy" in line
             elif line.startswith('"'):
-                read[key] += json.loads(line)
+                read[key] += json.loads(line, strict=False)  # Babel writes control characters as they are
             elif line.startswith(("msgid ", "msgstr ")):
                 key, _, quoted = line.partition(" ")
-                read[key] = json.loads(quoted)
+                read[key] = json.loads(quoted, strict=False)
         if "msgstr" in read:
             yield read.get("msgid", ""), read["msgstr"], is_fuzzy
