@@ -17,6 +17,9 @@ from vllm_doctor.language import ENGLISH, Language, language, read_catalogue, ty
 from vllm_doctor.messages import Message, joined, message, say
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.reports.model import Fix
+from vllm_doctor.reports.shared_text import effect
+from vllm_doctor.templating.evaluator import parse, yielded
 from vllm_doctor.templating.renderer import render_line
 from vllm_doctor.terminal_width import columns, wrap
 
@@ -69,6 +72,45 @@ def test_text_of_rule_is_rendered_in_the_language() -> None:
     assert (text, text.said(TOY.gettext)) == ("It needs 3.", "它需要 3。")
 
 
+@pytest.mark.parametrize(("expression", "english", "chinese"), [
+    ("'this GPU' | given(n == 3)", "this GPU", "这张 GPU"),
+    ("n | in_words('size ')", "size 3", "大小为 3"),
+    ("absent | or_else('this GPU')", "this GPU", "这张 GPU"),
+    ("name | or_else('this GPU')", "this GPU", "this GPU"),
+])
+def test_words_of_expression_are_said_in_the_language(expression: str, english: str, chinese: str) -> None:
+    """A constant is translated where it is shown; a value from the log with the same text is not."""
+    toy = Language("zh", "zh-CN", {"this GPU": "这张 GPU", "size ": "大小为 ", "It is {{ it }}.": "它是{{ it }}。"})
+    value = parse(expression).value({"n": 3, "name": "this GPU"})
+    assert value == english
+    text = render_line("It is {{ it }}.", {"it": value})
+    assert text is not None
+    assert (text, text.said(toy.gettext)) == (f"It is {english}.", f"它是{chinese}。")
+
+
+def test_branches_of_translation_compare_english_constants() -> None:
+    toy = Language("zh", "zh-CN", {"experts": "专家", "{{ part }}": "{% if part == 'experts' %}专家数{% else %}{{ part }}{% endif %}"})
+    text = render_line("{{ part }}", {"part": parse("'experts'").value({})})
+    assert text is not None
+    assert text.said(toy.gettext) == "专家数"
+
+
+@pytest.mark.parametrize(("expression", "found"), [
+    ("'this GPU' | given(pattern == 'a b')", ["this GPU"]),
+    ("(text | contains('c d')) or 'e f'", ["e f"]),
+    ("tensor_parallel_size | in_words('size ')", ["size "]),
+    ("a | or_else('g h')", ["g h"]),
+])
+def test_constants_that_an_expression_yields(expression: str, found: list[str]) -> None:
+    assert list(yielded(parse(expression).tree)) == found
+
+
+def test_step_to_try_is_said_in_every_language() -> None:
+    fix = Fix("x", "", why="试一试。", cost="更慢。", is_step=True)
+    assert effect(fix) == "试一试。更慢。"
+    assert effect(fix._replace(is_step=False)) == "更慢。"
+
+
 def test_translation_that_cannot_be_rendered_is_english() -> None:
     text = render_line("broken {{ n }}", {"n": 3})
     assert text is not None
@@ -78,6 +120,10 @@ def test_translation_that_cannot_be_rendered_is_english() -> None:
 def test_fuzzy_and_empty_translations_do_not_count() -> None:
     text = 'msgid ""\nmsgstr ""\n\nmsgid "a"\nmsgstr "甲"\n\n#, fuzzy\n#| msgid "x"\nmsgid "b"\nmsgstr "乙"\n\nmsgid "c"\nmsgstr ""\n'
     assert read_catalogue(text) == {"a": "甲"}
+
+
+def test_control_character_of_help_text() -> None:
+    assert read_catalogue('msgid "a\b"\nmsgstr "甲\b"\n') == {"a\b": "甲\b"}
 
 
 def test_string_on_several_lines() -> None:

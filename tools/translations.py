@@ -6,7 +6,7 @@
 
 Catalogues, all below `locale/zh/LC_MESSAGES`:
 
-    rules/…/FOLDER.po       the rules of a folder; a paragraph, title or step is one message
+    rules/…/FOLDER.po       the rules of a folder; a paragraph, a title or words in `let` are one message
     rules/…/shared.po       texts that rules of several folders have
     rules/…/actions.po      rules/actions.yaml
     rules/…/stalls.po       rules/stalls.yaml
@@ -41,6 +41,7 @@ sys.path.insert(0, str(ROOT))
 from vllm_doctor.authoring.translations import problems  # noqa: E402
 from vllm_doctor.reports.shared_text import fact_label  # noqa: E402
 from vllm_doctor.rulebase.model import rule_of  # noqa: E402
+from vllm_doctor.templating.evaluator import parse, yielded  # noqa: E402
 from vllm_doctor.templating.renderer import one_line, split_paragraphs  # noqa: E402
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ PACKAGE = ROOT / "vllm_doctor"
 KEYWORDS: dict[str, Any] = {"_": None, "N_": None, "message": None, "say": None, "gettext": None,
                             "ngettext": (1, 2), "_action": (2,), "FixRule": (2,), "_Way": (1,)}
 _WORD = re.compile(r"[^\W\d_]{2}|^[,;] $|^\{\w+\}[.:]|\{\w+\} \(\{")
+_WORDS = re.compile(r"(?:^|\s)[A-Za-z]+\s(?=.)")  # in a constant: prose, and no value of a flag
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
 _HEADER = b'msgid ""\nmsgstr "Language: zh\\nContent-Type: text/plain; charset=utf-8\\n"\n\n'
@@ -73,6 +75,11 @@ def texts_of_rule(path: Path) -> Iterator[tuple[str, str]]:
         is_long = part in {"explain", "background"}
         for paragraph in split_paragraphs(text) if is_long else [text]:
             yield one_line(paragraph), part
+    for name, alternatives in rule.let.items():
+        for source in alternatives:
+            for text in yielded(parse(str(source)).tree):
+                if _WORDS.search(text):
+                    yield text, f"let {name}"
 
 
 def rules() -> Iterator[tuple[str, str, str]]:

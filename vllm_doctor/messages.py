@@ -55,6 +55,11 @@ def message(source: str, /, **values: Any) -> Message:
     return Message(source.format(**values), partial(_formatted, source, values))
 
 
+def text(source: str) -> Message:
+    """Return a text without placeholders, whose braces and blanks are its own."""
+    return Message(source, partial(_plain, source))
+
+
 def joined(separator: str, parts: Iterable[str]) -> Message:
     """Return the parts joined; no blank follows full-width punctuation."""
     parts = tuple(parts)
@@ -65,6 +70,10 @@ def listed(items: Iterable[str]) -> str:
     """Return `a, b and c`."""
     *first, last = items
     return message("{items} and {last}", items=joined(", ", first), last=last) if first else last
+
+
+def _plain(source: str, translate: Translate) -> str:
+    return translate(source)
 
 
 def _formatted(source: str, values: Mapping[str, Any], translate: Translate) -> str:

@@ -24,8 +24,7 @@ class Loss(IntEnum):
     MODEL = 7
 
 
-TO_TRY = "A step to try"
-"""How the text of a fix begins or ends that is not proven to suffice."""
+_TO_TRY = "a step to try"  # in the text of a fix that is not proven to suffice
 _FIRST_STEP = N_("A step to try: the log does not prove that it suffices.")
 _FURTHER_STEP = N_("A step to try.")
 _UNPROVEN = (Loss.CAPACITY, 1)  # unproven steps come after proven ones that need no other hardware or model
@@ -85,6 +84,11 @@ def loss(fix: Fix, known: Mapping[str, Any]) -> Loss:
     return max(losses, default=Loss.NOTHING)
 
 
+def says_to_try(text: str) -> bool:
+    """Return whether the text of a fix, in English, says that it is a step to try."""
+    return _TO_TRY in text.lower()
+
+
 def ordered(candidates: Iterable[Candidate], known: Mapping[str, Any]) -> list[Fix]:
     """Return the fixes by loss. Those that are not proven to suffice come later and say so."""
     ranked = sorted(candidates, key=lambda candidate: _rank(candidate, known))
@@ -113,6 +117,6 @@ def _needs_devices(flags: Mapping[str, str], known: Mapping[str, Any]) -> bool:
 
 
 def _as_a_step(fix: Fix, words: str) -> Fix:
-    if fix.action or TO_TRY.lower() in f"{fix.why} {fix.cost}".lower():
+    if fix.action or fix.is_step or says_to_try(fix.cost):
         return fix
-    return fix._replace(why=joined(" ", filter(None, (fix.why, message(words)))))
+    return fix._replace(why=joined(" ", filter(None, (fix.why, message(words)))), is_step=True)

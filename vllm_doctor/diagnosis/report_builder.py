@@ -194,13 +194,12 @@ def _short(text: str) -> str:
 
 
 def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
-    return Fix(
-        id=fix.id, title=clean(fix.title), flags=clean(dict(fix.flags)),
-        unset=fix.unset, env=clean(dict(fix.env)), action=fix.action,
+    return fix._replace(
+        title=clean(fix.title), flags=clean(dict(fix.flags)), env=clean(dict(fix.env)),
         steps=tuple(clean(step) for step in fix.steps),
         command=clean(fix.command) if fix.command else None,
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
-        why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
+        why=clean(fix.why), cost=clean(fix.cost), verify=clean(fix.verify),
         proof={name: clean(value) for name, value in fix.proof.items()},
         program=None if fix.program is None else fix.program._replace(
             settings=clean(dict(fix.program.settings)), shown=tuple(map(clean, fix.program.shown))),

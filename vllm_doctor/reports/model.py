@@ -54,7 +54,10 @@ class ProgramChange(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected."""
+    """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected.
+
+    `is_step`: it is a step to try, which the log does not prove to suffice; `why` says so.
+    """
 
     id: str
     title: str
@@ -71,6 +74,7 @@ class Fix(NamedTuple):
     verify: str = ""
     proof: Mapping[str, Any] = _NOTHING
     program: ProgramChange | None = None
+    is_step: bool = False
 
 
 class Setting(NamedTuple):

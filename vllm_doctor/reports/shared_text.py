@@ -28,7 +28,6 @@ WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
 """What reports show of closed sets of values, in the user's language."""
-_STEP = "a step to try"
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
 
@@ -245,8 +244,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 def effect(fix: Fix) -> str:
     """Return what a fix costs, else why it helps; a step to try always says so."""
-    is_step = _STEP in fix.why.lower()
-    return " ".join(text for text in (fix.why if is_step or not fix.cost else "", fix.cost) if text)
+    return joined(" ", filter(None, (fix.why if fix.is_step or not fix.cost else "", fix.cost))).said(str)
 
 
 def change(fix: Fix, language: Language = ENGLISH) -> tuple[str, str]:
