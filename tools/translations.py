@@ -13,7 +13,7 @@ Catalogues, all below `locale/zh/LC_MESSAGES`:
     rules/…/facts.po        the labels of facts and, for `explain`, what they are
     vllm_doctor/…/report.po templates and code
     vllm_doctor/…/cli.po    the help of the commands
-    vllm_doctor/…/flags.po  flag_meanings.yaml, features.yaml, frontends.yaml
+    vllm_doctor/…/flags.po  flag_meanings.yaml, features.yaml, frontends.yaml and the notes of replaced flags
 
 A message keeps the English source with its placeholders as its msgid. Where the English text changes, the translation
 becomes fuzzy: the report is English there until a translator has looked at it and removed the mark.
@@ -39,6 +39,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from vllm_doctor.authoring.translations import problems  # noqa: E402
+from vllm_doctor.catalog import flags  # noqa: E402
+from vllm_doctor.catalog.flag_file import table  # noqa: E402
 from vllm_doctor.reports.shared_text import fact_label  # noqa: E402
 from vllm_doctor.rulebase.model import rule_of  # noqa: E402
 from vllm_doctor.templating.evaluator import parse, yielded  # noqa: E402
@@ -109,6 +111,10 @@ def tables() -> Iterator[tuple[str, str, str]]:
     catalog = PACKAGE / "catalog"
     for flag, text in read(catalog / "flag_meanings.yaml")["meanings"].items():
         yield "vllm_doctor/flags", one_line(text), flag
+    for name in table().flags:
+        known = flags.lookup(name)
+        if known is not None and known.replaced_by is not None and known.replaced_by.note:
+            yield "vllm_doctor/flags", known.replaced_by.note, f"{name}: replacement"
     for feature in read(catalog / "features.yaml"):
         for switch in feature.get("without", ()):
             yield "vllm_doctor/flags", f"As a test, {switch['title']}", f"features: {feature['id']}"

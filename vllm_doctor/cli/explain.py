@@ -8,6 +8,7 @@ from vllm_doctor.authoring.explain import page
 from vllm_doctor.cli.options import RuleId, in_language
 from vllm_doctor.errors import InputError
 from vllm_doctor.language import language as language_of
+from vllm_doctor.messages import message
 
 
 @click.command("explain", short_help="Explain a rule, a flag or a fact.",
@@ -20,5 +21,5 @@ def command(name: str, vllm_version: str, rules: tuple[str, ...], language: str)
     """Explain a rule, a flag (--max-num-seqs) or a fact (kv_cache_tokens)."""
     text = page(name, vllm_version.lstrip("vV"), rules, language_of(language))
     if not text:
-        raise InputError(f"nothing is called `{name}`")
+        raise InputError(message("nothing is called `{name}`", name=name))
     click.echo(text)

@@ -8,7 +8,7 @@ from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.values import check_ids
-from vllm_doctor.errors import InputError
+from vllm_doctor.errors import InputError, failed
 from vllm_doctor.options import Options
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.rulebase.loader import load
@@ -39,7 +39,7 @@ def command(port: int, max_size: int, rules: tuple[str, ...], language: str) -> 
     try:
         server = Server(options, port, max_size << 20)
     except OSError as error:
-        raise InputError(f"--port {port}: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(failed(f"--port {port}", error)) from error
     click.echo(f"Open {server.url}\nCtrl-C ends it.")
     try:
         server.serve_forever()

@@ -26,6 +26,7 @@ from vllm_doctor.gpu_status import Card, cards_in
 from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, chunks, is_path, one_log
 from vllm_doctor.logs.pasted_text import LONGEST, Row
+from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.pages import Page, read_page
 from vllm_doctor.pages.kinds import is_output
@@ -277,7 +278,7 @@ class Diagnosis:
             for run in (*self.runs, *([kept] if kept else [])):
                 if run.number == wanted:
                     return run
-            raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
+            raise InputError(message("there is no run {run}: the log holds {runs}", run=wanted, runs=self.run_count))
         return self._telling_run()
 
     def _telling_run(self) -> Run:
@@ -316,7 +317,7 @@ def given_command(options: Options) -> Command | Typed | None:
         return None
     command = parse_frontend(text) or parse(text)
     if command is None:
-        raise InputError("the command given is not one that starts vLLM")
+        raise InputError(message("the command given is not one that starts vLLM"))
     return command
 
 

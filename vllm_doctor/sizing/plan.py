@@ -163,7 +163,7 @@ def plan(target: LaunchTarget, launch: Launch) -> Plan:
     derived = target.derived_length or (target.model.max_model_len if target.model else 0)
     length = launch.max_model_len or derived
     if not length:
-        raise InputError("the context length is unknown: pass --max-model-len")
+        raise InputError(message("the context length is unknown: pass --max-model-len"))
     _check(target, launch)
     tokens = launch.batched_tokens(target.device_gib, length, target.gpu_name)
     layout = _layout(target, launch, tokens)
@@ -198,7 +198,7 @@ def _layout(target: LaunchTarget, launch: Launch, tokens: int) -> KvLayout:
         return layout_of(target.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
     measured = target.measured
     if measured is None or measured.token_bytes is None:
-        raise InputError("the log does not show the KV cache's bytes per token; pass the model folder as well")
+        raise InputError(message("the log does not show the KV cache's bytes per token; pass the model folder as well"))
     return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
 
 
@@ -235,7 +235,7 @@ def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[Pla
         parts.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
         notes.append(message("The weights are by {source}.", source=source))
     else:
-        raise InputError("the log does not show the size of the weights; pass the model folder as well")
+        raise InputError(message("the log does not show the size of the weights; pass the model folder as well"))
     if _unsure_of_states(target, launch):
         notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
                      "the model's dtype.")
@@ -271,7 +271,7 @@ def _beside(target: LaunchTarget, launch: Launch, tokens: int) -> list[PlannedPa
         parts.append(PlannedPart("activations", peak_range, "estimated"))
         parts.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
     else:
-        raise InputError("the log does not show the memory profiling run; pass the model folder as well")
+        raise InputError(message("the log does not show the memory profiling run; pass the model folder as well"))
     if graphs.high:
         known = measured.graphs if measured is not None else None
         parts.append(PlannedPart("cuda_graphs", graphs if known is None else Range.exactly(known),
