@@ -6,6 +6,12 @@ import difflib
 import errno
 from typing import Any
 
+from vllm_doctor.messages import N_, Message, message, text
+
+REASONS = (N_("no such file or directory"), N_("permission denied"), N_("is a directory"), N_("not a directory"),
+           N_("no space left on device"), N_("address already in use"), N_("broken pipe"), N_("input/output error"))
+"""What the operating system says most often."""
+
 
 class DoctorError(Exception):
     """A problem to report in one line; the command exits with status 2."""
@@ -22,11 +28,16 @@ class RuleError(DoctorError):
 def did_you_mean(word: str, known: list[Any]) -> str:
     """Return `; did you mean `x`?` if a known word is similar, else an empty string."""
     close = difflib.get_close_matches(word, [str(name) for name in known if name], n=1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    return message("; did you mean `{word}`?", word=close[0]) if close else ""
+
+
+def failed(name: object, error: Exception) -> Message:
+    """Return what could not be read or written, and why."""
+    return message("{name}: {reason}", name=name, reason=reason(error))
 
 
 def reason(error: Exception) -> str:
     """Why reading or writing failed, in words."""
     if isinstance(error, OSError):
-        return "is closed" if error.errno == errno.EBADF else (error.strerror or str(error)).lower()
+        return message("is closed") if error.errno == errno.EBADF else text((error.strerror or str(error)).lower())
     return str(error)

@@ -12,7 +12,8 @@ class Options(NamedTuple):
     if the log does not show it, `gpu_used_gib` what is in use while the server runs, `gpu_status` the output of a tool
     such as nvidia-smi. `kv_shape` is the shape of the model's KV cache: layers, KV heads, elements of key and value of
     one head, and whether every rank holds it. `command` is the command line, `config` the text of a `--config` YAML
-    file. Without `shortcuts`, every line is parsed in full: slower, with the same report.
+    file. `language` is that of the report's texts: `en` or `zh`. Without `shortcuts`, every line is
+    parsed in full: slower, with the same report.
     """
 
     rules: tuple[str, ...] = ()
@@ -29,3 +30,4 @@ class Options(NamedTuple):
     max_fixes: int = 5
     show_secrets: bool = False
     shortcuts: bool = True
+    language: str = "en"

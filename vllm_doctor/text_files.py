@@ -9,7 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from vllm_doctor.errors import InputError, reason
+from vllm_doctor.errors import InputError, failed
+from vllm_doctor.messages import message
 
 MOST_BYTES = 4 << 20
 DEEPEST = 1000  # brackets within brackets: parsers of YAML, TOML and JSON call themselves for each
@@ -20,15 +21,15 @@ def read_bytes(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     name = os.fspath(path)
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):  # asked first: opening may wait, or start a device
-            raise InputError(f"{name}: is not a regular file")
+            raise InputError(message("{name}: is not a regular file", name=name))
         with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InputError(f"{name}: is not a regular file")
+                raise InputError(message("{name}: is not a regular file", name=name))
             data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        raise InputError(f"{name}: {reason(error)}") from error
+        raise InputError(failed(name, error)) from error
     if len(data) > most:
-        raise InputError(f"{name}: is larger than {most >> 20} MiB")
+        raise InputError(message("{name}: is larger than {size} MiB", name=name, size=most >> 20))
     return data
 
 
@@ -61,4 +62,4 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise InputError(f"{os.fspath(path)}: {reason(error)}") from error
+        raise InputError(failed(os.fspath(path), error)) from error

@@ -41,6 +41,7 @@ from vllm_doctor.catalog.name_table import (
     table,
 )
 from vllm_doctor.catalog.requirements import is_required, requirement
+from vllm_doctor.messages import listed, message
 from vllm_doctor.patterns import lazy_pattern
 
 Kind = Literal[
@@ -566,44 +567,55 @@ def _sentence(answer: Direction) -> str:  # noqa: C901 - one sentence a kind
     span = _span_words(answer)
     match answer.kind:
         case "older" | "newer" | "range" if answer.subject == "required parameter":
-            return f"Calls without {name} work {span}."
+            return message("Calls without {name} work {span}.", name=name, span=span)
         case "older" | "newer" | "range":
-            return f"{name} exists {span}."
+            return message("{name} exists {span}.", name=name, span=span)
         case "moved" if answer.last is None and answer.first is None:
-            return f"vLLM {answer.release} has it as `{answer.moved_to}`."
+            return message("vLLM {release} has it as `{moved_to}`.", release=answer.release, moved_to=answer.moved_to)
         case "moved":
-            return f"{name} exists {span}; in vLLM {answer.release} it is `{answer.moved_to}`."
+            return message("{name} exists {span}; in vLLM {release} it is `{moved_to}`.", name=name, span=span,
+                           release=answer.release, moved_to=answer.moved_to)
         case "incomplete" if answer.condition:
-            return f"{name} is compiled when vLLM is built: it is missing here, or not built for this platform."
+            return message("{name} is compiled when vLLM is built: it is missing here, or not built for this "
+                           "platform.", name=name)
         case "incomplete" if answer.release:
-            return f"{name} is part of vLLM {answer.release}: the installation is incomplete or mixes two versions."
+            return message("{name} is part of vLLM {release}: the installation is incomplete or mixes two versions.",
+                           name=name, release=answer.release)
         case "incomplete":
-            return f"{name} is part of vLLM: the installation is incomplete or mixes two versions."
+            return message("{name} is part of vLLM: the installation is incomplete or mixes two versions.", name=name)
         case "shadowed":
-            return "Another file or folder named vllm is imported in place of the installed package."
+            return message("Another file or folder named vllm is imported in place of the installed package.")
         case "not-installed":
-            return "vLLM is not installed in this Python environment."
+            return message("vLLM is not installed in this Python environment.")
         case "conditional":
-            return f"vLLM {answer.release} defines {name} only under a condition: {answer.condition}."
+            return message("vLLM {release} defines {name} only under a condition: {condition}.",
+                           release=answer.release, name=name, condition=answer.condition)
         case "v0-engine":
-            return f"{name} belongs to the V0 engine of vLLM {answer.release}; its V1 engine does not have it."
+            return message("{name} belongs to the V0 engine of vLLM {release}; its V1 engine does not have it.",
+                           name=name, release=answer.release)
         case "plugin-older" if answer.subject == "abstract method":
-            return f"vLLM requires {name} after {answer.last}: the subclass is written for an older vLLM."
+            return message("vLLM requires {name} after {last}: the subclass is written for an older vLLM.", name=name,
+                           last=answer.last)
         case "plugin-older":
-            return f"vLLM passes {name} after {answer.last}: the subclass is written for an older vLLM."
+            return message("vLLM passes {name} after {last}: the subclass is written for an older vLLM.", name=name,
+                           last=answer.last)
         case "dependency" if answer.tested:
             return (
-                f"vLLM {answer.release} requires {' and '.join(answer.asked)}; tested with {', '.join(answer.tested)}."
+                message("vLLM {release} requires {asked}; tested with {tested}.", release=answer.release,
+                        asked=listed(answer.asked), tested=", ".join(answer.tested))
             )
         case "dependency" if answer.asked:
-            return f"vLLM {answer.release} requires {' and '.join(answer.asked)}."
+            return message("vLLM {release} requires {asked}.", release=answer.release, asked=listed(answer.asked))
         case "dependency":
-            return f"{name} is missing from a package that vLLM requires."
+            return message("{name} is missing from a package that vLLM requires.", name=name)
         case _:
-            return f"{name} is not part of any vLLM release."
+            return message("{name} is not part of any vLLM release.", name=name)
 
 
 def _span_words(answer: Direction) -> str:
     if answer.first and answer.last:
-        return f"in vLLM {answer.first}" if answer.first == answer.last else f"in vLLM {answer.first} to {answer.last}"
-    return f"since vLLM {answer.first}" if answer.first else f"up to vLLM {answer.last}"
+        return message("in vLLM {first}", first=answer.first) if answer.first == answer.last else message(
+            "in vLLM {first} to {last}", first=answer.first, last=answer.last)
+    if answer.first:
+        return message("since vLLM {first}", first=answer.first)
+    return message("up to vLLM {last}", last=answer.last)

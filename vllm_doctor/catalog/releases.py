@@ -13,6 +13,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from vllm_doctor.catalog import flags
+from vllm_doctor.messages import message
 
 
 class Releases(NamedTuple):
@@ -54,7 +55,7 @@ class Releases(NamedTuple):
     def words(self) -> str:
         """Return `0.8.5`, or a span such as `0.7.0 to 0.9.2`."""
         first, last = self.candidates[0], self.candidates[-1]
-        return first if first == last else f"{first} to {last}"
+        return first if first == last else message("{first} to {last}", first=first, last=last)
 
 
 def span_words(specifier: str) -> str:
@@ -64,8 +65,9 @@ def span_words(specifier: str) -> str:
     if not span:
         return specifier
     if span[-1] == flags.releases()[-1]:
-        return f"{span[0]} or newer"
-    return f"{span[-1]} or older" if span[0] == flags.releases()[0] else f"{span[0]} to {span[-1]}"
+        return message("{release} or newer", release=span[0])
+    return message("{release} or older", release=span[-1]) if span[0] == flags.releases()[0] else message(
+        "{first} to {last}", first=span[0], last=span[-1])
 
 
 @lru_cache(maxsize=1024)

@@ -23,7 +23,9 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import EarlierStarts
 from vllm_doctor.incident import together
+from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
+from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.reports import summary
 from vllm_doctor.reports.escape import inert_json, inert_text, one_line
@@ -57,7 +59,7 @@ def diagnose(logs: tuple[Place, ...], values: dict[str, Any], notes: tuple[str, 
     """
     if not logs:
         if sys.stdin.isatty():
-            raise InputError("no log given: name a file, or pipe one in")
+            raise InputError(message("no log given: name a file, or pipe one in"))
         logs = ("-",)
     run_number, format_, why = values["run_number"], values["format_"], values["why"]
     options = engine_options(values, int(run_number) if run_number.isdigit() else None)
@@ -83,7 +85,7 @@ def _with_requests(reports: list[Report], values: dict[str, Any]) -> list[Report
     path = values["requests_file"]
     if not path:
         if values["tokenizer"]:
-            raise InputError("--tokenizer counts the text of --requests FILE, which is missing")
+            raise InputError(message("--tokenizer counts the text of --requests FILE, which is missing"))
         return reports
     requests = read_requests(path, values["tokenizer"])
     name = one_line(os.path.basename(path))
@@ -94,9 +96,9 @@ def _with_requests(reports: list[Report], values: dict[str, Any]) -> list[Report
 def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, Any]) -> Report:
     """Return the one report of `--together` or `--against`. Raises InputError."""
     if values["run_number"] == "all":
-        raise InputError("--run all has a report for each start; --together and --against have one")
+        raise InputError(message("--run all has a report for each start; --together and --against have one"))
     if values["against"] and (values["together"] or len(logs) > 1):
-        raise InputError("--against compares one log with a good one")
+        raise InputError(message("--against compares one log with a good one"))
     if not values["against"]:
         read_together = [read for log in logs for read in _diagnosed(log, options)]
         return together(read_together) if len(read_together) > 1 else read_together[0][1]
@@ -104,7 +106,7 @@ def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, 
     good = _diagnosed(values["against"], options._replace(run=None, command="", config=""))
     for path, read in ((logs[0], bad), (values["against"], good)):
         if len(read) > 1:
-            raise InputError(f"{_name(path)}: holds several logs: name one of them")
+            raise InputError(message("{name}: holds several logs: name one of them", name=_name(path)))
     report = bad[0][1]
     found = changes(bad[0][0].analysis(), report, good[0][0].analysis(), good[0][1])
     return report._replace(changes=found, against=good[0][1].source.path)
@@ -160,7 +162,8 @@ def _read(path: Place, options: Options, problems: list[InputError], *, every: b
     What cannot be read is added to `problems`.
     """
     if every and not (isinstance(path, str) and path != "-" and os.path.isfile(path)):
-        raise InputError(f"--run all reads the log more than once: give it as a file, not {_name(path)}")
+        raise InputError(message("--run all reads the log more than once: give it as a file, not {name}",
+                                 name=_name(path)))
     made, counts = _read_once(path, options, problems)
     for number in range(1, max(counts, default=0) + 1 if every else 1):
         again, _ = _read_once(path, options._replace(run=number), [], [count >= number for count in counts])
@@ -246,6 +249,7 @@ def _why_on(read: Log, options: Options, rule_id: str) -> str:
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
     """Return the reports in a format, without secrets and with commands for CI runners escaped."""
+    reports = [report.in_language(language(values["language"])) for report in reports]
     return finish(_written(reports, format_, values), format_, reports)
 
 

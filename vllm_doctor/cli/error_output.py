@@ -6,13 +6,17 @@ import sys
 
 from vllm_doctor.cli.streams import discard
 from vllm_doctor.errors import DoctorError
+from vllm_doctor.language import language
+from vllm_doctor.messages import say
 from vllm_doctor.redact import redact
 from vllm_doctor.reports.escape import inert_text, one_line
 
 
-def report_error(problem: DoctorError) -> None:
-    """Print an error on one line of stderr, with control characters escaped and secrets masked."""
-    print_error_line(f"vllm-doctor: {inert_text(one_line(redact(str(problem))))}")
+def report_error(problem: DoctorError, code: str | None = None) -> None:
+    """Print an error in a language on one line of stderr, with control characters escaped and secrets masked."""
+    words = problem.args[0] if problem.args else ""
+    text = say(words, language(code).gettext) if code and isinstance(words, str) else str(problem)
+    print_error_line(f"vllm-doctor: {inert_text(one_line(redact(text)))}")
 
 
 def print_error_line(text: str) -> bool:

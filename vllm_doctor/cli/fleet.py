@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from vllm_doctor.cli.error_output import print_error_line
+from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.exit_status import ExitStatus
@@ -20,6 +21,7 @@ from vllm_doctor.fleet.model import StartRow
 from vllm_doctor.fleet.run import Shard, fleet, merge
 from vllm_doctor.fleet.summary import Summary
 from vllm_doctor.fleet.tables import encode, has_parquet
+from vllm_doctor.language import language
 from vllm_doctor.options import Options
 from vllm_doctor.reports.escape import inert_json
 from vllm_doctor.severity import FAIL_ON, RANK
@@ -59,6 +61,7 @@ _SUMMARY = (
                  help="Format of the summary on stdout; jsonl: one line per server start."),
     click.option("--fail-on", type=click.Choice(FAIL_ON), default="error", show_default=True,
                  help="Lowest severity that gives exit status 1."),
+    in_language,
     click.option("--width", type=click.IntRange(min=40), metavar="N", help="Width of the text summary in columns."),
     click.option("-v", "--verbose", is_flag=True, help="List all causes and notes."),
 )
@@ -99,7 +102,8 @@ def read_logs(*, targets: tuple[str, ...], engine: str, ray_address: str | None,
     tables, and does not end the run. The last line of the summary has the totals. `vllm-doctor fleet merge DIR…` joins
     the tables of shards.
     """
-    options = Options(rules=rules, only=only, ignore=ignore, vllm_version=vllm_version.lstrip("vV"))
+    options = Options(rules=rules, only=only, ignore=ignore, vllm_version=vllm_version.lstrip("vV"),
+                      language=values["language"])
     chosen = engines.ray(ray_address, jobs) if engine == "ray" else engines.local(jobs)
     with _progress() as progress:
         summary = fleet(targets, options, out=values["out"], engine=chosen, label=label, shard=shard,
@@ -137,15 +141,15 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def _print(summary: Summary, values: dict[str, Any]) -> None:
-    out, format_ = values["out"], values["format_"]
+    out, format_, spoken = values["out"], values["format_"], language(values["language"])
     if out is not None:
-        write_text(out / "summary.html", render.html(summary))
+        write_text(out / "summary.html", render.html(summary, spoken))
         if not has_parquet():
             print_error_line("vllm-doctor: no Parquet tables without the extra: pip install 'vllm-log-doctor[fleet]'")
     if format_ == "text":
-        write(render.text(summary, width=columns(values["width"]), every=values["verbose"]))
+        write(render.text(summary, width=columns(values["width"]), every=values["verbose"], language=spoken))
     elif format_ != "jsonl":
-        write(render.html(summary) if format_ == "html" else render.markdown(summary))
+        write(render.html(summary, spoken) if format_ == "html" else render.markdown(summary, spoken))
     worst = min((RANK.get(group.severity, 3) for group in summary.groups), default=3)
     is_found = values["fail_on"] != "never" and worst <= RANK[values["fail_on"]]
     is_unreadable = summary.logs > 0 and summary.starts == 0

@@ -15,6 +15,7 @@ from vllm_doctor.cli.values import exit_status
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.language import language
 from vllm_doctor.options import Options
 from vllm_doctor.pipe import Gap
 from vllm_doctor.pipe.start_progress import StartProgress
@@ -56,6 +57,7 @@ class LiveReporter:
                  termination_log: str | None = None) -> None:
         self.exit_status = ExitStatus.OK
         self._options = options
+        self._language = language(options.language)
         self._name = name
         self._bar_name = bar_name
         self._silent_bytes = silent_bytes
@@ -129,8 +131,10 @@ class LiveReporter:
         if self._held and self._held[0].primary != report.primary:
             self._print_held()
         if missed:
-            self._print(f"vllm-doctor: {missed:,} bytes came too fast and were not analysed\n")
+            self._print(self._language.say("vllm-doctor: {size:,} bytes came too fast and were not analysed",
+                                           size=missed) + "\n")
         self._print_report(report, whole=True)
+        report = report.in_language(self._language)
         if self._output:
             text = to_json.render(report) if self._format == "json" else to_text.render(report)
             self._save(self._output, finish(text, self._format, [report]))
@@ -142,7 +146,7 @@ class LiveReporter:
         """Yield what arrives, b"" while nothing does; report a stalled start once per phase."""
         source = iter(reader)
         last = time.monotonic()
-        progress = StartProgress(diagnosis.base.stalls, last)
+        progress = StartProgress(diagnosis.base.stalls, last, self._language)
         while True:
             run, now = diagnosis.runs[-1], time.monotonic()
             self._update_status_line("" if run.status else progress.line(now), now)
@@ -218,22 +222,25 @@ class LiveReporter:
         if self.status_line and run.status == "serving" and run.number != self._ready:
             self._ready = run.number
             log = f"{self._bar_name}: " if self._bar_name else ""
-            self._print(f"vllm-doctor: {log}{one_line(shared_text.serving_line(diagnosis.snapshot()))}\n")
+            self._print(f"vllm-doctor: {log}{one_line(shared_text.serving_line(self._snapshot(diagnosis)))}\n")
+
+    def _snapshot(self, diagnosis: Diagnosis) -> Report:
+        return diagnosis.snapshot().in_language(self._language)
 
     def _check_load(self, diagnosis: Diagnosis) -> None:
         """Report once what limits a serving server when it has lasted, and once that it is over."""
         run = diagnosis.runs[-1]
         lasts = run.load.current_period
         if lasts is None and self._lasting_limit:
-            report = diagnosis.snapshot()
+            report = self._snapshot(diagnosis)
             when = run.load.summary().get(f"{self._limits[self._lasting_limit]}_time")
             title = next((item.title for item in report.findings if item.id == self._lasting_limit), "")
             if self._format == "json":
                 self._print_report(report, whole=False)
             elif title:
                 log = f"{self._bar_name}: " if self._bar_name else ""
-                self._print(f"\nvllm-doctor: {log}over for now: {title} ({self._lasting_limit})"
-                            f"{f', {when}' if when else ''}\n")
+                over = self._language.say("over for now: {title} ({id})", title=title, id=self._lasting_limit)
+                self._print(f"\nvllm-doctor: {log}{over}{f', {when}' if when else ''}\n")
             self._lasting_limit = ""
         limit = diagnosis.current_limit() if lasts else None
         if lasts and limit and limit not in self._limits:
@@ -241,6 +248,7 @@ class LiveReporter:
             self._print_report(diagnosis.snapshot(), whole=False)
 
     def _print_report(self, report: Report, *, whole: bool) -> None:
+        report = report.in_language(self._language)
         if self._format == "json":
             self._print(finish(to_json.render_line(report), "jsonl", [report]))
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.formats import WRITERS
 from vllm_doctor.cli.values import apply_project_settings
 from vllm_doctor.errors import DoctorError
+from vllm_doctor.language import LANGUAGES, wanted_language
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import FAIL_ON
@@ -65,6 +67,21 @@ class ReportFile(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # ge
         return format_, path
 
 
+def _language(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return the language as typed, on the command or before it, else the one of the environment."""
+    del parameter
+    root = context.find_root()
+    code = value or root.obj or wanted_language(os.environ)
+    root.obj = code  # for messages about errors
+    return str(code)
+
+
+def in_language(function: F) -> F:
+    """Add the option `--lang`, which passes `language`, a code."""
+    return click.option("--lang", "language", type=click.Choice(LANGUAGES), callback=_language, is_eager=True,
+                        help="Language of texts (default: VLLM_DOCTOR_LANG, LC_ALL, LC_MESSAGES, LANG).")(function)
+
+
 _SHARED = (
     click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable."),
     click.option("--only", multiple=True, type=RuleId(), metavar="ID", help="Use only this rule; repeatable."),
@@ -95,6 +112,7 @@ _SHARED = (
                  help="Settings file to read instead of the nearest pyproject.toml or vllm-doctor.toml."),
     click.option("--isolated", is_flag=True, help="Read no settings file."),
     click.option("-v", "--verbose", is_flag=True, help="Show all findings with their evidence and links."),
+    in_language,
     click.option("-q", "--quiet", is_flag=True, help="Print nothing if there are no findings."),
 )
 _DIAGNOSE = (

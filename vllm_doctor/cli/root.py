@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
 
 from vllm_doctor.cli.error_output import report_error
+from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.streams import discard, fill_closed, words
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.language import language as language_of
+from vllm_doctor.language import typed_language, wanted_language
 from vllm_doctor.redact import redact
 from vllm_doctor.version import __version__
 
@@ -39,7 +44,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except DoctorError as error:
-            report_error(error)
+            report_error(error, ctx.find_root().obj)
             ctx.exit(ExitStatus.USAGE)
         except click.ClickException as error:
             raise _masked(error) from None
@@ -62,15 +67,30 @@ def _masked(error: click.ClickException) -> click.ClickException:
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="vllm-doctor")
-def cli() -> None:
+@in_language
+def cli(language: str) -> None:
     """Find out from its log why a vLLM server failed or runs slowly, and what to change."""
+    del language  # the options of the commands ask for it
+
+
+def _in_language(code: str) -> click.Command:
+    """Return the command with its help in a language."""
+    if code == "en":
+        return cli
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # as `write` does: what is asked for in Chinese cannot be said in ASCII
+            stream.reconfigure(encoding="utf-8")
+    from vllm_doctor.cli.help_texts import translated  # noqa: PLC0415 - English does not need it
+
+    return translated(cli, language_of(code))
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run `vllm-doctor`. If a standard stream fails, it still ends with an exit status and at most one error line."""
     fill_closed()
     try:
-        cli(argv, prog_name="vllm-doctor")
+        arguments = sys.argv[1:] if argv is None else argv
+        _in_language(typed_language(arguments) or wanted_language(os.environ))(argv, prog_name="vllm-doctor")
     except OSError as error:  # click lets what fails on a stream pass, but for a reader that has gone
         discard(1)
         report_error(DoctorError(words(error)))

@@ -13,9 +13,11 @@ from vllm_doctor.authoring import prose
 from vllm_doctor.authoring.record_expectations import record_expectations
 from vllm_doctor.authoring.rule_scaffold import scaffold
 from vllm_doctor.authoring.rule_tests import run_tests
+from vllm_doctor.authoring.translations import lint_catalogues
 from vllm_doctor.errors import InputError, RuleError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fleet.draft import draft_from_group
+from vllm_doctor.messages import message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.lint import lint as check
 from vllm_doctor.rulebase.loader import builtin, load
@@ -54,7 +56,8 @@ def show(rule_id: str, folders: tuple[str, ...]) -> None:
     """Print a rule's file."""
     rules = load(folders).rules
     if rule_id not in rules:
-        raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(rules))}")
+        raise InputError(message("no rule has the id `{rule}`{meant}", rule=rule_id,
+                                 meant=did_you_mean(rule_id, list(rules))))
     click.echo(Path(rules[rule_id].path).read_text(encoding="utf-8"), nl=False)
 
 
@@ -71,6 +74,7 @@ def lint(paths: tuple[str, ...]) -> None:
     problems += [str(problem) for rule in rules for problem in (*check(rule, base), *prose.lint_rule(rule))]
     if not paths:
         problems += [str(problem) for problem in prose.lint_actions(base.actions.values())]
+        problems += lint_catalogues()
     for problem in problems:
         click.echo(problem)
     click.echo(f"{len(files)} rules, {len(problems)} problems", err=True)

@@ -10,9 +10,12 @@ from typing import Any
 import click
 
 from vllm_doctor.catalog import flags, gpus
+from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.language import language
+from vllm_doctor.messages import joined, message
 from vllm_doctor.options import Options
 from vllm_doctor.sizing import size_report
 from vllm_doctor.sizing.changes import changes
@@ -98,6 +101,7 @@ def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True,
               help="Format of the plan.")
 @click.option("--width", type=click.IntRange(min=40), metavar="N", help="Width of the text in columns.")
+@in_language
 @_vllm_flags
 def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     """Plan the memory of a launch: whether a model fits on a GPU, and if not, what makes it fit.
@@ -106,7 +110,7 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     downloaded. The options after --width are vLLM's. Exit status: 0 it fits, 1 it does not fit, 2 wrong use.
     """
     if not model_dir and not log:
-        raise InputError("nothing to plan: pass a model folder, or a log with --from LOG")
+        raise InputError(message("nothing to plan: pass a model folder, or a log with --from LOG"))
     total = _total(values["gpu"])
     logged = None
     if log:  # if the log does not show its GPU, it is assumed to be the given one
@@ -119,8 +123,9 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     planned = plan(_target(values["gpu"], total, logged, model, launch), launch)
     alternatives = changes(planned)
 
-    text = size_report.as_json(planned, alternatives, requests) if values["format_"] == "json" \
-        else size_report.as_text(planned, alternatives, requests, columns(values["width"]))
+    spoken = language(values["language"])
+    text = size_report.as_json(planned, alternatives, requests, spoken) if values["format_"] == "json" \
+        else size_report.as_text(planned, alternatives, requests, columns(values["width"]), spoken)
     click.echo(text, nl=False)
     sys.exit(ExitStatus.FOUND if planned.verdict == "does-not-fit" else ExitStatus.OK)
 
@@ -154,13 +159,14 @@ def _launch(values: dict[str, Any], logged: LoggedLaunch | None) -> Launch:
     fields["enforce_eager"] = values["enforce_eager"] or fields.get("enforce_eager", False)
     if values["kv_cache_space"] is not None:
         if values["device"] != "cpu":
-            raise InputError("--kv-cache-space applies only to the CPU backend: add --device cpu")
+            raise InputError(message("--kv-cache-space applies only to the CPU backend: add --device cpu"))
         fields["kv_cache_memory_bytes"] = int(values["kv_cache_space"] * 2**30)
     release = ".".join(map(str, version))
     for name in ("kv_cache_memory_bytes", "cpu_offload_gb", "kv_cache_dtype", "mamba_ssm_cache_dtype"):
         flag = flags.lookup("--" + name.replace("_", "-"))
         if values[name] is not None and flag is not None and not flag.exists(release):
-            raise InputError(f"{flag.name} does not exist in vLLM {release} (from {flag.first})")
+            raise InputError(message("{flag} does not exist in vLLM {release} (from {first})", flag=flag.name,
+                                     release=release, first=flag.first))
     return Launch(**fields)
 
 
@@ -168,7 +174,8 @@ def _total(gpu: str | None) -> float | None:
     """Return the GiB of the GPU as typed. Raises InputError if it is neither a size nor a known name."""
     total = gpus.gib_of(gpu) if gpu else None
     if gpu and total is None:
-        raise InputError(f"--gpu {gpu}: neither a size (24GiB) nor a known name; known are {', '.join(gpus.NAMES)}")
+        raise InputError(message("--gpu {gpu}: neither a size (24GiB) nor a known name; known are {names}", gpu=gpu,
+                                 names=joined(", ", gpus.NAMES)))
     return total
 
 
@@ -178,10 +185,10 @@ def _target(gpu: str | None, total: float | None, logged: LoggedLaunch | None, m
         total = logged.device_gib
     if launch.device == "cpu":
         if launch.kv_cache_memory_bytes is None:
-            raise InputError("with --device cpu, pass the size of the KV cache: --kv-cache-space GIB")
+            raise InputError(message("with --device cpu, pass the size of the KV cache: --kv-cache-space GIB"))
         total = total or launch.kv_cache_memory_bytes / 2**30
     if total is None:
-        raise InputError("the GPU is unknown: pass --gpu 24GiB, or a name such as h100-80gb")
+        raise InputError(message("the GPU is unknown: pass --gpu 24GiB, or a name such as h100-80gb"))
     return LaunchTarget(
         device_gib=total, model=model, measured=logged.measured if logged is not None else None,
         derived_length=model.max_model_len if model is not None else logged.derived_length if logged is not None else 0,

@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 
-from vllm_doctor.errors import InputError, reason
+from vllm_doctor.errors import InputError, failed, reason
 
 
 def fill_closed() -> None:
@@ -37,7 +37,7 @@ def write(text: str) -> None:
         discard(1)
     except OSError as error:
         discard(1)
-        raise InputError(f"standard output: {reason(error)}") from error
+        raise InputError(failed("standard output", error)) from error
 
 
 def words(error: OSError) -> str:

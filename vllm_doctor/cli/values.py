@@ -10,6 +10,7 @@ from vllm_doctor.cli.settings_location import places
 from vllm_doctor.errors import InputError, did_you_mean
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.gpu_status import cards_in
+from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.loader import load
@@ -22,7 +23,7 @@ def apply_project_settings(command: str, values: dict[str, Any], is_typed: Calla
     """Replace options that were not typed by project settings; return notes for the user. Raises InputError."""
     named, isolated = values.pop("settings_file"), values.pop("isolated")
     if named and isolated:
-        raise InputError("--settings and --isolated contradict each other")
+        raise InputError(message("--settings and --isolated contradict each other"))
     if not named and (isolated or not any(places())):
         return ()
 
@@ -56,17 +57,18 @@ def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
             raise InputError(f"{name}: nested too deeply")
     version = values["vllm_version"]
     if version and not version.lstrip("vV")[:1].isdigit():
-        raise InputError(f"--vllm-version {version}: not a version such as 0.8.5")
+        raise InputError(message("--vllm-version {version}: not a version such as 0.8.5", version=version))
     status = read_bytes(values["gpu_status_file"]).decode("utf-8", "replace") if values["gpu_status_file"] else ""
     if values["gpu_status_file"] and not cards_in(status):
-        raise InputError(f"{values['gpu_status_file']}: shows no GPU as nvidia-smi or another such tool prints it")
+        raise InputError(message("{name}: shows no GPU as nvidia-smi or another such tool prints it",
+                                 name=values["gpu_status_file"]))
     return Options(
         rules=tuple(values["rules"]), only=tuple(values["only"]), ignore=tuple(values["ignore"]),
         command=values["command_text"], config=config, gpu_memory_gib=values["gpu_memory"],
         gpu_used_gib=values["gpu_used"], gpu_status=status,
         kv_shape=kv_shape_of(values["model_config"]) if values["model_config"] else None,
         vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"],
-        shortcuts=not values.get("no_shortcuts", False))
+        shortcuts=not values.get("no_shortcuts", False), language=values["language"])
 
 
 def check_ids(options: Options, *more: str) -> None:
@@ -76,7 +78,8 @@ def check_ids(options: Options, *more: str) -> None:
         known = load(options.rules).rules
         for rule_id in ids:
             if rule_id not in known:
-                raise InputError(f"no rule has the id `{rule_id}`{did_you_mean(rule_id, list(known))}")
+                raise InputError(message("no rule has the id `{rule}`{meant}", rule=rule_id,
+                                         meant=did_you_mean(rule_id, list(known))))
 
 
 def exit_status(reports: list[Report], fail_on: str) -> ExitStatus:

@@ -19,6 +19,7 @@ from vllm_doctor.cli.options import shared
 from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
+from vllm_doctor.messages import message
 from vllm_doctor.reports.escape import one_line
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -60,11 +61,11 @@ def command(files: tuple[str, ...], since: datetime | None, format_: str, output
     With --file nothing is passed on; Ctrl-C ends it with the full report.
     """
     if since and not files:
-        raise InputError("--since belongs to --file FILE")
+        raise InputError(message("--since belongs to --file FILE"))
     if output and len(files) > 1:
-        raise InputError("--output takes the report of one log")
+        raise InputError(message("--output takes the report of one log"))
     if not files and sys.stdin.isatty():
-        raise InputError("nothing is piped in: vllm serve … 2>&1 | vllm-doctor watch")
+        raise InputError(message("nothing is piped in: vllm serve … 2>&1 | vllm-doctor watch"))
     options = engine_options(values)
     check_ids(options)
     if files:

@@ -6,8 +6,9 @@ import click
 
 from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.error_output import print_error_line
+from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.values import check_ids
-from vllm_doctor.errors import InputError
+from vllm_doctor.errors import InputError, failed
 from vllm_doctor.options import Options
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.rulebase.loader import load
@@ -19,17 +20,18 @@ from vllm_doctor.web.server import Server
 @click.option("--max-size", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="MIB",
               help="Maximum size of a log.")
 @click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable.")
-def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
+@in_language
+def command(port: int, max_size: int, rules: tuple[str, ...], language: str) -> None:
     """Serve a local page that diagnoses a pasted or dropped log. Ctrl-C stops it.
 
     The address printed holds a random token; without it the server answers nothing. From another machine:
     ssh -L 8765:127.0.0.1:8765 HOST, and vllm-doctor web --port 8765 there.
     """
     settings = project_settings.find()
-    options = Options(rules=rules)
+    options = Options(rules=rules, language=language)
     if settings is not None:
         options = Options(rules=(*settings.rules, *rules), only=settings.only, ignore=settings.ignored(),
-                          max_fixes=settings.max_fixes or options.max_fixes)
+                          language=language, max_fixes=settings.max_fixes or options.max_fixes)
         for note in settings.notes():
             print_error_line(f"vllm-doctor: {one_line(note)}")
     check_ids(options)
@@ -37,7 +39,7 @@ def command(port: int, max_size: int, rules: tuple[str, ...]) -> None:
     try:
         server = Server(options, port, max_size << 20)
     except OSError as error:
-        raise InputError(f"--port {port}: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(failed(f"--port {port}", error)) from error
     click.echo(f"Open {server.url}\nCtrl-C ends it.")
     try:
         server.serve_forever()

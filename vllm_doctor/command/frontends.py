@@ -23,6 +23,7 @@ from vllm_doctor.command.render import yaml_scalar
 from vllm_doctor.command.shell import read_options
 from vllm_doctor.command.words import split
 from vllm_doctor.literal_search import any_of
+from vllm_doctor.messages import message
 from vllm_doctor.patterns import lazy_pattern
 
 _MAX_LINES = 200
@@ -295,8 +296,8 @@ class _Translator:
             self._settings[self._spelled(name.name)] = self._value(value, name.switch, negated=spelling.negated)
         elif spelling.name in self._frontend.absent:
             self._missing.append(flag)
-            self._notes.append(f"{self._frontend.name} has no setting for {flag}: "
-                               f"{self._frontend.absent[spelling.name]}.")
+            self._notes.append(message("{program} has no setting for {flag}: {reason}.", program=self._frontend.name,
+                                       flag=flag, reason=message(self._frontend.absent[spelling.name])))
         else:
             self._set_other(flag, value)
 
@@ -333,7 +334,7 @@ class _Translator:
         """Remember the names of earlier releases, where it is unknown which release this is."""
         for other in names:
             if name.since and other.until and not self._release:
-                releases = f"{name.since} and newer; up to {other.until}"
+                releases = message("{since} and newer; up to {until}", since=name.since, until=other.until)
                 self._older.setdefault(releases, []).append(self._spelled(other.name))
 
     def _set_other(self, flag: str, value: str) -> None:
@@ -363,7 +364,8 @@ class _Translator:
             self._settings[name] = self._value(value, others.switch, negated=spelling.negated and others.underscores)
         is_own_setting = others.kind == "json" or (others.kind == "flags" and self._form == "env")
         if is_own_setting and others.since and not self._release:
-            self._note_once(f"{others.name} needs {self._frontend.name} {others.since} or newer.")
+            self._note_once(message("{setting} needs {program} {release} or newer.", setting=others.name,
+                                    program=self._frontend.name, release=others.since))
 
     def _python(self, value: object) -> str:
         if self._form == "keyword":
@@ -377,8 +379,10 @@ class _Translator:
             self._notes.append(note)
 
     def _remains(self, flag: str) -> str:
-        rest = f": {self._frontend.otherwise}" if self._frontend.otherwise else ""
-        return f"{self._frontend.name} does not pass {flag} on{rest}."
+        if self._frontend.otherwise:
+            return message("{program} does not pass {flag} on: {advice}.", program=self._frontend.name, flag=flag,
+                           advice=message(self._frontend.otherwise))
+        return message("{program} does not pass {flag} on.", program=self._frontend.name, flag=flag)
 
     def _unset(self, flag: str) -> None:
         names = [name.name for name in self._frontend.settings.get(parse_flag(flag).name, ())]
@@ -455,25 +459,31 @@ class _Translator:
     def _sentences(self, *, has_text: bool) -> Iterator[str]:
         """Yield where the settings belong, what goes, and what is not passed on."""
         frontend = self._frontend
-        place = f" ({frontend.where})" if frontend.where and self._command is None else ""
+        name, where = frontend.name, message(_literally(frontend.where))
+        is_placed = bool(frontend.where) and self._command is None
         if has_text and self._form in {"yaml", "keyword"}:
-            yield f"{frontend.name}: this belongs in {frontend.where}."
+            yield message("{program}: this belongs in {place}.", program=name, place=where)
         elif self._settings and not has_text:
             shown = "; ".join(self._assigned(name, value) for name, value in self._settings.items())
-            yield f"In {frontend.name}: {shown}{place}."
-        elif self._settings and place:
-            yield f"{frontend.name} reads them from {frontend.where}."
+            yield (message("In {program}: {settings} ({place}).", program=name, settings=shown, place=where)
+                   if is_placed
+                   else message("In {program}: {settings}.", program=name, settings=shown))
+        elif self._settings and is_placed:
+            yield message("{program} reads them from {place}.", program=name, place=where)
         if self._removed and not (has_text and self._form in {"option", "override"}):
-            yield f"Remove {', '.join(self._removed)} where {frontend.name} sets it."
+            yield message("Remove {names} where {program} sets it.", names=", ".join(self._removed), program=name)
         if self._variables and "[" not in frontend.variables and (frontend.variables or not has_text):
-            names = ", ".join(f"{name}={value}" for name, value in self._variables.items())
-            yield f"Set {names} {frontend.variables or f'in the environment of {frontend.name}'}."
+            names = ", ".join(f"{variable}={value}" for variable, value in self._variables.items())
+            place = (message(_literally(frontend.variables)) if frontend.variables
+                     else message("in the environment of {program}", program=name))
+            yield message("Set {names} {place}.", names=names, place=place)
         for releases, earlier in self._older.items():
-            yield f"Names in {frontend.name} {releases}: {', '.join(earlier)}."
+            yield message("Names in {program} {releases}: {names}.", program=name, releases=releases,
+                          names=", ".join(earlier))
         yield from self._notes
 
     def _shown(self) -> tuple[str, ...]:
-        removed = (f"remove {name}" for name in self._removed)
+        removed = (message("remove {name}", name=name) for name in self._removed)
         assigned = (self._assigned(name, value) for name, value in self._settings.items())
         flags = self._flags if self._form == "yaml" else ()
         return (*(f"{name}={value}" for name, value in self._variables.items()), *assigned, *flags, *removed)
@@ -485,6 +495,11 @@ class _Translator:
             glue = self._frontend.others.glue if self._frontend.others and self._form == "field" else " "
             return f"{name}{glue}{shlex.quote(value)}" if value else name
         return f"{name}={_literal(value) if self._form == 'keyword' else shlex.quote(value)}"
+
+
+def _literally(text: str) -> str:
+    """Return a text of the table as the source of a message: its braces are no placeholders."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 class _YamlText(NamedTuple):

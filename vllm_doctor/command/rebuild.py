@@ -11,6 +11,7 @@ import re
 import shlex
 
 from vllm_doctor.command.line import Command, Option, Word
+from vllm_doctor.messages import message
 from vllm_doctor.patterns import lazy_pattern
 
 _VARIABLES = (
@@ -52,9 +53,10 @@ _CONTAINER_OPTIONS = frozenset({
 })  # fmt: skip
 _CONTAINER_SHORT = lazy_pattern(r"-[a-zA-Z]{1,4}")
 _OMITTED_KINDS = {
-    "|": "a pipe", "|&": "a pipe", ";": "other commands", ";;": "other commands",
-    "&&": "other commands", "||": "other commands",
-    "&": "running in the background", "\n": "", "(": "a subshell", ")": "a subshell", "#": "",
+    "|": message("a pipe"), "|&": message("a pipe"), ";": message("other commands"), ";;": message("other commands"),
+    "&&": message("other commands"), "||": message("other commands"),
+    "&": message("running in the background"), "\n": "", "(": message("a subshell"), ")": message("a subshell"),
+    "#": "",
 }  # fmt: skip
 
 
@@ -79,7 +81,7 @@ def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
         lead = outer.before[: len(outer.before) - len(shell)]
         kept = _container_words(lead, omitted) if any(_name(word) in _CONTAINERS for word in lead) else []
         if lead and not kept:
-            omitted["the program around the shell"] = None
+            omitted[message("the program around the shell")] = None
         is_shell = bool(shell) and _name(shell[0]) in _SHELLS and bool(_LAUNCHER_WORD.fullmatch(shell[-1].text))
         outer = outer._replace(before=(*kept, *map(_requoted, shell)), after=(), quote="") if is_shell else None
     document = command.document
@@ -96,7 +98,7 @@ def _add_omitted(word: Word, omitted: dict[str, None]) -> None:
     """Add the kind of a word that is no part of the command to the omitted ones."""
     kind = _OMITTED_KINDS.get(word.text)
     if kind is None:
-        kind = "a redirection" if ">" in word.text or "<" in word.text else ""
+        kind = message("a redirection") if ">" in word.text or "<" in word.text else ""
     if kind:
         omitted[kind] = None
 
@@ -133,7 +135,7 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
             if word.value is not None and is_offered_variable(assigned[1]):
                 result.append(_assignment(assigned[1], assigned[2]))
             else:
-                omitted["variables that are not vLLM's or could load code"] = None
+                omitted[message("variables that are not vLLM's or could load code")] = None
         elif name in _PRIVILEGED:
             omitted["sudo"] = None
             known = True
@@ -144,7 +146,7 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
             if not (omitted.keys() >= {"sudo"} and not result and text.startswith("-")):
                 result.append(_requoted(word))
         else:
-            omitted["a program around vLLM that is not known"] = None
+            omitted[message("a program around vLLM that is not known")] = None
     return result
 
 
@@ -170,11 +172,11 @@ def _container_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[
             if assigned is not None and is_offered_variable(variable) and _is_safe(assigned):
                 result += [Word("-e", "-e"), _requoted(assigned)]
             else:
-                omitted["variables that are not vLLM's or could load code"] = None
+                omitted[message("variables that are not vLLM's or could load code")] = None
         elif _is_safe(word) and (name in _CONTAINER_OPTIONS or (name[1:2] != "-" and _CONTAINER_SHORT.match(name))):
             result.append(_requoted(word))
         else:
-            omitted["options of the container that are not known"] = None
+            omitted[message("options of the container that are not known")] = None
             index += value_follows
     return result
 
@@ -185,12 +187,12 @@ def _option(option: Option, command: Command, omitted: dict[str, None]) -> Optio
     if command.form == "python":
         if all(word.value is not None or re.fullmatch(r"\*{0,2}[A-Za-z_][\w.]{0,80}", word.text) for word in words):
             return option
-        omitted["values that only Python can compute"] = None
+        omitted[message("values that only Python can compute")] = None
         return None
     if command.form == "yaml":
         return option
     if not all(_is_safe(word) for word in words):
-        omitted["values that only a shell can compute"] = None
+        omitted[message("values that only a shell can compute")] = None
         return None
     flag = option.flag
     if flag is not None:

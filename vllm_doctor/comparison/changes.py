@@ -14,20 +14,23 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.comparison.evidence import DIRECT, Named, named_by_failure
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.facts.python_literals import Repr
+from vllm_doctor.messages import message
 from vllm_doctor.redact import Redactor, redact_value, safe_text
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.model import Change, Report
 
-NOT_SHOWN = "not in the log"
-NOT_SET = "not set"
+NOT_SHOWN = message("not in the log")
+NOT_SET = message("not set")
 _LONGEST = 200
 _SYSTEM = ("vllm_version", "engine", "device", "gpu_name", "num_gpus_visible", "compute_capability", "gpu_total_gib",
            "torch_version", "cuda_version", "nvidia_driver_cuda_version", "nccl_version", "attention_backend")
 _MEASURED = ("max_model_len", "dtype", "quantization", "world_size", "gpu_free_gib", "gpu_requested_gib",
              "model_weights_gib", "peak_activation_gib", "non_torch_gib", "cuda_graph_gib", "kv_cache_available_gib",
              "kv_cache_tokens", "max_concurrency")
-_NAMES = {"vllm_version": "vLLM release", "gpu_name": "GPU", "num_gpus_visible": "visible GPUs", "model": "model",
-          "gpu_total_gib": "GPU memory (GiB)", "gpu_free_gib": "free GPU memory (GiB)", "image": "container image"}
+_NAMES = {"vllm_version": message("vLLM release"), "gpu_name": message("GPU"),
+          "num_gpus_visible": message("visible GPUs"),
+          "model": message("model"), "gpu_total_gib": message("GPU memory (GiB)"),
+          "gpu_free_gib": message("free GPU memory (GiB)"), "image": message("container image")}
 _TOLERANCE = 0.02  # of a measured quantity
 _SAME_MODEL = frozenset({"model_tag"})
 _UNIMPORTANT = frozenset({"port", "host", "served_model_name", "api_key", "uvicorn_log_level", "ssl_keyfile"})
@@ -153,7 +156,7 @@ def _facts(bad: RunAnalysis, good: RunAnalysis, names: Iterable[str], kind: _Kin
         if left is None or right is None or _is_equal(left, right, _TOLERANCE if kind is _Kind.MEASURED else 0.0):
             continue
         definition = bad.base.names.get(name)
-        yield _Difference(kind, _NAMES.get(name, name.replace("_gib", " (GiB)").replace("_", " ")),
+        yield _Difference(kind, _NAMES.get(name) or shared_text.fact_message(name),
                           (definition.args if definition is not None else "") or name,
                           shared_text.value_text(left), shared_text.value_text(right))
 
@@ -165,7 +168,8 @@ def _memory(bad: Report, good: Report) -> Iterator[_Difference]:
     for part in bad.memory.parts:
         other = good.memory.gib(part.name)
         if other is not None and part.origin == "log" and abs(other - part.gib) > max(0.05, _TOLERANCE * abs(other)):
-            yield _Difference(_Kind.MEASURED, f"memory: {shared_text.part_label(part.name)} (GiB)", part.name,
+            yield _Difference(_Kind.MEASURED, message("memory: {part} (GiB)",
+                                                      part=message(shared_text.part_label(part.name))), part.name,
                               f"{other:.2f}", f"{part.gib:.2f}")
 
 
@@ -184,7 +188,7 @@ def _shown(keyword: str, value: Any, missing: str) -> str:
     if value is None:
         return missing
     if value in {NOT_SET, NOT_SHOWN} if isinstance(value, str) else False:
-        return str(value)
+        return NOT_SET if value == NOT_SET else NOT_SHOWN
     plain = str(value.as_dict()) if isinstance(value, Repr) else shared_text.value_text(_plain(value))
     text = str(redact_value({keyword: plain})[keyword])
     return (text or "set") if len(text) <= _LONGEST else text[:_LONGEST - 1] + "…"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vllm_doctor.facts.server_load import ROOMY_PERCENT, SATURATED_PERCENT
 from vllm_doctor.facts.store import number
 from vllm_doctor.memory import Memory
+from vllm_doctor.messages import N_, joined, message
 
 _GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)
@@ -39,11 +40,13 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     held = sum(part.gib for part in inside if part.gib > 0)
     rest = held - weights - cache
     share = memory.budget_gib / memory.device_gib
-    seen = "nvidia-smi shows" if facts.get("device") in {None, "cuda"} else "in use are"
-    text = (f"The weights take {weights:.2f} GiB of the GPU's {memory.device_gib:.2f}. "
-            f"vLLM fills its share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: "
-            f"the weights, {cache:.2f} GiB of KV cache")
-    return text + (f", and {rest:.2f} GiB of activations, CUDA graphs and libraries." if rest >= 0.05 else ".")
+    seen = message("nvidia-smi shows") if facts.get("device") in {None, "cuda"} else message("in use are")
+    parts = message("the weights, {cache:.2f} GiB of KV cache, and {rest:.2f} GiB of activations, CUDA graphs and "
+                    "libraries.", cache=cache, rest=rest) if rest >= 0.05 else message(
+                        "the weights, {cache:.2f} GiB of KV cache.", cache=cache)
+    return (message("The weights take {weights:.2f} GiB of the GPU's {device_gib:.2f}. vLLM fills its share "
+                    "({share:.0%}) at startup, so {seen} about {held:.1f} GiB: {parts}", weights=weights,
+                    device_gib=memory.device_gib, share=share, seen=seen, held=held, parts=parts))
 
 
 def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -56,25 +59,32 @@ def _tokens(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     linear = linear_token_bytes(derived) is not None
     lengths = [at for at in _LENGTHS if not length or at < length] + ([length] if length else [])
     sequences = number(facts, "max_num_seqs")
-    text = f"The KV cache holds {tokens:,.0f} tokens"
+    text = message("The KV cache holds {tokens:,.0f} tokens", tokens=tokens)
     if sequences and lengths and tokens / lengths[-1] >= sequences:
-        return (f"{text}, enough for the {_counted(sequences, 'sequence')} of --max-num-seqs "
-                f"at {lengths[-1]:,} tokens each.")
+        return (message("{text}, enough for the {sequences} of --max-num-seqs at {length:,} tokens each.", text=text,
+                        sequences=_counted(sequences, "sequence"), length=lengths[-1]))
     rooms = [(min(tokens / at, sequences or tokens), at) for at in lengths]
     exact = rooms if linear else rooms[-1:]
-    text += f", enough for {_counted(exact[0][0], 'request')} of {exact[0][1]:,}"
-    text += "".join(f", {_count(count)} of {at:,}" for count, at in exact[1:]) + " tokens at once"
+    first = message("{requests} of {length:,}", requests=_counted(exact[0][0], "request"), length=exact[0][1])
+    parts = [message("{text}, enough for {requests} tokens at once", text=text,
+                     requests=joined(", ", [first, *_rooms(exact[1:])]))]
     if len(exact) < len(rooms):
-        most = ", ".join(f"{_count(count)} of {at:,}" for count, at in rooms[:-1])
-        text += f", at most {most} (fewer if layers have a sliding window or a state)"
+        parts.append(message(", at most {requests} (fewer if layers have a sliding window or a state)",
+                             requests=joined(", ", _rooms(rooms[:-1]))))
     if sequences and lengths and tokens / lengths[0] > sequences:
-        text += f"; --max-num-seqs allows {sequences:,.0f}"
-    return text + "."
+        parts.append(message("; --max-num-seqs allows {sequences:,.0f}", sequences=sequences))
+    return message("{sentence}.", sentence=joined("", parts))
+
+
+def _rooms(rooms: Sequence[tuple[float, int]]) -> list[str]:
+    return [message("{requests} of {length:,}", requests=_count(count), length=length) for count, length in rooms]
 
 
 def _counted(value: float, noun: str) -> str:
     shown = _count(value)
-    return f"{shown} {noun}" + ("" if shown == "1" else "s")
+    one, more = {"request": (N_("1 request"), N_("{count} requests")),
+                 "sequence": (N_("1 sequence"), N_("{count} sequences"))}[noun]
+    return message(one) if shown == "1" else message(more, count=shown)
 
 
 def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -84,13 +94,14 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
         return ""
     more = _GIB / per_token
     ranks = int(number(facts, "tensor_parallel_size") or 1) * int(number(facts, "pipeline_parallel_size") or 1)
-    where = "each GPU" if ranks > 1 else "the GPU"
+    where = message("each GPU") if ranks > 1 else message("the GPU")
     total = number(derived, "device_gib") or number(facts, "gpu_total_gib")
-    share = f" (--gpu-memory-utilization +{1 / total:.3f})" if total and total > 1 else ""
+    share = message(" (--gpu-memory-utilization +{value:.3f})", value=1 / total) if total and total > 1 else ""
     at = int(min(8192.0, number(facts, "max_model_len") or 8192.0))
     if at <= 0:
         return ""
-    return f"One more GiB on {where}{share} holds {more:,.0f} more tokens: {_counted(more / at, 'request')} of {at:,}."
+    return message("One more GiB on {where}{share} holds {tokens:,.0f} more tokens: {requests} of {length:,}.",
+                   where=where, share=share, tokens=more, requests=_counted(more / at, "request"), length=at)
 
 
 def requests(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
@@ -100,16 +111,19 @@ def requests(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if not count or not needed or not length or length < _FAR * needed:
         return ""
     prompts = ", ".join(f"P{percent} {facts[f'request_prompt_p{percent}']:,}" for percent in (50, 95, 99))
-    text = (f"The first {count:,.0f} requests in the log have prompts of {prompts} tokens; with the output they ask "
-            f"for, 99 % need at most {facts['request_total_p99']:,}. --max-model-len {length:,.0f} is "
-            f"{length / needed:.1f} times that: --max-model-len {needed:,.0f} holds them")
+    parts: list[str] = [(message("The first {count:,.0f} requests in the log have prompts of {prompts} tokens; with "
+                                 "the output they ask for, 99 % need at most {longest:,}. --max-model-len "
+                                 "{length:,.0f} is {ratio:.1f} times that: --max-model-len {needed:,.0f} holds them",
+                                 count=count, prompts=prompts, longest=facts["request_total_p99"], length=length,
+                                 ratio=length / needed, needed=needed))]
     tokens = number(derived, "kv_cache_capacity_tokens")
     sequences = number(facts, "max_num_seqs")
     if tokens and linear_token_bytes(derived) is not None:
-        text += f", {_count(tokens / needed)} at once"
+        parts.append(message(", {count} at once", count=_count(tokens / needed)))
         if sequences and tokens / needed < sequences:
-            text += f" (--max-num-seqs is {sequences:,.0f}: more than that are preempted)"
-    return text + "."
+            parts.append(message(" (--max-num-seqs is {sequences:,.0f}: more than that are preempted)",
+                                 sequences=sequences))
+    return message("{sentence}.", sentence=joined("", parts))
 
 
 def linear_token_bytes(derived: Mapping[str, Any]) -> int | None:
@@ -129,30 +143,33 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     known = {**derived, **facts}
     usage, waiting = number(known, "kv_cache_usage_percent"), number(known, "waiting_requests")
     if (number(known, "stalled_at_end") or 0) >= _LASTING:
-        return "Requests are waiting and none is running: the engine has stalled. Memory is not the reason."
+        return message("Requests are waiting and none is running: the engine has stalled. Memory is not the reason.")
     if usage is not None and usage == number(known, "stalled_usage_percent") and _computes_no_tokens(known):
         return ""  # a step that does not end: memory is not the reason
     saturated, pinned = number(known, "saturated_lines") or 0, number(known, "pinned_lines") or 0
     if known.get("saturation_spells") and saturated >= pinned:
-        return "Requests waited while the KV cache was full: it is the limit."
+        return message("Requests waited while the KV cache was full: it is the limit.")
     running = number(known, "peak_running")
     queued, sequences = number(known, "queued_lines") or pinned, number(known, "max_num_seqs") or running
     if pinned >= _LASTING and pinned * 2 >= queued and running == sequences:
         if usage is not None and running and _fills_cache(known):
-            return (f"Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} running, "
-                    "and one more of that length does not fit.")
+            return (message("Requests wait for the KV cache: it is {usage:.0f} % full with {running:,.0f} running, "
+                            "and one more of that length does not fit.", usage=usage, running=running))
         if _is_slow(known):
-            return (f"Requests wait, and the {running:,.0f} running ones each get less than one token in 5 seconds: "
-                    "the steps are slow. Memory is not the reason.")
-        most = f" of {running:,.0f}" if running else ""
-        return f"Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is the limit."
+            return (message("Requests wait, and the {running:,.0f} running ones each get less than one token in 5 "
+                            "seconds: the steps are slow. Memory is not the reason.", running=running))
+        most = message(" of {running:,.0f}", running=running) if running else ""
+        return message("Requests waited while the KV cache had room and a fixed number{most} ran: --max-num-seqs is "
+                       "the limit.", most=most)
     if not waiting or usage is None:
         return ""
     if usage >= SATURATED_PERCENT:
-        return f"At the end {waiting:,.0f} requests waited with {usage:.0f} % of the KV cache in use: it is the limit."
+        return message("At the end {waiting:,.0f} requests waited with {usage:.0f} % of the KV cache in use: it is "
+                       "the limit.", waiting=waiting, usage=usage)
     running, sequences = number(known, "running_requests"), number(known, "max_num_seqs")
     if usage < ROOMY_PERCENT and running and sequences and running >= sequences:
-        return f"At the end {waiting:,.0f} requests waited behind --max-num-seqs, {sequences:,.0f}; the cache had room."
+        return message("At the end {waiting:,.0f} requests waited behind --max-num-seqs, {sequences:,.0f}; the cache "
+                       "had room.", waiting=waiting, sequences=sequences)
     return ""
 
 

@@ -23,8 +23,10 @@ from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.stalls import stalled
 from vllm_doctor.errors import InputError
 from vllm_doctor.gpu_status import Card, cards_in
+from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, chunks, is_path, one_log
 from vllm_doctor.logs.pasted_text import LONGEST, Row
+from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.pages import Page, read_page
 from vllm_doctor.pages.kinds import is_output
@@ -105,7 +107,11 @@ class Diagnosis:
         self._remarks += notes
 
     def finish(self) -> Report:
-        """Return the report on everything fed. Nothing can be fed afterwards."""
+        """Return the report on everything fed, in the language of the options. Nothing can be fed afterwards."""
+        return self._finish().in_language(language(self.options.language))
+
+    def _finish(self) -> Report:
+        """Return the report, whose texts are messages still."""
         if not self._finished:
             self._finished = True
             self._session.finish()
@@ -178,7 +184,7 @@ class Diagnosis:
             for row in rows:
                 again.feed(row.text.encode() + b"\n")
                 again.skip(row.lines - 1)
-            found = again.finish()
+            found = again._finish()
             if second_reading.is_better(found, report, bytes(pasted), note):
                 found = found._replace(source=report.source, notes=(*found.notes, note))
                 return found.with_caveats(*self._remarks)
@@ -272,7 +278,7 @@ class Diagnosis:
             for run in (*self.runs, *([kept] if kept else [])):
                 if run.number == wanted:
                     return run
-            raise InputError(f"there is no run {wanted}: the log holds {self.run_count}")
+            raise InputError(message("there is no run {run}: the log holds {runs}", run=wanted, runs=self.run_count))
         return self._telling_run()
 
     def _telling_run(self) -> Run:
@@ -311,7 +317,7 @@ def given_command(options: Options) -> Command | Typed | None:
         return None
     command = parse_frontend(text) or parse(text)
     if command is None:
-        raise InputError("the command given is not one that starts vLLM")
+        raise InputError(message("the command given is not one that starts vLLM"))
     return command
 
 

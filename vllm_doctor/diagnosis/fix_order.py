@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.store import number
+from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.reports.model import Fix
 
 
@@ -23,9 +24,9 @@ class Loss(IntEnum):
     MODEL = 7
 
 
-TO_TRY = "A step to try"
-"""How the text of a fix begins or ends that is not proven to suffice."""
-_UNPROVEN_WORDS = f"{TO_TRY}: the log does not prove that it suffices"  # in the first such fix
+_TO_TRY = "a step to try"  # in the text of a fix that is not proven to suffice
+_FIRST_STEP = N_("A step to try: the log does not prove that it suffices.")
+_FURTHER_STEP = N_("A step to try.")
 _UNPROVEN = (Loss.CAPACITY, 1)  # unproven steps come after proven ones that need no other hardware or model
 _OF_SETTING: Mapping[str, Loss] = {
     "--gpu-memory-utilization": Loss.HEADROOM,
@@ -83,13 +84,17 @@ def loss(fix: Fix, known: Mapping[str, Any]) -> Loss:
     return max(losses, default=Loss.NOTHING)
 
 
+def says_to_try(text: str) -> bool:
+    """Return whether the text of a fix, in English, says that it is a step to try."""
+    return _TO_TRY in text.lower()
+
+
 def ordered(candidates: Iterable[Candidate], known: Mapping[str, Any]) -> list[Fix]:
     """Return the fixes by loss. Those that are not proven to suffice come later and say so."""
     ranked = sorted(candidates, key=lambda candidate: _rank(candidate, known))
     made: list[Fix] = []
     for candidate in ranked:
-        said = any(_UNPROVEN_WORDS in fix.why for fix in made)
-        words = TO_TRY if said else _UNPROVEN_WORDS
+        words = _FURTHER_STEP if any(_FIRST_STEP in fix.why for fix in made) else _FIRST_STEP
         made.append(candidate.fix if candidate.is_proven else _as_a_step(candidate.fix, words))
     return made
 
@@ -112,6 +117,6 @@ def _needs_devices(flags: Mapping[str, str], known: Mapping[str, Any]) -> bool:
 
 
 def _as_a_step(fix: Fix, words: str) -> Fix:
-    if fix.action or TO_TRY.lower() in f"{fix.why} {fix.cost}".lower():
+    if fix.action or fix.is_step or says_to_try(fix.cost):
         return fix
-    return fix._replace(why=f"{fix.why} {words}.".strip())
+    return fix._replace(why=joined(" ", filter(None, (fix.why, message(words)))), is_step=True)

@@ -17,8 +17,9 @@ from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
 from vllm_doctor.command.frontends import Seen, translate
 from vllm_doctor.command.render import render, render_patch
-from vllm_doctor.diagnosis.fix_order import Candidate, ordered
+from vllm_doctor.diagnosis.fix_order import Candidate, ordered, says_to_try
 from vllm_doctor.logs.foreign_text import HIDDEN
+from vllm_doctor.messages import message
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Fix, ProgramChange
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
@@ -107,9 +108,10 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
                 return None
             wanted, env, drop, command = {}, {}, (), None
     patch = render_patch(command) if command is not None else None
+    why = renderer.render_line(entry.why, known) or ""
     fix = Fix(
         id=entry.id,
-        title=title + (f" (vLLM {span_words(needs)})" if needs else ""),
+        title=message("{title} (vLLM {releases})", title=title, releases=span_words(needs)) if needs else title,
         flags=wanted,
         unset=drop,
         env=env,
@@ -117,11 +119,12 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
         steps=_steps(action, known),
         command=render(command) if command is not None and patch is None else None,
         patch=patch,
-        why=renderer.render_line(entry.why, known) or "",
+        why=why,
         cost=renderer.render_line(entry.cost, known) or "",
         safety=entry.safety,
         verify=renderer.render_line(entry.verify or rule.verify, known) or "",
         proof=_proof(entry, rule, known),
+        is_step=says_to_try(why),
     )
     return _in_program(fix, context)
 
@@ -278,4 +281,6 @@ def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, An
             if name in known and name not in names:
                 names[name] = None
                 todo.extend(source for source in rule.let.get(name, ()) if isinstance(source, str))
-    return {name: known[name] for name in names if isinstance(known[name], (int, float, str, bool))}
+    values = ((name, known[name]) for name in names)
+    return {name: str(value) if isinstance(value, str) else value for name, value in values
+            if isinstance(value, (int, float, str))}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
+from vllm_doctor.messages import joined, message
 from vllm_doctor.patterns import lazy_pattern
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
@@ -44,23 +45,25 @@ def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
     run = analysis.run
     said = []
     if summary.runs > 1 and not summary.asked:
-        said.append(f"The log has {summary.runs} server starts; this report is on number {run.number}.")
+        said.append(message("The log has {runs} server starts; this report is on number {number}.", runs=summary.runs,
+                            number=run.number))
     if run.phase and not run.begun:
-        said.append("The beginning of the server start is missing from the log.")
+        said.append(message("The beginning of the server start is missing from the log."))
     if run.omissions:
         lines = ", ".join(str(line) for line in run.omissions)
-        said.append(f"Lines are omitted from the log (at line {lines}).")
+        said.append(message("Lines are omitted from the log (at line {lines}).", lines=lines))
     if analysis.fired and analysis.frontend is None and analysis.command is not None:
         if analysis.left_out:
-            said.append(f"Not included in the rebuilt command: {', '.join(analysis.left_out)}.")
+            said.append(message("Not included in the rebuilt command: {left_out}.",
+                                left_out=joined(", ", analysis.left_out)))
         if analysis.differing:
             flags = ", ".join("--" + name.replace("_", "-") for name in analysis.differing)
-            said.append("The command in the log and the arguments vLLM printed differ "
-                        f"({flags}); the printed ones are used.")
+            said.append(message("The command in the log and the arguments vLLM printed differ ({flags}); the printed "
+                                "ones are used.", flags=flags))
     if summary.long_lines:
-        said.append(f"{summary.long_lines} very long lines were truncated.")
+        said.append(message("{long_lines} very long lines were truncated.", long_lines=summary.long_lines))
     if summary.slow:
-        said.append(f"Patterns skipped because they took too long: {', '.join(summary.slow)}.")
+        said.append(message("Patterns skipped because they took too long: {slow}.", slow=", ".join(summary.slow)))
     return tuple(said)
 
 
@@ -69,26 +72,32 @@ def input_notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]
     run = analysis.run
     if analysis.releases.known:
         places = run.facts.observations("vllm_version")
-        how = f"line {places[-1].line}" if places and places[-1].line else "the command or --vllm-version"
-        release = f"vLLM {analysis.facts.get('vllm_version')}, from {how}"
+        how = message("line {number}", number=places[-1].line) if places and places[-1].line \
+            else message("the command or --vllm-version")
+        release = message("vLLM {value}, from {how}", value=analysis.facts.get("vllm_version"), how=how)
     else:
-        release = f"vLLM release not printed; the messages fit {analysis.releases_by_wording.words()}"
+        release = message("vLLM release not printed; the messages fit {words}",
+                          words=analysis.releases_by_wording.words())
     return (
-        f"Encoding {summary.encoding}; wrappers: {', '.join(summary.wrappers) or 'none'}.",
-        f"{release}.",
-        f"{summary.runs} starts, this is {run.number}; phase: {run.phase or 'none'}.",
-        f"Rules with a pattern in the log: {', '.join(sorted(run.hits)) or 'none'}.",
+        message("Encoding {encoding}; wrappers: {wrappers}.", encoding=summary.encoding,
+                wrappers=", ".join(summary.wrappers) or message("none")),
+        message("{release}.", release=release),
+        message("{runs} starts, this is {number}; phase: {phase}.", runs=summary.runs, number=run.number,
+                phase=run.phase or message("none")),
+        message("Rules with a pattern in the log: {hits}.", hits=", ".join(sorted(run.hits)) or message("none")),
         *_conflicting_measurements(run, analysis.facts),
     )
 
 
 def _conflicting_measurements(run: Run, names: Iterable[str]) -> list[str]:
     """Return the measured facts that differ between ranks or lines, each with its place."""
-    said = []
+    said: list[str] = []
     for name in names:
         places = run.facts.observations(name)
         if run.facts.merge_of(name) in {"max", "min"} and len({fact.value for fact in places}) > 1:
-            shown = ", ".join(f"{fact.value:g} (line {fact.line})" if isinstance(fact.value, float)
-                              else f"{fact.value} (line {fact.line})" for fact in places[:4])
-            said.append(f"{name} has several values: {shown}; {run.facts.get(name)} is used.")
+            values = [(f"{fact.value:g}" if isinstance(fact.value, float) else fact.value, fact.line)
+                      for fact in places[:4]]
+            shown = joined(", ", (message("{value} (line {line})", value=value, line=line) for value, line in values))
+            said.append(message("{name} has several values: {shown}; {used} is used.", name=name, shown=shown,
+                                used=run.facts.get(name)))
     return said

@@ -9,15 +9,18 @@ from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.second_reading import REJOINED
 from vllm_doctor.logs.pasted_text import Row, rejoined
 from vllm_doctor.memory import model_kv_bytes
+from vllm_doctor.messages import Message, message
 from vllm_doctor.pages import Excerpt, Page
 from vllm_doctor.pages.kinds import is_output
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.reports.shared_text import failure_title, said
 
-NOTHING = ("The text is a page without output of a server. What it says in its own words, and commands that no output "
+NOTHING = message(
+           "The text is a page without output of a server. What it says in its own words, and commands that no output "
            "follows, are no evidence: paste what the server printed.")
-QUOTED = "The text is a page that quotes this message and holds no log: the numbers are those of the quoted message."
+QUOTED = message(
+    "The text is a page that quotes this message and holds no log: the numbers are those of the quoted message.")
 _LARGEST = 1 << 20  # bytes of a page; tags and scripts take most of them
 _HEADS = (b"<", b"{", b"[", b"\xef\xbb\xbf<")
 _MOST_STARTS = 8
@@ -59,14 +62,16 @@ def _with_messages(rows: Sequence[Row]) -> list[Row]:
 def caveats(page: Page, starts: Sequence[RunAnalysis], report: Report) -> tuple[str, ...]:
     """Return what the report on a page says about what was read of it, and about the other starts on it."""
     places = ", ".join(str(excerpt.first_line) for excerpt in page.excerpts[:_MOST_PLACES])
-    more = " and later" if len(page.excerpts) > _MOST_PLACES else ""
-    where = "its text" if page.is_converted else "the input"
-    read = (f"The text is a page: only the server output in it was read (from line {places}{more} of {where}); its own "
-            "words and commands without output are no evidence.")
+    more = message(" and later") if len(page.excerpts) > _MOST_PLACES else ""
+    where = message("its text") if page.is_converted else message("the input")
+    read = (message("The text is a page: only the server output in it was read (from line {places}{more} of "
+                    "{where}); its own words and commands without output are no evidence.", places=places, more=more,
+                    where=where))
     notes = [read]
     others = [start for start in starts if start.run.number != report.source.run and start.run.last_line]
-    notes += [f"Start {start.run.number} of the page (line {start.run.first_line}) is of another run and not used "
-              f"here: {_headline(start, report.source.path)}. --run {start.run.number} reports on it."
+    notes += [message("Start {number} of the page (line {first_line}) is of another run and not used here: "
+                      "{outcome}. --run {number} reports on it.", number=start.run.number,
+                      first_line=start.run.first_line, outcome=_headline(start, report.source.path))
               for start in others[-_MOST_STARTS:]]
     return (*notes, *_of_another_model(starts, report))
 
@@ -75,10 +80,14 @@ def _headline(start: RunAnalysis, path: str) -> str:
     """Return what a start came to, in one line."""
     report = report_builder.build(start, Source(path, 0, 0, 1, start.run.number))
     if report.cause is not None and report.cause.severity == "error":
-        return said(report.cause).rstrip(".")
+        return Message.through(message("{text}", text=said(report.cause)), _without_stop)
     if report.unexplained is not None:
         return failure_title(report.unexplained).rstrip(".")
-    return "a failure whose error is not shown" if report.status == "failed" else "no failure"
+    return message("a failure whose error is not shown") if report.status == "failed" else message("no failure")
+
+
+def _without_stop(text: str) -> str:
+    return text.rstrip(".。")
 
 
 def _of_another_model(starts: Sequence[RunAnalysis], report: Report) -> Iterator[str]:
@@ -91,5 +100,6 @@ def _of_another_model(starts: Sequence[RunAnalysis], report: Report) -> Iterator
     per_token = model_kv_bytes(None, {**report.facts, "model": name})
     if per_token:
         shown = name.rstrip("/").rpartition("/")[2]
-        yield (f"If the model is that of start {number} ({shown}), its KV cache of {tokens:,} tokens takes "
-               f"{tokens * per_token / 2**30:.2f} GiB on each GPU ({per_token:,} bytes per token).")
+        yield (message("If the model is that of start {number} ({shown}), its KV cache of {tokens:,} tokens takes "
+                       "{gib:.2f} GiB on each GPU ({per_token:,} bytes per token).", number=number, shown=shown,
+                       tokens=tokens, gib=tokens * per_token / 2 ** 30, per_token=per_token))

@@ -15,6 +15,7 @@ from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures import Origin
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.matching.matcher import Hits
+from vllm_doctor.messages import Message, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
@@ -92,8 +93,10 @@ def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     hidden = [text for text in offered if MASK in text]
     if not hidden:
         return ()
-    variable = ", or set VLLM_API_KEY instead of --api-key" if any("--api-key" in text for text in hidden) else ""
-    return (f"{MASK} in a command stands for a secret of the log: put your own value there{variable}.",)
+    if any("--api-key" in text for text in hidden):
+        return (message("{mask} in a command stands for a secret of the log: put your own value there, or set "
+                        "VLLM_API_KEY instead of --api-key.", mask=MASK),)
+    return (message("{mask} in a command stands for a secret of the log: put your own value there.", mask=MASK),)
 
 
 def _capacity(analysis: RunAnalysis, derived: dict[str, Any], ledger: memory.Memory | None,
@@ -113,6 +116,8 @@ def _safe_values(value: Any) -> Any:
     """Return the value with its texts safe to print; for a mapping, those of its items."""
     if isinstance(value, dict):
         return {key: _safe_values(item) for key, item in value.items()}
+    if isinstance(value, Message):
+        return value.through(safe_text)
     return safe_text(value) if isinstance(value, str) else value
 
 
@@ -182,7 +187,7 @@ def _ranks(hits: Hits, known: dict[str, Any]) -> str:
     if len(hits.ranks) < 2:
         return ""
     size = known.get("tensor_parallel_size", 1) * known.get("pipeline_parallel_size", 1)
-    return f"on {len(hits.ranks)} of {max(size, len(hits.ranks))} ranks"
+    return message("on {count} of {size} ranks", count=len(hits.ranks), size=max(size, len(hits.ranks)))
 
 
 def _short(text: str) -> str:
@@ -190,13 +195,12 @@ def _short(text: str) -> str:
 
 
 def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
-    return Fix(
-        id=fix.id, title=clean(fix.title), flags=clean(dict(fix.flags)),
-        unset=fix.unset, env=clean(dict(fix.env)), action=fix.action,
+    return fix._replace(
+        title=clean(fix.title), flags=clean(dict(fix.flags)), env=clean(dict(fix.env)),
         steps=tuple(clean(step) for step in fix.steps),
         command=clean(fix.command) if fix.command else None,
         patch={key: clean(value) for key, value in fix.patch.items()} if fix.patch else None,
-        why=clean(fix.why), cost=clean(fix.cost), safety=fix.safety, verify=clean(fix.verify),
+        why=clean(fix.why), cost=clean(fix.cost), verify=clean(fix.verify),
         proof={name: clean(value) for name, value in fix.proof.items()},
         program=None if fix.program is None else fix.program._replace(
             settings=clean(dict(fix.program.settings)), shown=tuple(map(clean, fix.program.shown))),

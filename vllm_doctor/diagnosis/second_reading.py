@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from vllm_doctor.logs.pasted_text import Row, corrected, is_altered, known_words, lookalikes, restored
+from vllm_doctor.messages import message
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.model import RuleBase
 
-REJOINED = "The text was read a second time: broken lines joined, copy artefacts and typographic characters replaced."
-CORRECTED = ("The text was read a second time with misread characters corrected by their nearest known words: compare "
+REJOINED = message(
+    "The text was read a second time: broken lines joined, copy artefacts and typographic characters replaced.")
+CORRECTED = message(
+             "The text was read a second time with misread characters corrected by their nearest known words: compare "
              "what is reported with the original.")
 _WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
 _MISREAD = 4  # words with a lookalike in place of a character that make a text with a complete traceback a misread one

@@ -6,6 +6,7 @@ from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.report_builder import finding
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.matching.matcher import Hit, Hits
+from vllm_doctor.messages import message
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.model import Stall
 from vllm_doctor.templating import evaluator
@@ -13,7 +14,8 @@ from vllm_doctor.templating import evaluator
 
 def stalled(report: Report, analysis: RunAnalysis, stall: Stall, seconds: float) -> Report:
     """Return the report of a start without a line for `seconds`: status `stalled`, with the likely cause."""
-    note = f"No log line for {seconds:.0f} s in phase {stall.phase}. The most common cause is {stall.likely}."
+    note = message("No log line for {seconds:.0f} s in phase {phase}. The most common cause is {likely}.",
+                   seconds=seconds, phase=stall.phase, likely=message(stall.likely))
     findings = report.findings
     rule = analysis.base.rules.get(stall.rule)
     known = rule is not None and all(item.id != stall.rule for item in findings)

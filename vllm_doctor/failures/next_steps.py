@@ -9,6 +9,7 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.failures.model import Failure
+from vllm_doctor.messages import N_
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import FixRule
 
@@ -31,8 +32,8 @@ _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
 _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
-_BELONG = "Install matching releases of {{ calling_code }} and vLLM"
-_REINSTALL = "Reinstall vLLM in a clean environment: the installation is incomplete"
+_BELONG = N_("Install matching releases of {{ calling_code }} and vLLM")
+_REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is incomplete")
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
@@ -105,7 +106,7 @@ def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixR
     return FixRule(
         f"without-{name}" + (f"-{number + 1}" if number else ""), f"As a test, {switch.title}", vllm=switch.vllm,
         set=switch.set or {}, unset=tuple(drop), env=switch.env or {},
-        why="If the failure no longer occurs, this feature causes it; the server runs without it.")
+        why=N_("If the failure no longer occurs, this feature causes it; the server runs without it."))
 
 
 def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:

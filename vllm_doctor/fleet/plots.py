@@ -8,6 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from vllm_doctor.fleet.summary import Summary
+from vllm_doctor.messages import N_
 
 _WIDTH, _HEIGHT = 1000, 240  # the picture's units
 _COLORS = 6  # causes with a colour of their own
@@ -67,7 +68,7 @@ def causes_over_time(summary: Summary) -> Columns | None:
                                     round(top, 2), round(max(step - 2, 1), 2), round(height, 2)))
     names = [(f"kind{number}", cause) for number, cause in enumerate(leading)]
     used = {block.kind for block in blocks}
-    legend = [*names, (f"kind{len(leading)}", "other causes")]
+    legend = [*names, (f"kind{len(leading)}", N_("other causes"))]
     return Columns(tuple(blocks), tuple(item for item in legend if item[0] in used), times[0], times[-1], highest)
 
 

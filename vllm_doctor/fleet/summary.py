@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from vllm_doctor.fleet.model import StartRow
+from vllm_doctor.messages import N_, Message, message
 from vllm_doctor.severity import RANK
 from vllm_doctor.timeline.clock import seconds_between
 
@@ -42,7 +43,7 @@ class Group:
     @property
     def words(self) -> str:
         """Return the cause in words; those of the first start, where others have other values."""
-        return f"{self.title} (for example)" if self.has_other_titles else self.title
+        return message("{title} (for example)", title=self.title) if self.has_other_titles else self.title
 
     def add(self, row: StartRow, *, is_new_log: bool) -> None:
         """Count a start."""
@@ -155,7 +156,7 @@ class Summary:
     def compare(self, known: Collection[str]) -> None:
         """Mark each cause as new or still there, and name those of an earlier fleet that are gone."""
         for group in self.by_id.values():
-            group.change = "still" if group.id in known else "new"
+            group.change = N_("still") if group.id in known else N_("new")
         self.gone = tuple(sorted(set(known) - set(self.by_id)))
 
     def conspicuous_hosts(self) -> list[HostShare]:
@@ -172,10 +173,12 @@ class Summary:
                 found.append(HostShare(host, count, self.host_starts[host], round(expected, 1)))
         return sorted(found, key=lambda one: (one.expected - one.failed, one.host))
 
-    def last_line(self) -> str:
+    def last_line(self) -> Message:
         """Return the totals in one line, for scripts."""
-        return (f"{self.logs} logs ({self.new} new), {self.starts} starts, {self.failed} failed, "
-                f"{len(self.causes)} causes, {self.unreadable} unreadable")
+        return message("{logs} logs ({new} new), {starts} starts, {failed} failed, {causes} causes, {unreadable} "
+                       "unreadable",
+                       logs=self.logs, new=self.new, starts=self.starts, failed=self.failed, causes=len(self.causes),
+                       unreadable=self.unreadable)
 
 
 def baseline_causes(rows: Iterable[StartRow]) -> set[str]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.incident.ranks import silent_ranks
+from vllm_doctor.messages import joined, message
 from vllm_doctor.reports.model import Consequence, Incident, Report
 from vllm_doctor.timeline.clock import StartClock, seconds_between
 
@@ -111,22 +112,24 @@ def _named(log: _Log) -> Consequence:
 
 def _notes(first: _Log, failed: Sequence[_Log], logs: Sequence[_Log]) -> list[str]:
     """Return who printed the cause, which clocks differ, and which logs show no failure."""
-    notes = []
+    notes: list[str] = []
     hits = first.run.hits.get(first.report.primary or "")
     if hits is not None and hits.first:
         hit = hits.first[0]
-        who = [f"rank {hit.rank}"] if hit.rank is not None else []
+        who: list[str] = [message("rank {rank}", rank=hit.rank)] if hit.rank is not None else []
         who += [hit.process] if hit.process else []
         if who:
-            notes.append(f"The cause was printed by {', '.join(who)}.")
+            notes.append(message("The cause was printed by {who}.", who=joined(", ", who)))
     if first.kind is _Kind.LOST:
-        notes.append("These logs show only that processes lost each other: look for the log of another node or rank.")
+        notes.append(message("These logs show only that processes lost each other: look for the log of another node "
+                             "or rank."))
     for log in logs:
         offset = _offset(log.run.clock, logs[0].run.clock)
         if offset:
-            notes.append(f"The clock of {log.report.source.path} is about {abs(offset):.0f} s "
-                         f"{'ahead' if offset > 0 else 'behind'}.")
+            notes.append(message("The clock of {log} is about {seconds:.0f} s ahead.", log=log.report.source.path,
+                                 seconds=offset) if offset > 0 else message(
+                "The clock of {log} is about {seconds:.0f} s behind.", log=log.report.source.path, seconds=-offset))
     good = [log.report.source.path for log in logs if log not in failed]
     if good and failed:
-        notes.append(f"No failure in {', '.join(good)}.")
+        notes.append(message("No failure in {good}.", good=", ".join(good)))
     return notes

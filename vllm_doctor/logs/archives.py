@@ -16,6 +16,7 @@ from typing import IO
 from vllm_doctor.errors import InputError
 from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
 from vllm_doctor.logs.tar_members import Members
+from vllm_doctor.messages import message
 from vllm_doctor.terminal_safe import safe_text
 
 MOST_MEMBERS = 256  # files of an archive that are read
@@ -45,9 +46,11 @@ class Budget:
         """Return notes on what was left out."""
         said = []
         if self.spent:
-            said.append(f"Unpacked, the archive is larger than {self.most >> 20} MiB; the bytes behind were not read.")
+            said.append(message("Unpacked, the archive is larger than {size} MiB; the bytes behind were not read.",
+                                size=self.most >> 20))
         if self.files > MOST_MEMBERS:
-            said.append(f"The archive holds more than {MOST_MEMBERS} files; those behind were not read.")
+            said.append(message("The archive holds more than {count} files; those behind were not read.",
+                                count=MOST_MEMBERS))
         return tuple(said)
 
 

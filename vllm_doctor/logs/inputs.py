@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, TypeGuard, cast
 
-from vllm_doctor.errors import InputError, reason
+from vllm_doctor.errors import InputError, failed
 from vllm_doctor.logs.archives import Archive, Rejoined, TarArchive, ZipArchive, held, is_zip
 from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
 from vllm_doctor.logs.tar_members import BLOCK, is_tar
+from vllm_doctor.messages import message
 
-DAMAGED = "The archive is cut or damaged: the report is on what could be read of it."
+DAMAGED = message("The archive is cut or damaged: the report is on what could be read of it.")
 
 
 def is_path(source: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -60,10 +61,11 @@ class Log:
                 empty = False
                 yield data
         except (OSError, RuntimeError) as error:  # RuntimeError: a zip's password, a method that zipfile does not know
-            raise InputError(f"{self.name}: {reason(error)}") from error
+            raise InputError(failed(self.name, error)) from error
         if getattr(self._file, "damaged", False):
             if empty:
-                raise InputError(f"{self.name}: the archive is cut or damaged, nothing of it can be read")
+                raise InputError(
+                    message("{name}: the archive is cut or damaged, nothing of it can be read", name=self.name))
             self.notes = (DAMAGED,)
 
 
@@ -90,7 +92,8 @@ class Logs:
         """Return the only log. Raises InputError for an archive."""
         if not isinstance(self._made, Log):
             name = getattr(self._made, "name", "this")
-            raise InputError(f"{name}: is an archive of files: unpack it, and name the log")
+            raise InputError(
+                message("{name}: is an archive of files: unpack it, and name the log", name=name))
         return self._made
 
     @property
@@ -106,10 +109,10 @@ def open_logs(path: str) -> Iterator[Logs]:
     """Open a file, recognised by its first bytes: a log, compressed or not, or an archive. Raises InputError."""
     try:
         if os.path.isdir(path):
-            raise InputError(f"{path}: is a directory, not a log")
+            raise InputError(message("{name}: is a directory, not a log", name=path))
         file = open(path, "rb")  # noqa: SIM115 - closed below; what fails meanwhile is not the opening
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {reason(error)}") from error
+        raise InputError(failed(path, error)) from error
     with file:
         yield logs_in(file, path)
 
@@ -128,7 +131,7 @@ def logs_in(file: IO[bytes], name: str) -> Logs:
             whole = Rejoined(head, unpacked)
         return Logs(TarArchive(whole, name, packed) if is_tar(head) else Log(whole, name))
     except OSError as error:
-        raise InputError(f"{name}: {reason(error)}") from error
+        raise InputError(failed(name, error)) from error
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from vllm_doctor.memory.ledger_model import Memory, Origin, Part
 from vllm_doctor.memory.quantities import TOLERANCE, Facts, Quantities
+from vllm_doctor.messages import joined, message
 
 _RUNTIME = (0.3, 1.0)  # GiB; what CUDA context, NCCL and allocator usually hold besides weights, graphs and cache
-_NO_TOTAL = "The log does not show the total memory, so the rest cannot be computed."
+_NO_TOTAL = message("The log does not show the total memory, so the rest cannot be computed.")
 _MIN_OTHER_PROCESS = 1.0  # GiB; less than this is a CUDA context or a desktop, not another server
 
 
@@ -79,7 +80,7 @@ class _Ledger:
             name = "non_torch"
             if self.quantities.era.counts_others:
                 name = "non_torch_and_other_processes"
-                self.notes.append("This release counts the memory of other processes against its own budget.")
+                self.notes.append(message("This release counts the memory of other processes against its own budget."))
             candidates.append((name, None if non_torch is None else (non_torch, "log")))
         for name, found in candidates:
             if found is None:
@@ -98,8 +99,8 @@ class _Ledger:
         """Add the rest of `total` as a part of that name; as "unaccounted" if the parts exceed the total."""
         left = total - sum(part.gib for part in self.parts)
         if left < -TOLERANCE:
-            self.notes.append(f"The parts add up to {-left:.2f} GiB more than the total: they are of different "
-                              "ranks or moments, or memory is overcommitted.")
+            self.notes.append(message("The parts add up to {left:.2f} GiB more than the total: they are of different "
+                                      "ranks or moments, or memory is overcommitted.", left=-left))
             name = "unaccounted"
         elif left <= (TOLERANCE if name == "unaccounted" else 0.0):
             return
@@ -111,12 +112,13 @@ class _Ledger:
     def _memory(self, *, budget: bool = True) -> Memory:
         defaulted = self.quantities.utilization_is_default and self.quantities.number("gpu_requested_gib") is None
         if budget and defaulted and self.quantities.budget is not None:
-            self.notes.append(f"The budget assumes the default utilization, {self.quantities.utilization:g}.")
+            self.notes.append(message("The budget assumes the default utilization, {utilization:g}.",
+                                      utilization=self.quantities.utilization))
         return Memory(
             None if self.quantities.total is None else round(self.quantities.total, 2),
             round(self.quantities.budget, 2) if budget and self.quantities.budget is not None else None,
             tuple(self.parts),
-            " ".join(self.notes) or None,
+            joined(" ", self.notes) or None,
         )
 
     def _of_the_budget(self, total: float, budget: float) -> Memory:
@@ -127,15 +129,17 @@ class _Ledger:
         graphs: float | None = None
         if estimate is not None and estimate < 0:
             inside -= estimate
-            self.notes.append(f"A CUDA graph estimate of {estimate:g} GiB made the KV cache exceed the budget.")
+            self.notes.append(message("A CUDA graph estimate of {estimate:g} GiB made the KV cache exceed the budget.",
+                                      estimate=estimate))
         elif estimate is not None:
             graphs = estimate
             if actual is not None and actual < estimate - TOLERANCE:
-                self.notes.append(f"{estimate:g} GiB are reserved for CUDA graphs, which took {actual:g} GiB.")
+                self.notes.append(message("{estimate:g} GiB are reserved for CUDA graphs, which took {actual:g} GiB.",
+                                          estimate=estimate, actual=actual))
         missing = self._add_known(graphs)
         kv_cache = self.quantities.kv_cache()
         if kv_cache is not None and kv_cache[0] < 0:
-            self.notes.append(f"The budget is {-kv_cache[0]:.2f} GiB short before any KV cache.")
+            self.notes.append(message("The budget is {gib:.2f} GiB short before any KV cache.", gib=-kv_cache[0]))
         self._add_rest(inside, "_and_".join(missing) or "unaccounted")
         if graphs is None:
             self._add("cuda_graphs", actual, "log")
@@ -161,8 +165,8 @@ class _Ledger:
         self._add("kv_cache_and_runtime" if kv_cache is None else "runtime", left, "computed")
         self._say_what_is_left(left, kv_cache is not None)
         if (peak := self.quantities.activations()) is not None:
-            self.notes.append(f"The budget also reserves {peak[0]:.2f} GiB for the activation peak; between steps "
-                              "this is free or in the allocator's cache.")
+            self.notes.append(message("The budget also reserves {peak:.2f} GiB for the activation peak; between "
+                                      "steps this is free or in the allocator's cache.", peak=peak[0]))
         if total is not None:
             self._add("free", max(0.0, total - sum(part.gib for part in self.parts)), "computed")
         return self._memory()
@@ -170,21 +174,26 @@ class _Ledger:
     def _say_what_is_left(self, left: float, knows_kv_cache: bool) -> None:
         """Note what the rest of the used memory consists of, within bounds."""
         least, most = _RUNTIME
-        runtime = "CUDA context, NCCL buffers and the PyTorch allocator"
+        runtime = message("CUDA context, NCCL buffers and the PyTorch allocator")
         if self.quantities.facts.get("device") not in {None, "cuda"}:
-            runtime = "the device's context, communication buffers and the PyTorch allocator"
+            runtime = message("the device's context, communication buffers and the PyTorch allocator")
         if knows_kv_cache:
-            bounds = f"usually {least:g} to {most:g} GiB" if left <= most else \
-                f"usually at most {most:g} GiB, so a part of it is other processes or allocator caches"
-            self.notes.append(f"runtime: {left:.2f} GiB are {runtime} ({bounds}).")
+            bounds = message("usually {least:g} to {most:g} GiB", least=least, most=most) if left <= most else \
+                message("usually at most {most:g} GiB, so a part of it is other processes or allocator caches",
+                        most=most)
+            self.notes.append(message("runtime: {left:.2f} GiB are {runtime} ({bounds}).", left=left, runtime=runtime,
+                                      bounds=bounds))
             return
         tokens = self.quantities.number("kv_cache_tokens")
         low, high = max(0.0, left - most), max(0.0, left - least)
-        per_token = f", {low * 2**20 / tokens:,.0f} to {high * 2**20 / tokens:,.0f} KiB per token of {tokens:,.0f}" \
+        per_token = message(", {low:,.0f} to {high:,.0f} KiB per token of {tokens:,.0f}", low=low * 2 ** 20 / tokens,
+                            high=high * 2 ** 20 / tokens, tokens=tokens) \
             if tokens else ""
-        self.notes.append(f"{left:.2f} GiB are the KV cache and {runtime}. The latter usually take {least:g} to "
-                          f"{most:g} GiB, which leaves {low:.2f} to {high:.2f} GiB for the KV cache{per_token}; the "
-                          "model's config.json (--model-config) gives its exact size.")
+        self.notes.append(message("{left:.2f} GiB are the KV cache and {runtime}. The latter usually take {least:g} "
+                                  "to {most:g} GiB, which leaves {low:.2f} to {high:.2f} GiB for the KV "
+                                  "cache{per_token}; the model's config.json (--model-config) gives its exact size.",
+                                  left=left, runtime=runtime, least=least, most=most, low=low, high=high,
+                                  per_token=per_token))
 
     def _of_the_parts(self, total: float) -> Memory | None:
         """Return the parts that the log shows and, as one, the rest of the device, where no budget is known."""
@@ -199,11 +208,11 @@ class _Ledger:
 
     def _with_explicit_kv(self, total: float) -> Memory | None:
         """Return the ledger with --kv-cache-memory-bytes: the utilization then only matters for the startup check."""
-        self.notes.append("The KV cache size was set explicitly; gpu_memory_utilization does not limit it.")
+        self.notes.append(message("The KV cache size was set explicitly; gpu_memory_utilization does not limit it."))
         free = self.quantities.free_at_start()
         explicit = self.quantities.explicit_kv()
         if explicit is not None and explicit > (total if free is None else free):
-            self.notes.append(f"Its {explicit:.2f} GiB are more than the free memory.")
+            self.notes.append(message("Its {explicit:.2f} GiB are more than the free memory.", explicit=explicit))
             if free is None:
                 return None
             self._add("other_processes", total - free, self._computed())
@@ -220,13 +229,14 @@ class _Ledger:
         self._add("other_processes", total - free, "computed")
         self._add("free", free, "log")
         if free < budget:
-            self.notes.append(f"vLLM requests {budget:.2f} GiB, {budget - free:.2f} GiB more than is free.")
+            self.notes.append(message("vLLM requests {budget:.2f} GiB, {missing:.2f} GiB more than is free.",
+                                      budget=budget, missing=budget - free))
         return self._memory()
 
     def _at_out_of_memory(self, total: float, allocated: float) -> Memory:
         """Return the ledger at a CUDA OOM, from the numbers in PyTorch's message."""
         number = self.quantities.number
-        self.notes.append("At the moment of the failed allocation.")
+        self.notes.append(message("At the moment of the failed allocation."))
         free, process = number("gpu_free_gib"), number("oom_process_gib")
         other = number("oom_other_process_gib")
         if process is None and other is not None and allocated <= other > total - (free or 0.0) - _MIN_OTHER_PROCESS:

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from vllm_doctor.errors import InputError, reason
+from vllm_doctor.errors import InputError, failed
+from vllm_doctor.messages import message
 from vllm_doctor.pipe.frames import READ_SIZE
 from vllm_doctor.pipe.status_line import StatusText
 
@@ -57,13 +58,14 @@ class GrowingFile:
         try:
             found = os.stat(self._path)
             if not stat.S_ISREG(found.st_mode):  # asked first: opening may wait, or start a device
-                raise InputError(f"{self._path}: is not a regular file: pipe it into vllm-doctor watch")
+                raise InputError(
+                    message("{name}: is not a regular file: pipe it into vllm-doctor watch", name=self._path))
             self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             found = os.fstat(self._fd)
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
-            raise InputError(f"{self._path}: {reason(error)}") from error
+            raise InputError(failed(self._path, error)) from error
         self._inode = (found.st_dev, found.st_ino)
 
     def _added(self) -> bytes:
@@ -77,7 +79,7 @@ class GrowingFile:
                 return self._behind_zeros()
             return self._piece()
         except OSError as error:
-            raise InputError(f"{self._path}: {reason(error)}") from error
+            raise InputError(failed(self._path, error)) from error
 
     def _piece(self) -> bytes:
         left = self._first - self._position

@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from vllm_doctor.language import ENGLISH, Language
+from vllm_doctor.messages import message
 from vllm_doctor.rulebase.model import Stall
 
 
 class StartProgress:
     """Follows one server through its starts. Times are seconds of any clock that only goes forward."""
 
-    def __init__(self, phases: Mapping[str, Stall], now: float) -> None:
+    def __init__(self, phases: Mapping[str, Stall], now: float, language: Language = ENGLISH) -> None:
         self._phases = phases
+        self._language = language
         self._key: tuple[int, str] = (1, "args")
         self._since = now
         self._percent = ""
@@ -36,9 +39,10 @@ class StartProgress:
         if words is None:
             return ""
         far = f" {self._percent} %" if self._percent else ""
-        return f"{words.doing}{far} · {_seconds(now - self._since)} · then {words.then}"
+        return self._language.say("{doing}{percent} · {time} · then {next}", doing=message(words.doing), percent=far,
+                                  time=_seconds(now - self._since), next=message(words.then))
 
 
 def _seconds(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return message("{minutes} min {seconds:02d} s", minutes=minutes, seconds=rest) if minutes else f"{rest} s"

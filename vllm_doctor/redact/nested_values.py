@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from vllm_doctor.messages import Message
 from vllm_doctor.redact.named_values import HARMLESS
 from vllm_doctor.redact.redactor import redact
 from vllm_doctor.redact.secret_names import NAME, classify
@@ -13,6 +14,8 @@ from vllm_doctor.redact.spans import MASK, compiled
 
 def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:
     """Return a redacted copy of nested dicts, lists, tuples and strings; a key `api_key` masks all its contents."""
+    if isinstance(value, Message):
+        return value.through(mask)
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):

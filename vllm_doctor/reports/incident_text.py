@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from vllm_doctor.language import ENGLISH, Language
+from vllm_doctor.messages import N_
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Incident
 
 _MOST = 8  # consequences that are named
 
 
-def sentences(incident: Incident) -> list[str]:
+def sentences(incident: Incident, language: Language = ENGLISH) -> list[str]:
     """Return the sentences, the cause first."""
-    count = len(incident.logs)
+    _, count = language.say, len(incident.logs)
     if incident.cause is None:
-        said = [f"One incident, {count} logs: none of them shows a failure."]
+        said = [_("One incident, {count} logs: none of them shows a failure.", count=count)]
     else:
-        said = [f"One incident, {count} logs: the cause is in {one_line(incident.cause.log)}."]
+        said = [_("One incident, {count} logs: the cause is in {log}.", count=count, log=one_line(incident.cause.log))]
     for one in incident.consequences[:_MOST]:
-        said.append(f"Consequence in {one_line(one.log)}" + (f": {one.id}." if one.id else "."))
+        source = N_("Consequence in {log}: {id}.") if one.id else N_("Consequence in {log}.")
+        said.append(_(source, log=one_line(one.log), id=one.id))
     if len(incident.consequences) > _MOST:
-        said.append(f"Consequences in {len(incident.consequences) - _MOST} more logs.")
-    ranks = incident.silent_ranks
+        said.append(_("Consequences in {count} more logs.", count=len(incident.consequences) - _MOST))
+    ranks = ", ".join(map(str, incident.silent_ranks))
     if ranks:
-        said.append(f"Rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} printed nothing.")
+        said.append(_("Ranks {ranks} printed nothing.", ranks=ranks) if len(incident.silent_ranks) > 1
+                    else _("Rank {rank} printed nothing.", rank=ranks))
     return [*said, *incident.notes]

@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.load_curve import LoadPoint
+from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import LengthRow, Memory
+from vllm_doctor.messages import joined, say
 from vllm_doctor.redact import Redactor
 from vllm_doctor.severity import RANK
 from vllm_doctor.timeline import Timeline
@@ -52,7 +54,10 @@ class ProgramChange(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected."""
+    """One way out. `flags` holds values as typed ("" for a flag without one); `command` the user's own, corrected.
+
+    `is_step`: it is a step to try, which the log does not prove to suffice; `why` says so.
+    """
 
     id: str
     title: str
@@ -69,6 +74,7 @@ class Fix(NamedTuple):
     verify: str = ""
     proof: Mapping[str, Any] = _NOTHING
     program: ProgramChange | None = None
+    is_step: bool = False
 
 
 class Setting(NamedTuple):
@@ -126,7 +132,7 @@ class Finding(NamedTuple):
     @property
     def entire_explanation(self) -> str:
         """Return the explanation followed by the background."""
-        return "\n\n".join(text for text in (self.explanation, self.background) if text)
+        return joined("\n\n", (text for text in (self.explanation, self.background) if text))
 
 
 class Change(NamedTuple):
@@ -182,9 +188,15 @@ class Report(NamedTuple):
     against: str = ""  # the good log that it was compared with
     changes: tuple[Change, ...] | None = None  # what differs from that
     incident: Incident | None = None  # the logs that were read together
+    language: Language = ENGLISH  # of the texts
+
+    def in_language(self, language: Language) -> Report:
+        """Return the report with its texts in a language: the last step before it is written."""
+        return self if language is ENGLISH else say(self, language.gettext)._replace(language=language)
 
     def with_caveats(self, *notes: str) -> Report:
-        """Return the report with further caveats."""
+        """Return the report with further caveats, in its language."""
+        notes = say(notes, self.language.gettext)
         return self._replace(notes=(*self.notes, *notes), caveats=(*self.caveats, *notes))
 
     @property

@@ -7,65 +7,77 @@ from collections.abc import Iterable
 from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import CacheNeed, Memory
+from vllm_doctor.messages import N_, Message, joined, message, say
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
 _TITLE = 240  # characters of a message in a headline
 _KINDS = {
-    "refusal": "vLLM rejected the settings or the model",
-    "bug": "errors of this kind are usually bugs in vLLM",
-    "library": "a library that vLLM uses raised it",
-    "environment": "the installation or the machine is the cause",
-    "resource": "memory, disk space or another resource ran out",
-    "request": "the request was rejected",
-    "other-software": "code outside vLLM raised it",
-    "unknown": "the log does not show whose code raised it",
+    "refusal": N_("vLLM rejected the settings or the model"),
+    "bug": N_("errors of this kind are usually bugs in vLLM"),
+    "library": N_("a library that vLLM uses raised it"),
+    "environment": N_("the installation or the machine is the cause"),
+    "resource": N_("memory, disk space or another resource ran out"),
+    "request": N_("the request was rejected"),
+    "other-software": N_("code outside vLLM raised it"),
+    "unknown": N_("the log does not show whose code raised it"),
 }
-_STEP = "a step to try"
+WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
+         N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
+         N_("rest"))
+"""What reports show of closed sets of values, in the user's language."""
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
 
 def log_name(report: Report) -> str:
     """Return the log's name for display, with the run if the log holds several."""
-    name = "standard input" if report.source.path == "-" else report.source.path
-    return name + (f", run {report.source.run} of {report.source.runs}" if report.source.runs > 1 else "")
+    _ = report.language.say
+    name = _("standard input") if report.source.path == "-" else report.source.path
+    if report.source.runs <= 1:
+        return name
+    return _("{name}, run {run} of {runs}", name=name, run=report.source.run, runs=report.source.runs)
 
 
 def headline(report: Report) -> str:
     """Return the report in one sentence."""
+    _ = report.language.say
     cause = report.cause
     if report.status == "stalled":
-        return "The start is stalled"
+        return _("The start is stalled")
     if cause is not None:
         return said(cause)
     if report.unexplained is not None:
-        return failure_title(report.unexplained)
+        return failure_title(report.unexplained, report.language)
     if report.status == "failed":
-        return "The server failed, and the log does not show the error"
+        return _("The server failed, and the log does not show the error")
     if report.status == "unknown":
-        return "No output of a vLLM server in this log"
+        return _("No output of a vLLM server in this log")
     if report.status == "serving":
         return serving_line(report)
     if report.status == "stopped":
-        return "Stopped: no failure in this log"
-    phase = f" (phase {report.phase})" if report.phase else ""
-    return f"Starting{phase}: no failure so far"
+        return _("Stopped: no failure in this log")
+    if report.phase:
+        return _("Starting (phase {phase}): no failure so far", phase=report.phase)
+    return _("Starting: no failure so far")
 
 
 def serving_line(report: Report) -> str:
     """Return where a server serves and how much its KV cache holds."""
+    _ = report.language.say
     facts = report.facts
-    troubled = any(finding.severity == "warning" for finding in report.findings)
-    text = "Serving" if troubled else "Healthy: serving"
+    is_healthy = all(finding.severity != "warning" for finding in report.findings)
     if facts.get("port"):
-        text += f" on port {facts['port']}"
+        text = (_("Healthy: serving on port {port}", port=facts["port"]) if is_healthy
+                else _("Serving on port {port}", port=facts["port"]))
+    else:
+        text = _("Healthy: serving") if is_healthy else _("Serving")
     tokens = report.derived.get("kv_cache_capacity_tokens") or facts.get("kv_cache_tokens")
-    if tokens:
-        text += f". KV cache {tokens:,.0f} tokens"
-        if facts.get("max_model_len") and facts.get("max_concurrency"):
-            text += f", {facts['max_concurrency']:,.0f} requests of {facts['max_model_len']:,}"
-    return text
+    if tokens and facts.get("max_model_len") and facts.get("max_concurrency"):
+        return _("{serving}. KV cache {tokens:,.0f} tokens, {requests:,.0f} requests of {length:,}", serving=text,
+                 tokens=tokens, requests=facts["max_concurrency"], length=facts["max_model_len"])
+    return _("{serving}. KV cache {tokens:,.0f} tokens", serving=text, tokens=tokens) if tokens else text
 
 
 def grade(report: Report) -> str:
@@ -89,18 +101,20 @@ def release(report: Report) -> str:
     """Return the vLLM release, and whether it is only inferred from the log's wording; empty if unknown."""
     if not report.release or report.status == "unknown":
         return ""
-    if report.release == Releases.every().words():
-        return "vLLM release not in the log"
-    return f"vLLM {report.release}" + ("" if report.release_is_known else " (from wording)")
+    if report.release == say(Releases.every().words(), report.language.gettext):
+        return report.language.say("vLLM release not in the log")
+    source = "vLLM {release}" if report.release_is_known else N_("vLLM {release} (from wording)")
+    return report.language.say(source, release=report.release)
 
 
 def release_notes(report: Report) -> list[str]:
     """Return the note on an unknown release."""
     if not report.release or report.release_is_known or report.status == "unknown":
         return []
-    if report.release == Releases.every().words():
-        return ["The log does not show the vLLM release."]
-    return [f"The log does not name the vLLM release; its wording fits {report.release}."]
+    if report.release == say(Releases.every().words(), report.language.gettext):
+        return [report.language.say("The log does not show the vLLM release.")]
+    return [report.language.say("The log does not name the vLLM release; its wording fits {release}.",
+                                release=report.release)]
 
 
 def stall(report: Report) -> str:
@@ -118,17 +132,18 @@ def advice(report: Report) -> str:
     failure = report.unexplained
     if report.cause is not None or report.status != "failed" or (failure is not None and not failure.is_consequence):
         return ""
-    return ("These lines are consequences of another failure. Paste the log from the start of the server up to the "
-            "first traceback; with several GPUs or nodes, the log of each worker.")
+    return report.language.say(
+        "These lines are consequences of another failure. Paste the log from the start of the server up to the "
+        "first traceback; with several GPUs or nodes, the log of each worker.")
 
 
-def failure_title(failure: Failure) -> str:
+def failure_title(failure: Failure, language: Language = ENGLISH) -> str:
     """Return `ValueError: its message` on one line, shortened to fit a headline."""
     message = " ".join(failure.message.split())
     if len(message) > _TITLE:
         message = message[:_TITLE - 1].rstrip() + "…"
     if not failure.exception:
-        return message or "The log ends in a traceback without its exception"
+        return message or language.say("The log ends in a traceback without its exception")
     return f"{failure.exception}: {message}" if message else failure.exception
 
 
@@ -137,31 +152,33 @@ def failure_status(report: Report) -> str:
     failure = report.unexplained
     if failure is None:
         return ""
-    phase = f" in phase {report.phase}" if report.phase else ""
+    _ = report.language.say
     if failure.kind == "request" or report.status in {"serving", "stopped"}:
-        done = "A request failed; the server still runs." if report.status == "serving" else "A request failed."
+        done = _("A request failed; the server still runs.") if report.status == "serving" else _("A request failed.")
     elif report.phase in {"runtime", "api"} and report.status == "failed":
-        done = f"The server failed while it {'served' if report.phase == 'runtime' else 'started'}."
+        done = (_("The server failed while it served.") if report.phase == "runtime"
+                else _("The server failed while it started."))
     elif report.phase:
-        done = f"The start failed{phase}."
+        done = _("The start failed in phase {phase}.", phase=report.phase)
     else:
-        done = "The log has this error, but no other output of a server."
-    return f"{done} No rule explains it yet; {_KINDS[failure.kind]}."
+        done = _("The log has this error, but no other output of a server.")
+    return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(_KINDS[failure.kind]))
 
 
-def failure_place(failure: Failure) -> str:
+def failure_place(failure: Failure, language: Language = ENGLISH) -> str:
     """Return where the failure was raised and whose code that is; empty if the log does not show it."""
     places = []
     if failure.origin is not None:
-        places.append(f"Raised in {_place(failure.origin)}, {_whose(failure.origin)}.")
+        places.append(message("Raised in {place}, {whose}.", place=_place(failure.origin),
+                              whose=_whose(failure.origin)))
     own = failure.own_frame
     if own is not None and own != failure.origin:
-        places.append(f"The last call in your own code or the model's: {_place(own)}.")
+        places.append(message("The last call in your own code or the model's: {place}.", place=_place(own)))
     if failure.vllm_frame is not None:
-        places.append(f"Called from {_place(failure.vllm_frame)}.")
+        places.append(message("Called from {place}.", place=_place(failure.vllm_frame)))
     if failure.caller:
-        places.append(f"vLLM was called by {failure.caller}.")
-    return " ".join(places)
+        places.append(message("vLLM was called by {caller}.", caller=failure.caller))
+    return joined(" ", places).said(language.gettext)
 
 
 def _place(place: Place) -> str:
@@ -171,12 +188,14 @@ def _place(place: Place) -> str:
 
 def _whose(place: Place) -> str:
     if place.package == "vllm":
-        return "vLLM's own code"
+        return message("vLLM's own code")
     if place.package == "transformers_modules":
-        return "the model's own code (trust_remote_code)"
+        return message("the model's own code (trust_remote_code)")
     if place.package == "python":
-        return "Python's standard library"
-    return f"code of the package {place.package}" if place.package else "your own code or a plugin"
+        return message("Python's standard library")
+    if place.package:
+        return message("code of the package {package}", package=place.package)
+    return message("your own code or a plugin")
 
 
 def said(finding: Finding) -> str:
@@ -184,9 +203,14 @@ def said(finding: Finding) -> str:
     return finding.title + (f" ({finding.ranks})" if finding.ranks else "")
 
 
-def evidence_text(finding: Finding) -> str:
+def evidence_text(finding: Finding, language: Language = ENGLISH) -> str:
     """Return the finding's evidence, one numbered log line per line."""
-    return "\n".join(f"line {item.line}: {item.text}" for item in finding.evidence)
+    return "\n".join(f"{line_of(item.line, language)}: {item.text}" for item in finding.evidence)
+
+
+def line_of(number: int, language: Language = ENGLISH) -> str:
+    """Return `line 12`."""
+    return language.say("line {number}", number=number)
 
 
 def evidence_rows(finding: Finding) -> list[tuple[int | None, str]]:
@@ -220,11 +244,10 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 def effect(fix: Fix) -> str:
     """Return what a fix costs, else why it helps; a step to try always says so."""
-    is_step = _STEP in fix.why.lower()
-    return " ".join(text for text in (fix.why if is_step or not fix.cost else "", fix.cost) if text)
+    return joined(" ", filter(None, (fix.why if fix.is_step or not fix.cost else "", fix.cost))).said(str)
 
 
-def change(fix: Fix) -> tuple[str, str]:
+def change(fix: Fix, language: Language = ENGLISH) -> tuple[str, str]:
     """Return (language, text) of what to run or set: the command, the patch or the settings; ("", "") if none."""
     if fix.command:
         return "bash", fix.command
@@ -232,14 +255,14 @@ def change(fix: Fix) -> tuple[str, str]:
         return _LANGUAGES.get(str(fix.patch.get("kind")), ""), str(fix.patch["text"])
     if fix.program is not None:  # its steps say what to set, and where
         return "", ""
-    return "", "\n".join(settings(fix))
+    return "", "\n".join(settings(fix, language))
 
 
-def settings(fix: Fix) -> list[str]:
+def settings(fix: Fix, language: Language = ENGLISH) -> list[str]:
     """Return what a fix sets or removes, each as typed in a shell."""
     return [*(f"{name}={shlex.quote(value)}" for name, value in fix.env.items()),
             *(f"{name} {shlex.quote(value)}" if value else name for name, value in fix.flags.items()),
-            *(f"remove {name}" for name in fix.unset)]
+            *(language.say("remove {name}", name=name) for name in fix.unset)]
 
 
 def numbered(failure: Failure) -> list[tuple[int | None, str]]:
@@ -259,45 +282,61 @@ def memory_shown(report: Report) -> Memory | None:
 
 def memory_title(report: Report) -> str:
     """Return the title of the memory table, such as "Memory of one GPU of 24.00 GiB, budget 21.60 GiB"."""
-    memory = report.memory
-    title = "Memory of one " + ("CPU node" if report.facts.get("device") == "cpu" else "GPU")
-    if memory is not None and memory.device_gib:
-        title += f" of {memory.device_gib:.2f} GiB"
-    if memory is not None and memory.budget_gib:
-        title += f", budget {memory.budget_gib:.2f} GiB"
-    return title
+    _, memory = report.language.say, report.memory
+    device = _("CPU node") if report.facts.get("device") == "cpu" else "GPU"
+    total, budget = (memory.device_gib, memory.budget_gib) if memory is not None else (None, None)
+    if total and budget:
+        return _("Memory of one {device} of {total:.2f} GiB, budget {budget:.2f} GiB", device=device, total=total,
+                 budget=budget)
+    if total:
+        return _("Memory of one {device} of {total:.2f} GiB", device=device, total=total)
+    if budget:
+        return _("Memory of one {device}, budget {budget:.2f} GiB", device=device, budget=budget)
+    return _("Memory of one {device}", device=device)
 
 
-LENGTH_HEADS = ("Context", "KV cache", "requests at once", "FP8 cache", "requests at once")
-"""The heads of the table of context lengths."""
+_LENGTH_HEADS = (N_("Context"), N_("KV cache"), N_("requests at once"), N_("FP8 cache"), N_("requests at once"))
+
+
+def length_heads(report: Report) -> tuple[str, ...]:
+    """Return the heads of the table of context lengths."""
+    return tuple(map(report.language.gettext, _LENGTH_HEADS))
 
 
 def length_rows(report: Report) -> list[tuple[str, str, str, str, str]]:
     """Return the cells of the table of context lengths, one row per length."""
-    return [(f"{row.tokens:,}", _gib(row.sixteen_bits), _requests(row.sixteen_bits),
-             _gib(row.fp8), _requests(row.fp8)) for row in report.lengths]
+    language = report.language
+    return [(f"{row.tokens:,}", _gib(row.sixteen_bits), _requests(row.sixteen_bits, language),
+             _gib(row.fp8), _requests(row.fp8, language)) for row in report.lengths]
 
 
 def _gib(need: CacheNeed | None) -> str:
     return "" if need is None else f"{need.gib:.2f} GiB"
 
 
-def _requests(need: CacheNeed | None) -> str:
+def _requests(need: CacheNeed | None, language: Language) -> str:
     """Return how many requests fit, and what it takes where not even one does."""
     if need is None or need.requests is None:
         return ""
     if need.requests >= 1:
         return f"{int(need.requests * 10) / 10:,.1f}"
     if need.utilization is not None:
-        return f"0 (1 at utilization {need.utilization:g})"
-    return "0" if need.suffices else "0 (too long)"
+        return language.say("0 (1 at utilization {share:g})", share=need.utilization)
+    return "0" if need.suffices else language.say("0 (too long)")
 
 
-def part_label(name: str) -> str:
+_PARTS = {
+    "kv_cache": N_("KV cache"), "cuda_graphs": N_("CUDA graphs"), "non_torch": N_("non-torch memory"),
+    "runtime": N_("CUDA context, NCCL, allocator"), "reserved_unallocated": N_("reserved, not allocated"),
+    "weights": N_("weights"), "activations": N_("activations"), "other_processes": N_("other processes"),
+    "free": N_("free"), "outside_budget": N_("outside budget"), "unaccounted": N_("unaccounted"),
+}  # fmt: skip
+
+
+def part_label(name: str, language: Language = ENGLISH) -> str:
     """Return the display name of a part of the memory."""
-    labels = {"kv_cache": "KV cache", "cuda_graphs": "CUDA graphs", "non_torch": "non-torch memory",
-              "runtime": "CUDA context, NCCL, allocator", "reserved_unallocated": "reserved, not allocated"}
-    return ", ".join(labels.get(part, part.replace("_", " ")) for part in name.split("_and_"))
+    labels = [_PARTS.get(part, part.replace("_", " ")) for part in name.split("_and_")]
+    return language.gettext(", ").join(map(language.gettext, labels))
 
 
 def fact_rows(report: Report) -> list[tuple[str, str, str]]:
@@ -306,8 +345,10 @@ def fact_rows(report: Report) -> list[tuple[str, str, str]]:
     for name, value in report.facts.items():
         lines = list(dict.fromkeys(str(place["line"]) for place in report.facts_at.get(name, ())))
         where = ", ".join(lines[:3]) + (", …" if len(lines) > 3 else "")
-        rows.append((fact_label(name), value_text(value), where))
-    return rows + [(fact_label(name), value_text(value), "computed") for name, value in report.derived.items()]
+        rows.append((fact_label(name, report.language), value_text(value), where))
+    computed = report.language.say("computed")
+    return rows + [(fact_label(name, report.language), value_text(value), computed)
+                   for name, value in report.derived.items()]
 
 
 _WORDS = {
@@ -320,17 +361,23 @@ _WORDS = {
 _UNITS = {"gib": "GiB", "gb": "GB", "mib": "MiB", "bytes": "bytes", "seconds": "s", "percent": "%", "s": "s"}
 
 
-def fact_label(name: str) -> str:
+def fact_message(name: str) -> Message:
+    """Return a fact's name in lower case, for a list of differences."""
+    text = name.replace("_gib", " (GiB)").replace("_", " ")
+    return Message(text, lambda translate: translate(fact_label(name)) if translate(text) == text else translate(text))
+
+
+def fact_label(name: str, language: Language = ENGLISH) -> str:
     """Return a fact's name for display: `KV cache available (GiB)` for `kv_cache_available_gib`."""
     words = name.split("_")
     unit = f" ({_UNITS[words.pop()]})" if len(words) > 1 and words[-1] in _UNITS and "per" not in words else ""
     text = " ".join(_WORDS.get(word, word) for word in words)
-    return (text if text.startswith("vLLM") else text[:1].upper() + text[1:]) + unit
+    return language.gettext((text if text.startswith("vLLM") else text[:1].upper() + text[1:]) + unit)
 
 
 def proof_rows(report: Report, fix: Fix) -> list[tuple[str, str]]:
     """Return (label, value) of the log's own numbers that a fix was computed from."""
-    return [(fact_label(name), value_text(value)) for name, value in fix.proof.items()
+    return [(fact_label(name, report.language), value_text(value)) for name, value in fix.proof.items()
             if name in report.facts or name in report.derived]
 
 

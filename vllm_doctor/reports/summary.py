@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Report
 from vllm_doctor.severity import RANK
+from vllm_doctor.terminal_width import wrap
 
 __all__ = ["Group", "groups", "render"]
 
@@ -38,20 +38,19 @@ def groups(reports: Sequence[Report]) -> list[Group]:
 
 def render(reports: Sequence[Report], width: int = 100) -> str:
     """Return the summary as text: a headline, then each cause with its count and its logs."""
-    made = groups(reports)
+    _, made = reports[0].language.say, groups(reports)
     digits = len(str(max(len(group.reports) for group in made)))
     lines = [_headline(reports), ""]
     for group in made:
         count = f"{len(group.reports):>{digits + 2}} x "
-        lines += textwrap.wrap(count + one_line(group.words), max(40, width), drop_whitespace=False,
-                               subsequent_indent=" " * len(count), break_long_words=False)
+        lines += wrap(one_line(group.words), max(40, width), count, " " * len(count), break_long_words=False)
         if group.id:
             lines.append(" " * len(count) + group.id)
         names = [one_line(shared_text.log_name(report)) for report in group.reports[:_NAMES]]
         more = len(group.reports) - len(names)
-        named = ", ".join(names) + (f" and {more} more" if more else "")
-        lines += textwrap.wrap(named, max(40, width), initial_indent=" " * len(count),
-                               subsequent_indent=" " * len(count), break_long_words=False, break_on_hyphens=False)
+        named = ", ".join(names)
+        named = _("{names} and {count} more", names=named, count=more) if more else named
+        lines += wrap(named, max(40, width), " " * len(count), break_long_words=False)
     return inert_text("\n".join(line.rstrip() for line in lines) + "\n")
 
 
@@ -69,16 +68,21 @@ def _group(rule_id: str, members: tuple[Report, ...]) -> Group:
     if first.cause is not None:
         return Group(rule_id, shared_text.said(first.cause), first.cause.severity, members)
     if first.unexplained is not None:
-        return Group(rule_id, shared_text.failure_title(first.unexplained), "error", members)
+        return Group(rule_id, shared_text.failure_title(first.unexplained, first.language), "error", members)
     return Group("", shared_text.headline(first), "error" if first.status == "failed" else "", members)
 
 
 def _headline(reports: Sequence[Report]) -> str:
     """Return the headline, such as "7 logs: 5 failed, 2 serving"."""
     logs = len({report.source.path for report in reports})
-    what = f"{logs} logs" if logs == len(reports) else f"{len(reports)} starts in {logs} log{'s' if logs > 1 else ''}"
+    _ = reports[0].language.say
+    what = _("{count} logs", count=logs)
+    if logs != len(reports):
+        what = (_("{starts} starts in {count} logs", starts=len(reports), count=logs) if logs > 1
+                else _("{starts} starts in 1 log", starts=len(reports)))
     counts: dict[str, int] = {}
     for report in reports:
         counts[report.status] = counts.get(report.status, 0) + 1
     order = ("failed", "stalled", "starting", "stopped", "serving", "unknown")
-    return f"{what}: " + ", ".join(f"{counts[status]} {status}" for status in order if status in counts)
+    return _("{what}: {counts}", what=what, counts=_(", ").join(
+        _("{count} {status}", count=counts[status], status=_(status)) for status in order if status in counts))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vllm_doctor.language import ENGLISH, Language
+from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.timeline import Timeline
 
 _CELLS = 40  # of the longest bar
@@ -20,19 +22,22 @@ class TimelineRow(NamedTuple):
     width: float
 
 
-def heading(timeline: Timeline) -> str:
+def heading(timeline: Timeline, language: Language = ENGLISH) -> str:
     """Return `Start-up timeline: 86 s until the server was ready`."""
-    end = "until the server was ready" if timeline.is_complete else "until the last step that the log shows"
-    return f"Start-up timeline: {duration(timeline.total_seconds)} {end}"
+    source = (N_("Start-up timeline: {time} until the server was ready") if timeline.is_complete
+              else N_("Start-up timeline: {time} until the last step that the log shows"))
+    return language.say(source, time=duration(timeline.total_seconds))
 
 
-def remarks(timeline: Timeline) -> list[str]:
+def remarks(timeline: Timeline, language: Language = ENGLISH) -> list[str]:
     """Return what the log leaves unexplained, the longest phase and how this release shortens it."""
     said = []
     if timeline.unexplained_seconds > 0:
-        said.append(f"No duration is printed for {duration(timeline.unexplained_seconds)} of it.")
+        said.append(language.say("No duration is printed for {time} of it.",
+                                 time=duration(timeline.unexplained_seconds)))
     if timeline.dominant:
-        said.append(" ".join([f"Longest phase: {timeline.dominant}.", *timeline.advice]))
+        longest = message("Longest phase: {phase}.", phase=timeline.dominant)
+        said.append(joined(" ", [longest, *timeline.advice]).said(language.gettext))
     return said
 
 
@@ -53,12 +58,12 @@ def rows(timeline: Timeline) -> list[TimelineRow]:
     return made
 
 
-def text_rows(timeline: Timeline) -> list[str]:
+def text_rows(timeline: Timeline, language: Language = ENGLISH) -> list[str]:
     """Return the rows of the text report, indented by two."""
     longest = max((one.seconds for one in timeline.phases), default=0.0) or 1.0
     lines = []
     for row, one in zip(rows(timeline), timeline.phases, strict=True):
         bar = "█" * round(one.seconds / longest * _CELLS)
-        printed = f"({row.printed} printed)" if row.printed else ""
+        printed = language.say("({time} printed)", time=row.printed) if row.printed else ""
         lines.append(f"  {row.phase:17} {row.seconds:>9}  {bar} {printed}".rstrip())
     return lines

@@ -96,15 +96,17 @@ def _failure(failure: Failure, length: int) -> dict[str, Any]:
 
 def _next(report: Report, fixes: tuple[Fix, ...]) -> str:
     """Return what to do now, in one sentence of ours."""
+    _ = report.language.say
     if fixes:
         best = fixes[0]
-        how = "Apply the first fix" if best.safety == "safe" else "Ask the user before applying the first fix"
-        return f"{how}, start the server again and diagnose its new log."
+        if best.safety == "safe":
+            return _("Apply the first fix, start the server again and diagnose its new log.")
+        return _("Ask the user before applying the first fix, start the server again and diagnose its new log.")
     if report.status == "failed":
-        return shared_text.advice(report) or "Ask for the whole log, from the command to the end."
+        return shared_text.advice(report) or _("Ask for the whole log, from the command to the end.")
     if report.status == "unknown":
-        return "Ask for the log of the vLLM server itself."
-    return "Nothing has to be changed."
+        return _("Ask for the log of the vLLM server itself.")
+    return _("Nothing has to be changed.")
 
 
 def _short(value: Any, length: int) -> Any:

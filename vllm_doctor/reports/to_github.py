@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.escape import relative_path, workflow_data, workflow_property
 from vllm_doctor.reports.fingerprint import fingerprint, unexplained_fingerprint
@@ -25,12 +26,13 @@ class _Annotation(NamedTuple):
     message: str
     path: str | None
     line: int | None
+    language: Language = ENGLISH
 
     def command(self, times: int) -> str:
         """Return the workflow command."""
         place = "" if self.path is None else f"file={workflow_property(self.path)},"
         place += f"line={self.line}," if self.path is not None and self.line else ""
-        title = self.title + (f" ({times} times)" if times > 1 else "")
+        title = self.language.say("{title} ({count} times)", title=self.title, count=times) if times > 1 else self.title
         return f"::{self.level} {place}title={workflow_property(title)}::{workflow_data(self.message)}\n"
 
 
@@ -55,33 +57,32 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
     where = f"{shared_text.log_name(report)}: " if name else ""
     if report.cause is None and (report.status == "failed" or report.unexplained):
         unexplained = report.unexplained
-        told = [shared_text.failure_status(report), shared_text.failure_place(unexplained),
+        told = [shared_text.failure_status(report), shared_text.failure_place(unexplained, report.language),
                 *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),
                 ] if unexplained else []
         message = shared_text.as_many_as_fit([*told, shared_text.advice(report)], _LONGEST)
         yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
                           where + shared_text.headline(report), message, path,
-                          unexplained.line if unexplained else None)
+                          unexplained.line if unexplained else None, report.language)
     for finding in shared_text.reported(report):
         if finding.severity == "info" and finding.role == "cascade":
             continue
         rank = 0 if finding.id == report.primary else 1 if finding.role == "cause" and not finding.recovered else 2
         yield _Annotation(_LEVEL.get(finding.severity, "notice"), rank, fingerprint(finding),
-                          where + shared_text.said(finding), _message(finding), path,
-                          finding.evidence[0].line if finding.evidence else None)
+                          where + shared_text.said(finding), _message(finding, report.language),
+                          path, finding.evidence[0].line if finding.evidence else None, report.language)
 
 
 def _notes(report: Report) -> Iterator[_Annotation]:
     """Yield an annotation for each caveat about the report; none of them has a line of the log."""
     for note in report.caveats:
-        yield _Annotation("notice", 3, note, "About this report", note, None, None)
+        yield _Annotation("notice", 3, note, report.language.say("About this report"), note, None, None)
 
 
-def _message(finding: Finding) -> str:
-    pieces = [f"line {item.line}: {item.text}" for item in finding.evidence[:1]]
+def _message(finding: Finding, language: Language) -> str:
+    pieces = [f"{shared_text.line_of(item.line, language)}: {item.text}" for item in finding.evidence[:1]]
     pieces.append(finding.explanation)
     if finding.fixes:
         fix = finding.fixes[0]
-        _, text = shared_text.change(fix)
-        pieces += [f"Fix: {fix.title}", text]
+        pieces += [language.say("Fix: {title}", title=fix.title), shared_text.change(fix, language)[1]]
     return shared_text.as_many_as_fit([*pieces, f"({finding.id})"], _LONGEST)

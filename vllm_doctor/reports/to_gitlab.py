@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from vllm_doctor.messages import joined, message
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.escape import inert_json, one_line, place_name
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
@@ -35,8 +36,9 @@ def _issues(report: Report) -> Iterator[dict[str, Any]]:
         yield _issue(report, UNEXPLAINED, shared_text.headline(report), mark=unexplained_fingerprint(report),
                      severity="error" if failure else "warning", line=failure.line if failure else 1)
     for finding in shared_text.reported(report):
-        fix = f" Fix: {finding.fixes[0].title}." if finding.fixes else ""
-        yield _issue(report, finding.id, f"{shared_text.said(finding)}.{fix}", mark=fingerprint(finding),
+        said = [message("{sentence}.", sentence=shared_text.said(finding)),
+                *(message("Fix: {title}.", title=fix.title) for fix in finding.fixes[:1])]
+        yield _issue(report, finding.id, joined(" ", said).said(report.language.gettext), mark=fingerprint(finding),
                      severity=finding.severity, line=finding.evidence[0].line if finding.evidence else 1)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from vllm_doctor.language import Language
+from vllm_doctor.messages import N_
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
@@ -102,8 +104,9 @@ def timeline(report: Report) -> tuple[Step, ...]:
     if failed and cause is not None and cause.phase in PHASES:
         phases.append(cause.phase)
     last = max((PHASES.index(phase) for phase in phases), default=-1)
-    at_last = ("failed", "failed here") if failed else ("reached", "reached")
-    states = [("done", "done")] * last + [at_last] * (last >= 0) + [("ahead", "not reached")] * (len(PHASES) - 1 - last)
+    at_last = ("failed", N_("failed here")) if failed else ("reached", N_("reached"))
+    states = [("done", N_("done"))] * last + [at_last] * (last >= 0) + \
+        [("ahead", N_("not reached"))] * (len(PHASES) - 1 - last)
     return tuple(Step(name, *state) for name, state in zip(PHASES, states, strict=True))
 
 
@@ -138,7 +141,8 @@ def picture(report: Report) -> Picture | None:
     segments, x = [], 0.0
     for part in memory.parts:
         width = max(part.gib, 0.0) / total * _WIDTH
-        segments.append(Segment(shared_text.part_label(part.name), part.gib, part.origin, _kind(part.name), round(x, 2),
+        segments.append(Segment(shared_text.part_label(part.name, report.language), part.gib, part.origin,
+                                _kind(part.name), round(x, 2),
                                 round(width, 2)))
         x += width
     budget = memory.budget_gib
@@ -151,7 +155,8 @@ def _kind(name: str) -> str:
 
 
 def _page(reports: list[Report], back: str) -> str:
-    text = _environment().get_template("report.html").render(
+    language = reports[0].language
+    text = _environment(language).get_template("report.html").render(
         reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
         version=__version__, shared_text=shared_text, timeline=timeline, timeline_text=timeline_text,
         incident_text=incident_text, picture=picture, plot=plot, pieces=_pieces,
@@ -159,10 +164,20 @@ def _page(reports: list[Report], back: str) -> str:
     return inert_markup(text)
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
+def markup_in(language: Language) -> Callable[..., Markup]:
+    """Return what says a text of a template in a language: the text is ours, the values are escaped."""
+    def say(source: str, /, **values: Any) -> Markup:
+        text = Markup(language.gettext(source))  # noqa: S704 - our own files
+        return text.format(**values) if values else text
+
+    return say
+
+
+@lru_cache(maxsize=4)
+def _environment(language: Language) -> Environment:
     made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown)
+    made.globals.update(_=markup_in(language), language=language)
     made.tests["web_address"] = _is_web_address
     return made
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET  # writes only: nothing untrusted is parsed
 
+from vllm_doctor.language import Language
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.escape import inert_markup, one_line, xml_text
 from vllm_doctor.reports.fingerprint import UNEXPLAINED
@@ -32,11 +33,12 @@ def render_many(reports: list[Report]) -> str:
 
 
 def _suite(report: Report) -> ET.Element:
-    cases = [_case(finding) for finding in shared_text.reported(report)]
+    cases = [_case(finding, report.language) for finding in shared_text.reported(report)]
     if report.cause is None and (report.status == "failed" or report.unexplained):
         told = report.unexplained
         text = shared_text.advice(report) if told is None else "\n\n".join([
-            shared_text.failure_status(report), f"line {told.line}: {told.text}", shared_text.failure_place(told),
+            shared_text.failure_status(report), f"{shared_text.line_of(told.line, report.language)}: {told.text}",
+            shared_text.failure_place(told, report.language),
             shared_text.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
         cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", shared_text.headline(report), text))
     if not cases:  # a file without a test is an error to Jenkins
@@ -51,9 +53,9 @@ def _suite(report: Report) -> ET.Element:
     return suite
 
 
-def _case(finding: Finding) -> ET.Element:
+def _case(finding: Finding, language: Language) -> ET.Element:
     outcome = {"error": "failure", "warning": "skipped"}.get(finding.severity, "system-out")
-    return _test(finding.id, finding.phase, outcome, shared_text.said(finding), _text(finding))
+    return _test(finding.id, finding.phase, outcome, shared_text.said(finding), _text(finding, language))
 
 
 def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
@@ -69,13 +71,14 @@ def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.El
     return case
 
 
-def _text(finding: Finding) -> str:
+def _text(finding: Finding, language: Language) -> str:
     """Return the evidence, the explanation and the fixes as text."""
     pieces = [shared_text.evidence_text(finding), finding.explanation]
     for number, fix in enumerate(finding.fixes, 1):
-        _, change = shared_text.change(fix)
-        lines = [f"Fix {number}: {fix.title}", *(f"- {step}" for step in fix.steps), change, fix.why]
-        lines += [f"Cost: {fix.cost}"] if fix.cost else []
+        _, change = shared_text.change(fix, language)
+        lines = [language.say("Fix {number}: {title}", number=number, title=fix.title),
+                 *(f"- {step}" for step in fix.steps), change, fix.why]
+        lines += [language.say("Cost: {cost}", cost=fix.cost)] if fix.cost else []
         pieces.append("\n".join(line for line in lines if line))
     pieces += finding.links
     return "\n\n".join(piece for piece in pieces if piece)

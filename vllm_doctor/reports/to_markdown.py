@@ -5,17 +5,19 @@ Everything a template prints is escaped (`finalize`), as autoescape does for HTM
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from vllm_doctor.language import Language
+from vllm_doctor.messages import N_
 from vllm_doctor.reports import escape, incident_text, shared_text
 from vllm_doctor.reports.model import Finding, Fix, Report
 
 LIMIT = (1 << 20) - (1 << 12)  # bytes: GitHub takes 1 MiB of one step, and the step may have said something itself
-_TOO_LONG = "What to run is too long for a summary; the text report shows it."
+_TOO_LONG = N_("What to run is too long for a summary; the text report shows it.")
 
 
 class Raw(str):
@@ -31,7 +33,7 @@ def render(report: Report) -> str:
 
 def render_many(reports: list[Report]) -> str:
     """Return a table of the logs, followed by as many of the reports as fit in 1 MiB."""
-    made = _environment().get_template("report.md").render(report=None, reports=reports[:500],
+    made = _environment(reports[0].language).get_template("report.md").render(report=None, reports=reports[:500],
                                                            left=max(0, len(reports) - 500))
     made = escape.inert_text(made)
     size = len(made.encode())
@@ -39,7 +41,8 @@ def render_many(reports: list[Report]) -> str:
         more = "\n" + _fitting(report)
         size += len(more.encode())
         if size > LIMIT - 200:
-            return made + f"\n{len(reports) - number} more logs are left out here: a summary holds 1 MiB.\n"
+            return made + "\n" + report.language.say(
+                "{count} more logs are left out here: a summary holds 1 MiB.", count=len(reports) - number) + "\n"
         made += more
     return made
 
@@ -54,18 +57,25 @@ def _fitting(report: Report) -> str:
 
 
 def _page(report: Report) -> str:
-    text = _environment().get_template("report.md").render(report=report, reports=[], left=0)
+    text = _environment(report.language).get_template("report.md").render(report=report, reports=[], left=0)
     return escape.inert_text(text).strip("\n") + "\n"
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
+@lru_cache(maxsize=4)
+def _environment(language: Language) -> Environment:
     folder = Path(__file__).resolve().parent / "templates"
     made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
     made.filters.update(block=_block, link=_link)
-    made.globals.update(shared_text=shared_text, incident_text=incident_text)
+    made.globals.update(_=partial(markdown_in, language), language=language, shared_text=shared_text,
+                        incident_text=incident_text)
     return made
+
+
+def markdown_in(language: Language, source: str, /, **values: Any) -> Raw:
+    """Return a text of the template in a language: the text is ours, the values are escaped."""
+    return Raw(language.say(source, **{
+        name: _escaped(value) if isinstance(value, str) else value for name, value in values.items()}))
 
 
 def _escaped(value: Any) -> str:
@@ -88,29 +98,32 @@ def _shortened(report: Report, characters: int, most: int) -> Report:
     failure = report.failure
     return report._replace(
         facts={}, facts_at={}, derived={},
-        findings=tuple(_short_finding(finding, characters, most) for finding in report.findings[:most]),
+        findings=tuple(_short_finding(finding, characters, most, report.language)
+                       for finding in report.findings[:most]),
         failure=failure and failure._replace(
             text=_cut(failure.text, characters), message=_cut(failure.message, characters),
-            fixes=tuple(_short_fix(fix, characters, most) for fix in failure.fixes[:most])),
-        notes=(*(_cut(note, characters) for note in report.notes[:most]), "Shortened to fit in a summary of 1 MiB."),
+            fixes=tuple(_short_fix(fix, characters, most, report.language) for fix in failure.fixes[:most])),
+        notes=(*(_cut(note, characters) for note in report.notes[:most]), report.language.say(
+            "Shortened to fit in a summary of 1 MiB.")),
     )
 
 
-def _short_finding(finding: Finding, characters: int, most: int) -> Finding:
+def _short_finding(finding: Finding, characters: int, most: int, language: Language) -> Finding:
     return finding._replace(title=_cut(finding.title, characters), explanation=_cut(finding.explanation, characters),
         background=_cut(finding.background, characters),
         evidence=tuple(item._replace(text=_cut(item.text, characters)) for item in finding.evidence[:most]),
-        fixes=tuple(_short_fix(fix, characters, most) for fix in finding.fixes[:most]), links=finding.links[:most])
+        fixes=tuple(_short_fix(fix, characters, most, language) for fix in finding.fixes[:most]),
+        links=finding.links[:most])
 
 
-def _short_fix(fix: Fix, characters: int, most: int) -> Fix:
+def _short_fix(fix: Fix, characters: int, most: int, language: Language) -> Fix:
     """Return the fix with its texts shortened; a command that is too long is dropped, never cut."""
     steps = tuple(_cut(step, characters) for step in fix.steps[:most])
     short: dict[str, Any] = {"title": _cut(fix.title, characters), "why": _cut(fix.why, characters),
                              "cost": _cut(fix.cost, characters), "verify": _cut(fix.verify, characters)}
     if len(shared_text.change(fix)[1]) > characters:
         short |= {"command": None, "patch": None, "flags": {}, "env": {}, "unset": ()}
-        steps += (_TOO_LONG,)
+        steps += (language.gettext(_TOO_LONG),)
     return fix._replace(steps=steps, **short)
 
 

@@ -11,6 +11,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+from vllm_doctor.language import Language
 from vllm_doctor.redact import safe_text
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.escape import inert_json, markdown, place_name, relative_path
@@ -42,10 +43,10 @@ def render_many(reports: list[Report]) -> str:
         artifacts.setdefault(artifact["uri"], {"location": artifact, "roles": ["analysisTarget"],
                                                "mimeType": "text/plain"})
         if report.cause is None and (report.status == "failed" or report.unexplained):
-            rules.setdefault(UNEXPLAINED, _unexplained_rule())
+            rules.setdefault(UNEXPLAINED, _unexplained_rule(report.language))
             results.append(_unexplained(report, artifact))
         for finding in shared_text.reported(report):
-            rules.setdefault(finding.id, _rule(finding))
+            rules.setdefault(finding.id, _rule(finding, report.language))
             results.append(_result(finding, report, artifact))
     left_out = max(0, len(results) - MOST_RESULTS)
     results = sorted(results, key=lambda result: _ORDER.index(result["level"]))[:MOST_RESULTS] if left_out else results
@@ -66,7 +67,8 @@ def render_many(reports: list[Report]) -> str:
         "results": results,
     }
     notes = list(dict.fromkeys(note for report in reports for note in report.caveats))
-    notes += [f"{left_out} further results are left out: code scanning shows {MOST_RESULTS}."] if left_out else []
+    notes += [reports[0].language.say("{count} further results are left out: code scanning shows {most}.",
+                                      count=left_out, most=MOST_RESULTS)] if left_out else []
     if notes:
         run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [
             {"level": "note", "message": {"text": _message(note)}} for note in notes]}]
@@ -79,18 +81,19 @@ def _message(text: str) -> str:
     return _braces(safe_text(text).replace("[", "\\[").replace("]", "\\]"))
 
 
-def _rule(finding: Finding) -> dict[str, Any]:
+def _rule(finding: Finding, language: Language) -> dict[str, Any]:
     links = [link for link in finding.links if link.startswith(("https://", "http://"))]
-    text = [finding.explanation or finding.title, *(f"Fix: {fix.title}." for fix in finding.fixes),
-            f"More: vllm-doctor explain {finding.id}"]
+    text = [finding.explanation or finding.title,
+            *(language.say("Fix: {title}.", title=fix.title) for fix in finding.fixes),
+            language.say("More: {command}", command=f"vllm-doctor explain {finding.id}")]
     marked = [markdown(part) for part in (finding.explanation or finding.title).split("\n\n")]
     marked += ["\n".join(f"1. {markdown(fix.title)}" for fix in finding.fixes)] if finding.fixes else []
     marked += ["\n".join(f"- <{_address(link)}>" for link in links)] if links else []
     rule: dict[str, Any] = {
         "id": finding.id,
         "name": "".join(word.capitalize() for word in finding.id.split("-")),
-        "shortDescription": {"text": _message(_stop(finding.title))},
-        "fullDescription": {"text": _message(_stop(finding.explanation or finding.title))},
+        "shortDescription": {"text": _message(_stop(finding.title, language))},
+        "fullDescription": {"text": _message(_stop(finding.explanation or finding.title, language))},
         "help": {"text": _message("\n\n".join(text)), "markdown": _braces("\n\n".join(marked))},
         "defaultConfiguration": {"level": _LEVEL.get(finding.severity, "note")},
         "properties": {"tags": ["vllm", finding.phase], "precision": "high" if finding.confidence >= 0.9 else "medium",
@@ -101,13 +104,13 @@ def _rule(finding: Finding) -> dict[str, Any]:
     return rule
 
 
-def _unexplained_rule() -> dict[str, Any]:
-    text = ("A failure that no rule explains: the result has its exception, where it was raised, and what to try "
-            "next.")
+def _unexplained_rule(language: Language) -> dict[str, Any]:
+    text = language.say("A failure that no rule explains: the result has its exception, where it was raised, and what "
+                        "to try next.")
     return {
         "id": UNEXPLAINED,
         "name": "UnexplainedFailure",
-        "shortDescription": {"text": "A failure that no rule explains."},
+        "shortDescription": {"text": language.say("A failure that no rule explains.")},
         "fullDescription": {"text": text},
         "help": {"text": text, "markdown": text},
         "defaultConfiguration": {"level": "error"},
@@ -116,8 +119,9 @@ def _unexplained_rule() -> dict[str, Any]:
 
 
 def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[str, Any]:
-    words = [_stop(shared_text.said(finding)), finding.explanation]
-    words += [f"Fix: {_stop(finding.fixes[0].title)}"] if finding.fixes else []
+    language = report.language
+    words = [_stop(shared_text.said(finding), language), finding.explanation,
+             *(language.say("Fix: {title}", title=_stop(fix.title, language)) for fix in finding.fixes[:1])]
     result: dict[str, Any] = {
         "ruleId": finding.id,
         "level": _LEVEL.get(finding.severity, "note"),
@@ -132,22 +136,24 @@ def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[
         "recovered": finding.recovered,
         "log": _log_name(report),
         "evidence": [{"line": item.line, "text": safe_text(item.text)} for item in finding.evidence],
-        "fixes": [{"id": fix.id, "title": safe_text(fix.title), "change": safe_text(shared_text.change(fix)[1]),
-                   "safety": fix.safety} for fix in finding.fixes],
+        "fixes": [{"id": fix.id, "title": safe_text(fix.title),
+                   "change": safe_text(shared_text.change(fix, language)[1]), "safety": fix.safety}
+                  for fix in finding.fixes],
     }
     return result
 
 
 def _unexplained(report: Report, artifact: dict[str, str]) -> dict[str, Any]:
-    told = report.unexplained
-    evidence = () if told is None else (Evidence(told.line, shared_text.failure_title(told)),)
+    told, language = report.unexplained, report.language
+    headline = _stop(shared_text.headline(report), language)
+    evidence = () if told is None else (Evidence(told.line, shared_text.failure_title(told, language)),)
     words = [shared_text.advice(report)] if told is None else [
-        shared_text.failure_status(report), shared_text.failure_place(told),
-        *(f"To try: {_stop(fix.title)}" for fix in told.fixes[:3])]
+        shared_text.failure_status(report), shared_text.failure_place(told, language),
+        *(language.say("To try: {title}", title=_stop(fix.title, language)) for fix in told.fixes[:3])]
     result: dict[str, Any] = {
         "ruleId": UNEXPLAINED,
         "level": "error" if told else "warning",
-        "message": {"text": _message("\n\n".join(filter(None, [_stop(shared_text.headline(report)), *words])))},
+        "message": {"text": _message("\n\n".join(filter(None, [headline, *words])))},
     }
     result |= _places(evidence, artifact)
     result |= _fingerprints(unexplained_fingerprint(report) or "0" * 32)
@@ -190,9 +196,9 @@ def _address(link: str) -> str:
     return quote(link, safe="%/:?#[]@!$&'()*+,;=-._~")
 
 
-def _stop(text: str) -> str:
+def _stop(text: str, language: Language) -> str:
     """Return `text` as a sentence: viewers show the first one."""
-    return text if text.endswith((".", "!", "?")) else text + "."
+    return text if text.endswith((".", "!", "?", "。", "！", "？")) else language.say("{sentence}.", sentence=text)
 
 
 def _braces(text: str) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from vllm_doctor.language import Language
+from vllm_doctor.messages import N_, joined
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
+from vllm_doctor.terminal_width import columns, cut, ljust, rjust, wrap
 
 _STYLES: Mapping[str, str] = {
     "title": "1", "error": "1;31", "warning": "1;33", "info": "1;36", "healthy": "1;32", "command": "32",
@@ -25,7 +27,8 @@ _BARS: Mapping[str, str] = {
     "reserved_unallocated": "/", "other_processes": "╳", "runtime": "▞", "free": "·", "outside_budget": "-",
     "unaccounted": "?",
 }
-_SAFETY = {"safe": "same answers", "review": "changes speed, memory, length or accuracy", "manual": "done by hand"}
+_SAFETY = {"safe": N_("same answers"), "review": N_("changes speed, memory, length or accuracy"),
+           "manual": N_("done by hand")}
 _MOST_BAR = 72  # columns
 _BALANCE = 0.05  # GiB by which the parts of a bar may miss the total
 _EXCERPT = 7  # lines of a failure that no rule explains
@@ -79,7 +82,9 @@ class _Page:
         """Return everything the template uses."""
         others = self._others
         shown = others if self._verbose else others[:_MOST_OTHERS]
+        language = self._report.language
         return {
+            "_": language.say, "joined": partial(_joined, language),
             "report": self._report, "main": self._main, "failure": self._report.unexplained, "verbose": self._verbose,
             "also": shown, "more": len(others) - len(shown),
             "notes": shared_text.notes(self._report), "stall": shared_text.stall(self._report),
@@ -93,7 +98,7 @@ class _Page:
             "length_rows": self.length_rows,
             "said": shared_text.said, "effect": shared_text.effect, "advice": shared_text.advice,
             "failure_status": shared_text.failure_status,
-            "failure_place": shared_text.failure_place,
+            "failure_place": partial(shared_text.failure_place, language=language),
         }
 
     def paint(self, text: str, style: str) -> str:
@@ -105,10 +110,7 @@ class _Page:
     def wrap(self, text: str, indent: int = 0, hanging: int | None = None) -> str:
         """Return the text broken at the width, each paragraph by itself."""
         later = " " * (indent if hanging is None else hanging)
-        return "\n\n".join(
-            textwrap.fill(block, self._width, initial_indent=" " * indent, subsequent_indent=later,
-                          break_long_words=True, break_on_hyphens=False)
-            for block in text.split("\n\n"))
+        return "\n\n".join("\n".join(wrap(block, self._width, " " * indent, later)) for block in text.split("\n\n"))
 
     def headline(self) -> str:
         """Return the status, in one sentence."""
@@ -120,20 +122,20 @@ class _Page:
 
     def head(self, severity: str, title: str) -> str:
         """Return a title behind the sign of its severity."""
-        lines = textwrap.wrap(f"{_SIGNS[severity]} {title}", self._width, subsequent_indent="  ",
-                              break_long_words=True, break_on_hyphens=False)
+        lines = wrap(f"{_SIGNS[severity]} {title}", self._width, subsequent="  ")
         sign, _, rest = lines[0].partition(" ")
         first = f"{self.paint(sign, severity)} {self.paint(rest, 'title')}"
         return "\n".join([first, *(self.paint(line, "title") for line in lines[1:])])
 
     def fix_head(self, number: int, fix: Fix) -> str:
         """Return a fix's title, with its safety at the right; in a row of its own where there is no room."""
-        title = self.wrap(f"Fix {number}  {fix.title}", 2, 9)
-        last = title.rsplit("\n", 1)[-1]
-        gap = min(self._width, 92) - len(last) - len(fix.safety)
-        fits = len(last) + 2 + len(fix.safety) <= self._width
+        _, safety = self._report.language.say, self._report.language.gettext(fix.safety)
+        title = self.wrap(_("Fix {number}  {title}", number=number, title=fix.title), 2, 9)
+        taken = columns(title.rsplit("\n", 1)[-1]) + columns(safety)
+        gap = min(self._width, 92) - taken
+        fits = taken + 2 <= self._width
         space = " " * max(gap, 2) if fits else "\n" + " " * 9
-        return self.paint(title, "title") + space + self.paint(fix.safety, "dim")
+        return self.paint(title, "title") + space + self.paint(safety, "dim")
 
     def change_rows(self, fix: Fix) -> Iterator[str]:
         """Yield the rows of the corrected command, with what changes marked."""
@@ -158,7 +160,7 @@ class _Page:
             if fix.program.shown:
                 yield self.paint("         " + "  ".join(fix.program.shown), "command")
             return
-        changes = shared_text.settings(fix)
+        changes = shared_text.settings(fix, self._report.language)
         title = fix.title.lower()
         if any(change.lower() not in title for change in changes):
             yield self.paint("         " + "  ".join(changes), "command")
@@ -170,7 +172,7 @@ class _Page:
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
             rows = self.wrap(f"{place}  {_condensed(item.text)}", 2, 4).split("\n")
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
-            rows = [*rows[:_EVIDENCE_ROWS - 1], rows[_EVIDENCE_ROWS - 1][:self._width - 1] + "…"]
+            rows = [*rows[:_EVIDENCE_ROWS - 1], cut(rows[_EVIDENCE_ROWS - 1] + "…", self._width)]
         return "\n".join(rows)
 
     def excerpt(self, failure: Failure) -> Iterator[str]:
@@ -180,32 +182,35 @@ class _Page:
         yield self.paint(f"  {one_line(shared_text.file_name(self._report))}:{failure.line}", "dim")
         for line in shown:
             room = max(20, self._width - 4)
-            yield "    " + (line if self._verbose or len(line) <= room else line[:room - 1] + "…")
+            yield "    " + (line if self._verbose else cut(line, room))
 
     def also_row(self, finding: Finding) -> str:
         """Return another finding in a line."""
-        where = f", line {finding.evidence[0].line}" if finding.evidence else ""
-        return self.wrap(f"{_SIGNS[finding.severity]} {finding.title} ({finding.id}{where})", 2, 4)
+        line = shared_text.line_of(finding.evidence[0].line, self._report.language) if finding.evidence else ""
+        where = f"({finding.id}, {line})" if line else f"({finding.id})"
+        return self.wrap(f"{_SIGNS[finding.severity]} {finding.title} {where}", 2, 4)
 
     def memory_rows(self) -> Iterator[str]:
         """Yield where the memory of a GPU went: a bar if the parts balance with a known total, else the numbers."""
         memory = shared_text.memory_shown(self._report)
         if memory is None:
             return
+        _, language = self._report.language.say, self._report.language
         parts = [part for part in memory.parts if part.gib > 0]
         total = memory.device_gib
         balances = total is not None and abs(sum(part.gib for part in memory.parts) - total) <= _BALANCE
         if total is None or not balances or len(parts) < len(memory.parts):
-            numbers = "   ".join(f"{shared_text.part_label(part.name)} {part.gib:.2f}" for part in parts
+            numbers = "   ".join(f"{shared_text.part_label(part.name, language)} {part.gib:.2f}" for part in parts
                                  if part.name != "unaccounted")
-            known = f"total {total:.2f}" if total else "total not in the log"
-            yield self.wrap(f"Memory (GiB)   {numbers}   {known}", 2, 17)
+            known = _("total {total:.2f}", total=total) if total else _("total not in the log")
+            yield self.wrap(_("Memory (GiB)   {parts}   {total}", parts=numbers, total=known), 2, 17)
             return
         yield f"  {shared_text.memory_title(self._report)}"
         yield f"  [{_bar(parts, total, max(20, min(self._width - 8, _MOST_BAR)))}]"
         for part in parts:
-            origin = "" if part.origin == "log" else f"  ({part.origin})"
-            yield f"  {_mark(part.name)} {shared_text.part_label(part.name):22} {part.gib:8.2f} GiB{origin}"
+            origin = "" if part.origin == "log" else f"  ({language.gettext(part.origin)})"
+            label = ljust(shared_text.part_label(part.name, language), 22)
+            yield f"  {_mark(part.name)} {label} {part.gib:8.2f} GiB{origin}"
         if memory.note:
             yield self.wrap(memory.note, 2)
 
@@ -214,61 +219,70 @@ class _Page:
         changes = self._report.changes
         if changes is None:
             return
-        good = one_line(self._report.against)
-        yield f"  Changed against {good}" if changes else f"  No change against {good} is in the logs"
+        _, good = self._report.language.say, one_line(self._report.against)
+        yield "  " + (_("Changed against {good}", good=good) if changes
+                      else _("No change against {good} is in the logs", good=good))
         shown = changes if self._verbose else changes[:_MOST_CHANGES]
         for change in shown:
-            mark, end = ("►", ", explains the failure") if change.explains else ("·", "")
-            line = self.wrap(f"{mark} {change.what}: {change.good} → {change.bad}{end}", 4, 6)
+            text = f"{change.what}: {change.good} → {change.bad}"
+            if change.explains:
+                text = _("{change}, explains the failure", change=text)
+            line = self.wrap(f"{'►' if change.explains else '·'} {text}", 4, 6)
             yield self.paint(line, "title") if change.explains else line
         if len(changes) > len(shown):
-            yield f"    … and {len(changes) - len(shown)} more (-v shows all)"
+            yield "    " + _("… and {count} more (-v shows all)", count=len(changes) - len(shown))
 
     def incident_rows(self) -> Iterator[str]:
         """Yield which log of an incident has the cause, what followed in the others, and which ranks are silent."""
         incident = self._report.incident
         if incident is None:
             return
-        for line in incident_text.sentences(incident):
+        for line in incident_text.sentences(incident, self._report.language):
             yield self.wrap(line, 2, 4)
 
     def timeline_rows(self) -> Iterator[str]:
         """Yield the phases of the start with their seconds; a line that says so if the log has no times."""
-        timeline = self._report.timeline
+        timeline, language = self._report.timeline, self._report.language
         if timeline is None:
-            yield "  Start-up timeline: the log shows no phase of the start with its time"
+            yield "  " + language.say("Start-up timeline: the log shows no phase of the start with its time")
             return
-        yield f"  {timeline_text.heading(timeline)}"
-        yield from timeline_text.text_rows(timeline)
-        yield from (self.wrap(text, 2) for text in timeline_text.remarks(timeline))
+        yield f"  {timeline_text.heading(timeline, language)}"
+        yield from timeline_text.text_rows(timeline, language)
+        yield from (self.wrap(text, 2) for text in timeline_text.remarks(timeline, language))
 
     def length_rows(self) -> Iterator[str]:
         """Yield the table of context lengths, in columns."""
         rows = [row if any(row[3:]) else row[:3] for row in shared_text.length_rows(self._report)]
         if not rows:
             return
-        table = [shared_text.LENGTH_HEADS[:len(rows[0])], *rows]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        table = [shared_text.length_heads(self._report)[:len(rows[0])], *rows]
+        widths = [max(map(columns, column)) for column in zip(*table, strict=True)]
         if sum(widths) + 3 * len(widths) > self._width:  # without the columns of the FP8 cache
             table, widths = [row[:3] for row in table], widths[:3]
         if sum(widths) + 3 * len(widths) > self._width:
             return
         for row in table:
-            cells = (cell.rjust(size) for cell, size in zip(row, widths, strict=True))
+            cells = (rjust(cell, size) for cell, size in zip(row, widths, strict=True))
             yield "  " + "   ".join(cells)
 
     def footer(self, brief: bool) -> str:
         """Return the release, the rule and what the safety words of the shown fixes mean."""
         finding = self._main[0] if self._main else None
+        _ = self._report.language.say
         parts = [shared_text.release(self._report)]
         if finding is not None:
-            parts += [f"rule {finding.id}", f"vllm-doctor explain {finding.id}"]
+            parts += [_("rule {id}", id=finding.id), f"vllm-doctor explain {finding.id}"]
         fixes = finding.fixes if finding else self._report.unexplained.fixes if self._report.unexplained else ()
         shown = dict.fromkeys(fix.safety for fix in (fixes[:1] if brief else fixes))
-        legend = "; ".join(f"{word}: {_SAFETY[word]}" for word in _SAFETY if word in shown)
+        legend = _("; ").join(_("{word}: {meaning}", word=_(word), meaning=_(_SAFETY[word]))
+                              for word in _SAFETY if word in shown)
         first = " · ".join(part.replace(" ", _NO_BREAK) for part in parts if part)
         lines = [first, legend if self._verbose or len(shown) > 1 else ""]
         return "\n".join(self.wrap(line, 2) for line in lines if line).replace(_NO_BREAK, " ")
+
+
+def _joined(language: Language, texts: Iterable[str]) -> str:
+    return joined(" ", texts).said(language.gettext)
 
 
 def _condensed(text: str) -> str:

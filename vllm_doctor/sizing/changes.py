@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from vllm_doctor.catalog import flags
 from vllm_doctor.diagnosis.fix_order import Loss, loss
 from vllm_doctor.errors import InputError
+from vllm_doctor.messages import joined, message
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.sizing.launch import Launch
 from vllm_doctor.sizing.plan import Plan, plan
@@ -24,11 +25,16 @@ _MIN_CONTEXT = 512  # tokens; a shorter context is no help
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Flags as typed on the command line, their trade-off, and the plan with them."""
+    """Flags as typed on the command line, their trade-offs, and the plan with them."""
 
     flags: dict[str, str]
-    cost: str
+    costs: tuple[str, ...]
     plan: Plan
+
+    @property
+    def cost(self) -> str:
+        """The trade-offs, what two flags have in common once."""
+        return joined("; ", dict.fromkeys(self.costs))
 
 
 def changes(current: Plan, *, most: int = 6) -> tuple[Change, ...]:
@@ -81,13 +87,13 @@ def _flag_exists(flag: str, launch: Launch) -> bool:
     return known_flag is not None and known_flag.exists(".".join(map(str, launch.version)))
 
 
-def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], str]]:
-    """Yield the launches to try, each with its changed flags and their trade-off, the cheapest first."""
+def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], tuple[str, ...]]]:
+    """Yield the launches to try, each with its changed flags and their trade-offs, the cheapest first."""
     launch, target = current.launch, current.target
     if current.lacks_room_outside_budget:
         for hundredths in range(math.ceil(launch.utilization * 100 - 1e-9) - 1, 49, -1):
             yield (replace(launch, gpu_memory_utilization=hundredths / 100),
-                   {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"}, "a smaller KV cache")
+                   {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"}, (message("a smaller KV cache"),))
     if launch.kv_cache_memory_bytes is None and launch.device != "cpu":
         limit = 97 if launch.enforce_eager or launch.reserves_graphs else 95
         free = target.free_gib
@@ -96,20 +102,23 @@ def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], st
         for hundredths in range(math.floor(launch.utilization * 100 + 1e-9) + 1, limit + 1):
             yield (replace(launch, gpu_memory_utilization=hundredths / 100),
                    {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"},
-                   "less memory for other processes and activation peaks")
+                   (message("less memory for other processes and activation peaks"),))
     if current.sequences > 64:
-        yield (replace(launch, max_num_seqs=64), {"--max-num-seqs": "64"}, "at most 64 requests run at once")
+        yield (replace(launch, max_num_seqs=64), {"--max-num-seqs": "64"},
+               (message("at most 64 requests run at once"),))
     if current.batched_tokens > 2048:
         yield (replace(launch, max_num_batched_tokens=2048), {"--max-num-batched-tokens": "2048"},
-               "long prompts take more prefill steps")
+               (message("long prompts take more prefill steps"),))
     if launch.reserves_graphs:
-        yield (replace(launch, enforce_eager=True), {"--enforce-eager": ""}, "slower decode, most for small models")
+        yield (replace(launch, enforce_eager=True), {"--enforce-eager": ""},
+               (message("slower decode, most for small models"),))
+    accuracy = message("slight accuracy loss")
     if launch.kv_cache_dtype == "auto" and _flag_exists("--kv-cache-dtype", launch) and _fp8_halves_cache(current):
         yield (replace(launch, kv_cache_dtype="fp8"), {"--kv-cache-dtype": "fp8"},
-               "slight accuracy loss; not every attention backend supports an FP8 cache")
+               (accuracy, message("not every attention backend supports an FP8 cache")))
     if _can_quantize_weights(current):
         yield (replace(launch, quantization="fp8"), {"--quantization": "fp8"},
-               "slight accuracy loss; not every GPU supports FP8 weights")
+               (accuracy, message("not every GPU supports FP8 weights")))
 
 
 def _can_quantize_weights(current: Plan) -> bool:
@@ -129,14 +138,14 @@ def _fp8_halves_cache(current: Plan) -> bool:
 
 def _single_changes(current: Plan) -> Iterator[Change]:
     seen: set[str] = set()
-    for launch, changed, cost in _launches_to_try(current):
+    for launch, changed, costs in _launches_to_try(current):
         name = next(iter(changed))
         if name in seen:
             continue
         after = _plan_if_it_fits(current, launch)
         if after is not None:
             seen.add(name)
-            yield Change(changed, cost, after)
+            yield Change(changed, costs, after)
     yield from _more_gpus(current)
     yield from _offload(current)
 
@@ -150,7 +159,7 @@ def _more_gpus(current: Plan) -> Iterator[Change]:
         launch = replace(current.launch, tensor_parallel_size=ranks)
         after = _plan_if_it_fits(current, launch) if divides_heads else None
         if after is not None:
-            yield Change({"--tensor-parallel-size": str(ranks)}, f"{ranks} GPUs", after)
+            yield Change({"--tensor-parallel-size": str(ranks)}, (message("{count} GPUs", count=ranks),), after)
             return
         ranks *= 2
 
@@ -166,7 +175,8 @@ def _offload(current: Plan) -> Iterator[Change]:
     for gib in (math.ceil(missing * 1.12 + 0.1), math.ceil(missing * 1.25 + 1)):
         after = _plan_if_it_fits(current, replace(current.launch, cpu_offload_gb=float(gib)))
         if after is not None:
-            yield Change({"--cpu-offload-gb": str(gib)}, "much slower decode: it reads these weights over PCIe", after)
+            yield Change({"--cpu-offload-gb": str(gib)},
+                         (message("much slower decode: it reads these weights over PCIe"),), after)
             return
 
 
@@ -179,7 +189,8 @@ def _shorter_context(current: Plan) -> Change | None:
         return None
     after = _plan_if_it_fits(current, replace(current.launch, max_model_len=length))
     return None if after is None else Change(
-        {"--max-model-len": str(length)}, f"requests longer than {length:,} tokens are rejected", after)
+        {"--max-model-len": str(length)},
+        (message("requests longer than {length:,} tokens are rejected", length=length),), after)
 
 
 def _paired_changes(current: Plan) -> Iterator[Change]:
@@ -187,21 +198,16 @@ def _paired_changes(current: Plan) -> Iterator[Change]:
     steps = list(_launches_to_try(current))
     last = [step for step in steps if "--gpu-memory-utilization" in step[1]][-1:]
     cache = [step for step in steps if "--kv-cache-dtype" in step[1]]
-    for launch, changed, cost in last + cache:
+    for launch, changed, costs in last + cache:
         base = plan(current.target, launch)
-        for more, other, price in _launches_to_try(base):
+        for more, other, prices in _launches_to_try(base):
             if other.keys() & (changed.keys() | {"--gpu-memory-utilization"}):
                 continue
             after = _plan_if_it_fits(current, more)
             if after is not None:
-                yield Change({**changed, **other}, _both(cost, price), after)
+                yield Change({**changed, **other}, costs + prices, after)
         short = _shorter_context(base)
         if short is not None:
-            yield Change({**changed, **short.flags}, _both(cost, short.cost), short.plan)
+            yield Change({**changed, **short.flags}, costs + short.costs, short.plan)
         for change in _more_gpus(base):
-            yield Change({**changed, **change.flags}, _both(cost, change.cost), change.plan)
-
-
-def _both(cost: str, other: str) -> str:
-    """Return the trade-offs of two changes, what they have in common once."""
-    return "; ".join(dict.fromkeys(f"{cost}; {other}".split("; ")))
+            yield Change({**changed, **change.flags}, costs + change.costs, change.plan)

@@ -11,6 +11,7 @@ from vllm_doctor.diagnosis.capacity import linear_token_bytes
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.facts.store import number
+from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 from vllm_doctor.sizing.launch import parse_release
@@ -44,7 +45,8 @@ def logged_launch(report: Report) -> LoggedLaunch:
         raise InputError(f"{report.source.path}: a log of the CPU backend; pass the model folder with --device cpu "
                          "--kv-cache-space GIB")
     if weights is None and available is None:
-        raise InputError(f"{report.source.path}: the log shows neither the weights nor the KV cache")
+        raise InputError(message("{name}: the log shows neither the weights nor the KV cache",
+                                 name=report.source.path))
     version = facts.get("vllm_version")
     release = parse_release(str(version)) if version else None
     estimate = number(facts, "cuda_graph_estimate_gib")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vllm_doctor.catalog.release_numbers import ReleaseNumbers, release_numbers
 from vllm_doctor.errors import InputError
 from vllm_doctor.memory.era import default_utilization
+from vllm_doctor.messages import message
 from vllm_doctor.size_units import BINARY, FACTORS
 
 _FLAGS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
@@ -98,7 +99,7 @@ def parse_release(text: str) -> ReleaseNumbers:
     """Return (0, 8, 5) for `0.8.5.post1`. Raises InputError if the text is not a version."""
     numbers = release_numbers(text)
     if numbers is None:
-        raise InputError(f"--vllm-version {text}: not a version such as 0.8.5")
+        raise InputError(message("--vllm-version {version}: not a version such as 0.8.5", version=text))
     return numbers
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.messages import message
 from vllm_doctor.sizing.checkpoint import Checkpoint, read_checkpoint
 from vllm_doctor.sizing.hub_cache import cached_model, is_model_id
 from vllm_doctor.sizing.model_fields import Fields, read_fields
@@ -100,7 +101,7 @@ def read_model(folder: str | Path) -> ModelConfig:
         raise InputError(f"{folder}: {known}")
     document = _json(path / "config.json")
     if document is None:
-        raise InputError(f"{folder}: no config.json in this folder")
+        raise InputError(message("{name}: no config.json in this folder", name=folder))
     return model_of(document, name=str(folder), checkpoint=read_checkpoint(path),
                     tokenizer=_json(path / "tokenizer_config.json", forgiving=True),
                     quantization=_json(path / "hf_quant_config.json", forgiving=True))
@@ -117,7 +118,7 @@ def model_of(
     quantized = _quantization(document, quantization)
     heads = fields.number("num_attention_heads", "n_head") or 0
     if not document.get("model_type") and not heads and fields.number("num_hidden_layers", "n_layer") is None:
-        raise InputError(f"{name}: its config.json does not describe a language model")
+        raise InputError(message("{name}: its config.json does not describe a language model", name=name))
     layers = layers_of(fields)
     attention = next((layer for layer in layers if hasattr(layer, "head_size")), None)
     return ModelConfig(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.messages import message
 from vllm_doctor.sizing import memory_estimate
 from vllm_doctor.sizing.kv_layout import KvLayout, layout_of, layout_of_tokens
 from vllm_doctor.sizing.kv_pages import KvSettings
@@ -125,7 +126,8 @@ class Plan:
         """Return why startup would fail before the KV cache is sized, as a clause; None if it would not."""
         free = self.target.free_gib
         if free is not None and self.budget_gib > free:
-            return f"vLLM requests {self.budget_gib:.2f} GiB at startup but {free:.2f} GiB are free"
+            return message("vLLM requests {budget:.2f} GiB at startup but {free:.2f} GiB are free",
+                           budget=self.budget_gib, free=free)
         inside = sum(part.gib.expected for part in self.parts if not part.outside)
         if self.launch.kv_cache_memory_bytes is not None and self.launch.device != "cpu" \
                 and inside + self.kv_gib.expected > self.target.device_gib:
@@ -161,7 +163,7 @@ def plan(target: LaunchTarget, launch: Launch) -> Plan:
     derived = target.derived_length or (target.model.max_model_len if target.model else 0)
     length = launch.max_model_len or derived
     if not length:
-        raise InputError("the context length is unknown: pass --max-model-len")
+        raise InputError(message("the context length is unknown: pass --max-model-len"))
     _check(target, launch)
     tokens = launch.batched_tokens(target.device_gib, length, target.gpu_name)
     layout = _layout(target, launch, tokens)
@@ -196,7 +198,7 @@ def _layout(target: LaunchTarget, launch: Launch, tokens: int) -> KvLayout:
         return layout_of(target.model, settings, launch.version, tokens, prefix_caching=launch.prefix_caching)
     measured = target.measured
     if measured is None or measured.token_bytes is None:
-        raise InputError("the log does not show the KV cache's bytes per token; pass the model folder as well")
+        raise InputError(message("the log does not show the KV cache's bytes per token; pass the model folder as well"))
     return layout_of_tokens(_token_bytes(measured, launch), measured.block_size, launch.version)
 
 
@@ -231,9 +233,9 @@ def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[Pla
         gib_range, source = memory_estimate.weights(model, launch)
         exact = model.checkpoint is not None and bool(model.checkpoint.tensors)
         parts.append(PlannedPart("weights", gib_range, "checkpoint" if exact else "estimated"))
-        notes.append(f"The weights are by {source}.")
+        notes.append(message("The weights are by {source}.", source=source))
     else:
-        raise InputError("the log does not show the size of the weights; pass the model folder as well")
+        raise InputError(message("the log does not show the size of the weights; pass the model folder as well"))
     if _unsure_of_states(target, launch):
         notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
                      "the model's dtype.")
@@ -269,7 +271,7 @@ def _beside(target: LaunchTarget, launch: Launch, tokens: int) -> list[PlannedPa
         parts.append(PlannedPart("activations", peak_range, "estimated"))
         parts.append(PlannedPart("non_torch", memory_estimate.non_torch(launch), "estimated"))
     else:
-        raise InputError("the log does not show the memory profiling run; pass the model folder as well")
+        raise InputError(message("the log does not show the memory profiling run; pass the model folder as well"))
     if graphs.high:
         known = measured.graphs if measured is not None else None
         parts.append(PlannedPart("cuda_graphs", graphs if known is None else Range.exactly(known),

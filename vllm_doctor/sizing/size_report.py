@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 import shlex
-import textwrap
 from typing import Any
 
+from vllm_doctor.language import ENGLISH, Language
+from vllm_doctor.messages import N_, Message, joined, message, say
 from vllm_doctor.sizing.changes import Change, four_bit_plan
 from vllm_doctor.sizing.kv_pages import layer_kinds
 from vllm_doctor.sizing.length_table import length_table
 from vllm_doctor.sizing.memory_estimate import Range
 from vllm_doctor.sizing.plan import LENGTHS, Plan, PlannedPart
 from vllm_doctor.sizing.request_lengths import Lengths, Requests
+from vllm_doctor.terminal_width import ljust, rjust, wrap
 from vllm_doctor.version import __version__
 
 SCHEMA_VERSION = "1.0"
-_WORDS = {"full": "every token", "sliding": "a window of tokens", "mla": "a latent of every token",
-          "indexer": "an index of every token", "state": "a state of fixed size"}
-_VERDICTS = {"fits": "✓ Fits", "likely": "! Probably fits", "does-not-fit": "✗ Does not fit"}
-_NAMES = {"non_torch": "non-torch memory", "cuda_graphs": "CUDA graphs"}
+_WORDS = {"full": N_("every token"), "sliding": N_("a window of tokens"), "mla": N_("a latent of every token"),
+          "indexer": N_("an index of every token"), "state": N_("a state of fixed size")}
+_VERDICTS = {"fits": N_("✓ Fits: {launch}"), "likely": N_("! Probably fits: {launch}"),
+             "does-not-fit": N_("✗ Does not fit: {launch}")}
+_NAMES = {"weights": N_("weights"), "activations": N_("activations"), "non_torch": N_("non-torch memory"),
+          "cuda_graphs": N_("CUDA graphs")}
 
 
-def as_json(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None) -> str:
+def as_json(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None,
+            language: Language = ENGLISH) -> str:
     """Return the plan as one JSON object."""
-    return json.dumps(document(plan, changes, requests), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(say(document(plan, changes, requests), language.gettext), indent=2, ensure_ascii=False) + "\n"
 
 
 def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None) -> dict[str, Any]:
@@ -74,69 +79,84 @@ def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None 
     }
 
 
-def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None, width: int = 100) -> str:
+def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None, width: int = 100,
+            language: Language = ENGLISH) -> str:
     """Return the plan as text of at most `width` columns: the verdict, what makes it fit, then the arithmetic."""
-    lines = [*_head(plan, width), "", *_fixes(plan, changes, width)]
-    lines += [f"Memory of one {'node' if plan.launch.device == 'cpu' else 'GPU'}, GiB"]
+    _ = language.say
+    lines = [*_head(plan, width, language), "", *_fixes(plan, changes, width, language)]
+    lines += [_("Memory of one node, GiB") if plan.launch.device == "cpu" else _("Memory of one GPU, GiB")]
     if plan.launch.device != "cpu":
-        lines += [_row("total", Range.exactly(plan.target.device_gib), ""),
-                  _row(f"budget ({plan.launch.utilization:g} of it)", Range.exactly(plan.budget_gib), "")]
-    lines += [_row(_part_name(part), part.gib, part.origin + ", outside the budget" * part.outside)
-              for part in plan.parts]
+        lines += [_row(_("total"), Range.exactly(plan.target.device_gib), "", language),
+                  _row(_("budget ({share:g} of it)", share=plan.launch.utilization), Range.exactly(plan.budget_gib), "",
+                       language)]
+    for part in plan.parts:
+        origin = _(part.origin)
+        lines.append(_row(_(_NAMES.get(part.name) or part.name.replace("_", " ")), part.gib,
+                          _("{origin}, outside the budget", origin=origin) if part.outside else origin, language))
     by_hand = plan.launch.kv_cache_memory_bytes is not None
-    lines += _cache_rows(plan.kv_gib, "as given" if by_hand else "rest of the budget", width)
-    lines += ["", *_cache(plan, width), "", *_length_rows(plan)]
+    lines += _cache_rows(plan.kv_gib, _("as given") if by_hand else _("rest of the budget"), width, language)
+    lines += ["", *_cache(plan, width, language), "", *_length_rows(plan, language)]
     if requests is not None:
-        lines += ["", *_wrap(_requests(requests, plan), width)]
-    lines += [""] + [line for note in plan.notes for line in _wrap(note, width)]
+        lines += ["", *_wrap(_requests(requests, plan).said(language.gettext), width)]
+    lines += [""] + [line for note in plan.notes for line in _wrap(say(note, language.gettext), width)]
     if any(part.origin == "estimated" for part in plan.parts):
-        lines += _wrap("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers of "
-                       "tokens or requests, the first is the cautious one.", width)
+        lines += _wrap(_("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers of "
+                         "tokens or requests, the first is the cautious one."), width)
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
-def _head(plan: Plan, width: int) -> list[str]:
+def _head(plan: Plan, width: int, language: Language) -> list[str]:
     """Return the verdict and, where it is not certain, its reason in one sentence."""
     model, launch = plan.target.model, plan.launch
-    name = model.name if model is not None else "the launch in the log"
     gpus = launch.tensor_parallel_size * launch.pipeline_parallel_size
-    where = "the CPU" if launch.device == "cpu" else \
-        f"{gpus} GPU{'s' if gpus > 1 else ''} of {plan.target.device_gib:.2f} GiB"
-    release = ".".join(map(str, launch.version))
-    verdict = f"{_VERDICTS[plan.verdict]}: {name} with {plan.length:,} tokens of context on {where} (vLLM {release})"
-    return [*_wrap(verdict, width, 0, 2), *_wrap(_reason(plan), width, 2)]
+    where = message("the CPU") if launch.device == "cpu" else message(
+        N_("{count} GPUs of {gib:.2f} GiB") if gpus > 1 else N_("1 GPU of {gib:.2f} GiB"), count=gpus,
+        gib=plan.target.device_gib)
+    verdict = message(_VERDICTS[plan.verdict], launch=message(
+        "{name} with {tokens:,} tokens of context on {place} (vLLM {release})",
+        name=model.name if model is not None else message("the launch in the log"), tokens=plan.length, place=where,
+        release=".".join(map(str, launch.version))))
+    return [*_wrap(verdict.said(language.gettext), width, 0, 2), *_wrap(say(_reason(plan), language.gettext), width, 2)]
 
 
 def _reason(plan: Plan) -> str:
     if plan.refusal:
-        return f"{plan.refusal}."
+        return message("{sentence}.", sentence=plan.refusal)
     kv_cache = max(0.0, plan.kv_gib.expected)
     if plan.verdict == "likely":
-        return ("Memory outside the budget, mostly CUDA graphs, may not fit." if plan.fits_at_cautious_end
-                else "At the cautious end of the estimates it does not fit.")
+        return (message("Memory outside the budget, mostly CUDA graphs, may not fit.") if plan.fits_at_cautious_end
+                else message("At the cautious end of the estimates it does not fit."))
     if plan.verdict == "fits" or kv_cache >= plan.need_gib:
         return ""
-    left = f"{kv_cache:.2f} GiB is expected to be" if round(kv_cache, 2) else "nothing is expected to be"
-    return f"One request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB of KV cache, and {left} left for it."
+    if round(kv_cache, 2):
+        return message("One request of {tokens:,} tokens needs {gib:.2f} GiB of KV cache, and {left:.2f} GiB is "
+                       "expected to be left for it.", tokens=plan.length, gib=plan.need_gib, left=kv_cache)
+    return message("One request of {tokens:,} tokens needs {gib:.2f} GiB of KV cache, and nothing is expected to be "
+                   "left for it.", tokens=plan.length, gib=plan.need_gib)
 
 
-def _fixes(plan: Plan, changes: tuple[Change, ...], width: int) -> list[str]:
+def _fixes(plan: Plan, changes: tuple[Change, ...], width: int, language: Language) -> list[str]:
     """Return the changes that make it fit as numbered fixes, the first with the entire command."""
+    _ = language.say
     lines: list[str] = []
+
+    def fix(number: int, title: str, cache: Range, cost: str) -> None:
+        lines.extend(_wrap(_("Fix {number}  {title}", number=number, title=title), width, 2, 9))
+        lines.extend(_wrap(_("KV cache {gib} GiB. Cost: {cost}.", gib=_range_text(cache), cost=cost), width, 9))
+
     for number, change in enumerate(changes, 1):
-        lines += _wrap(f"Fix {number}  Set {_typed(change.flags)}", width, 2, 9)
-        lines += _wrap(f"KV cache {_range_text(change.plan.kv_gib)} GiB. Cost: {change.cost}.", width, 9)
+        fix(number, _("Set {setting}", setting=_typed(change.flags)), change.plan.kv_gib, change.cost)
         if number == 1 and plan.target.model is not None and plan.launch.device != "cpu":
             lines += _command(plan.target.model.name, {**plan.launch.flags, **change.flags}, width)
         lines.append("")
     four_bit = four_bit_plan(plan)
     if four_bit is not None:
-        lines += [*_wrap(f"Fix {len(changes) + 1}  Use a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one",
-                         width, 2, 9),
-                  *_wrap(f"KV cache {_range_text(four_bit.kv_gib)} GiB. Cost: some accuracy.", width, 9), ""]
+        fix(len(changes) + 1, _("Use a 4-bit checkpoint (AWQ or GPTQ) of this model, if there is one"), four_bit.kv_gib,
+            message("some accuracy"))
+        lines.append("")
     elif plan.verdict == "does-not-fit" and not changes:
-        lines += [*_wrap("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
-                         "or a larger GPU.", width, 2), ""]
+        lines += [*_wrap(_("No usual change, nor two of them, makes it fit. Use a smaller or quantized model, "
+                           "or a larger GPU."), width, 2), ""]
     return lines
 
 
@@ -157,67 +177,77 @@ def _typed(flags: dict[str, str]) -> str:
     return " ".join(f"{name} {value}".strip() for name, value in flags.items())
 
 
-def _part_name(part: PlannedPart) -> str:
-    return _NAMES.get(part.name) or part.name.replace("_", " ")
-
-
-def _cache(plan: Plan, width: int) -> list[str]:
+def _cache(plan: Plan, width: int, language: Language) -> list[str]:
+    _ = language.say
     layout = plan.layout
-    grows = "per further token" if not layout.linear else "per token"
-    lines = [f"KV cache: {layout.bytes_per_token:,} bytes {grows}"]
+    lines = [_("KV cache: {size:,} bytes per token", size=layout.bytes_per_token) if layout.linear
+             else _("KV cache: {size:,} bytes per further token", size=layout.bytes_per_token)]
     if layout.block_size > 1:
-        lines[0] += f", blocks of {layout.block_size} tokens"
+        lines[0] += _(", blocks of {count} tokens", count=layout.block_size)
     model = plan.target.model
     if model is not None and not layout.linear:
         kinds = layer_kinds(model.layers)
-        lines += _wrap("Layers that keep " + ", ".join(f"{_WORDS[kind]}: {count}" for kind, count in kinds.items())
-                       + ". A request's KV cache is not proportional to its length.", width, 2)
-    lines.append(f"  one request of {plan.length:,} tokens needs {plan.need_gib:.2f} GiB")
+        counts = ", ".join(f"{_(_WORDS[kind])}: {count}" for kind, count in kinds.items())
+        lines += _wrap(_("Layers that keep {counts}. A request's KV cache is not proportional to its length.",
+                         counts=counts), width, 2)
+    lines.append("  " + _("one request of {tokens:,} tokens needs {gib:.2f} GiB", tokens=plan.length,
+                          gib=plan.need_gib))
     low, expected = plan.longest(cautious=True), plan.longest()
     if expected:
-        lines.append(f"  longest max_model_len that fits: {_low_to_expected(low, expected)}")
+        lines.append("  " + _("longest max_model_len that fits: {lengths}", lengths=_low_to_expected(low, expected)))
     low, expected = plan.tokens("low"), plan.tokens()
     if expected:
-        lines.append(f"  tokens of all requests: {_low_to_expected(low, expected)}")
+        lines.append("  " + _("tokens of all requests: {tokens}", tokens=_low_to_expected(low, expected)))
         rows = [(length, plan.concurrency(length, "low"), plan.concurrency(length)) for length in _lengths(plan)]
-        lines.append("  requests at once: " + "; ".join(
-            f"{one:.1f} to {other:.1f} of {length:,} tokens" if f"{one:.1f}" != f"{other:.1f}"
-            else f"{other:.1f} of {length:,} tokens" for length, one, other in rows))
+        counts = joined("; ", (
+            message("{low:.1f} to {high:.1f} of {length:,} tokens", low=one, high=other, length=length)
+            if f"{one:.1f}" != f"{other:.1f}" else message("{count:.1f} of {length:,} tokens", count=other,
+                                                           length=length) for length, one, other in rows))
+        lines.append("  " + _("requests at once: {counts}", counts=counts))
         if rows and rows[0][2] > plan.sequences:
-            lines.append(f"  and at most --max-num-seqs {plan.sequences}")
+            lines.append("  " + _("and at most --max-num-seqs {count}", count=plan.sequences))
     return [line for text in lines for line in (_wrap(text, width, 2, 4) if text.startswith("  ") else [text])]
 
 
-def _length_rows(plan: Plan) -> list[str]:
+def _length_rows(plan: Plan, language: Language) -> list[str]:
     """Return the table of context lengths: KV cache of a request, requests at once, utilization for one of them."""
     rows = length_table(plan)
     has_fp8 = any(row.fp8_gib is not None for row in rows)
     has_utilization = any(row.utilization is not None for row in rows)
-    lines = ["  context    KV cache  requests at once" + "  FP8 cache  requests at once" * has_fp8
-             + "  utilization for one" * has_utilization]
+    _ = language.say
+    heads = [rjust(_("context"), 7), rjust(_("KV cache"), 10), rjust(_("requests at once"), 16)]
+    heads += [rjust(_("FP8 cache"), 9), rjust(_("requests at once"), 16)] if has_fp8 else []
+    heads += [rjust(_("utilization for one"), 19)] if has_utilization else []
+    lines = ["  " + "  ".join(heads)]
     for row in rows:
         line = f"  {row.tokens:>7,}  {row.gib:>6.2f} GiB  {row.requests:>16.1f}"
         if has_fp8:
             line += f"  {row.fp8_gib or 0:>5.2f} GiB  {row.fp8_requests or 0:>16.1f}"
         if has_utilization:
-            line += f"  {f'{row.utilization:.2f}' if row.utilization is not None else 'none':>19}"
+            line += "  " + rjust(f"{row.utilization:.2f}" if row.utilization is not None else _("none"), 19)
         lines.append(line)
     return lines
 
 
-def _requests(requests: Requests, plan: Plan) -> str:
-    def percentile_text(name: str, lengths: Lengths) -> str:
-        tail = ", ".join(f"P{percent} {value:,}" for percent, value in lengths.percentiles.items())
-        return f"{name} {tail}, longest {lengths.longest:,}"
+def _requests(requests: Requests, plan: Plan) -> Message:
+    def percentiles(source: str, lengths: Lengths) -> Message:
+        shares = ", ".join(f"P{percent} {value:,}" for percent, value in lengths.percentiles.items())
+        return message(source, shares=shares, longest=lengths.longest)
 
-    counting = f" ({requests.counted})" if requests.counted else ""
-    text = f"{requests.count:,} requests{counting}: " + percentile_text("prompts", requests.prompts)
-    text += "; " + percentile_text("outputs", requests.outputs) if requests.outputs else "; output lengths unknown"
-    text += f". A max_model_len of {requests.needed:,} covers a P99 prompt and a P99 output."
+    outputs = (percentiles(N_("outputs {shares}, longest {longest:,}"), requests.outputs) if requests.outputs
+               else message("output lengths unknown"))
+    said = [message("{count:,} requests{counted}: {prompts}; {outputs}.", count=requests.count,
+                    counted=f" ({requests.counted})" if requests.counted else "",
+                    prompts=percentiles(N_("prompts {shares}, longest {longest:,}"), requests.prompts),
+                    outputs=outputs),
+            message("A max_model_len of {length:,} covers a P99 prompt and a P99 output.", length=requests.needed)]
     if requests.mean_total and plan.kv_gib.expected > 0:
         at_once = min(plan.concurrency(requests.mean_total), plan.sequences)
-        text += f" At their mean of {requests.mean_total:,} tokens, {at_once:.0f} run at once."
-    return text + (f" {requests.skipped:,} lines had no prompt." if requests.skipped else "")
+        said.append(message("At their mean of {tokens:,} tokens, {count:.0f} run at once.", tokens=requests.mean_total,
+                            count=at_once))
+    if requests.skipped:
+        said.append(message("{count:,} lines had no prompt.", count=requests.skipped))
+    return joined(" ", said)
 
 
 def _lengths(plan: Plan) -> list[int]:
@@ -225,37 +255,40 @@ def _lengths(plan: Plan) -> list[int]:
     return sorted({length for length in LENGTHS if length < plan.length} | {plan.length})
 
 
-def _row(name: str, gib: Range, origin: str) -> str:
-    return f"  {name:<28}{_range_text(gib):>33}  {origin}"
+def _row(name: str, gib: Range, origin: str, language: Language) -> str:
+    return f"  {ljust(name, 28)}{rjust(_range_text(gib).said(language.gettext), 33)}  {origin}"
 
 
-def _range_text(gib: Range) -> str:
+def _range_text(gib: Range) -> Message:
     if round(gib.low, 2) == round(gib.high, 2):
-        return f"{gib.expected:.2f}"
-    return f"{gib.low:.2f} to {gib.high:.2f}, expected {gib.expected:.2f}"
+        return message("{gib:.2f}", gib=gib.expected)
+    return message("{low:.2f} to {high:.2f}, expected {expected:.2f}",
+                   low=gib.low, high=gib.high, expected=gib.expected)
 
 
-def _cache_rows(gib: Range, origin: str, width: int) -> list[str]:
+def _cache_rows(gib: Range, origin: str, width: int, language: Language) -> list[str]:
     """Return the row of the KV cache, never below zero: a shortage is a sentence of its own."""
-    row = _row("KV cache", Range(*(max(0.0, end) for end in (gib.low, gib.expected, gib.high))), origin)
+    row = _row(language.say("KV cache"), Range(*(max(0.0, end) for end in (gib.low, gib.expected, gib.high))), origin,
+               language)
     if gib.low >= 0:
         return [row]
     if gib.high >= 0:
-        return [row, *_wrap(f"At the cautious end, the parts inside the budget exceed it by {-gib.low:.2f} GiB.",
-                            width, 2)]
+        return [row, *_wrap(language.say(
+            "At the cautious end, the parts inside the budget exceed it by {gib:.2f} GiB.", gib=-gib.low), width, 2)]
     short = _range_text(Range(-gib.high, -gib.expected, -gib.low))
-    return _wrap(f"Without any KV cache, the parts inside the budget exceed it by {short} GiB.", width, 2)
+    return _wrap(language.say("Without any KV cache, the parts inside the budget exceed it by {gib} GiB.", gib=short),
+                 width, 2)
 
 
-def _low_to_expected(low: int, expected: int) -> str:
+def _low_to_expected(low: int, expected: int) -> Message:
     if not low:
-        return f"{expected:,} at the expected values, none at the cautious end"
-    return f"{low:,} to {expected:,}" if low != expected else f"{expected:,}"
+        return message("{count:,} at the expected values, none at the cautious end", count=expected)
+    return (message("{low:,} to {high:,}", low=low, high=expected) if low != expected
+            else message("{count:,}", count=expected))
 
 
 def _wrap(text: str, width: int, indent: int = 0, hang: int | None = None) -> list[str]:
-    return textwrap.wrap(text.strip(), max(40, width), initial_indent=" " * indent,
-                         subsequent_indent=" " * (indent if hang is None else hang), break_on_hyphens=False)
+    return wrap(text.strip(), max(40, width), " " * indent, " " * (indent if hang is None else hang))
 
 
 def _part(part: PlannedPart) -> dict[str, Any]:

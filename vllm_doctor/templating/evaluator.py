@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from vllm_doctor.templating.filters import REFUSALS, find_filter, numeric_parameters, optional_parameters, parameters
@@ -39,6 +40,8 @@ ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "div": operator.truediv,
     "floordiv": operator.floordiv,
 }
+_PASSED_ON: Mapping[str, tuple[int, ...]] = {  # the arguments that a filter returns
+    "given": (0,), "in_words": (0, 1), "or_else": (0, 1)}
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -88,6 +91,18 @@ def compared_with(name: str, tree: Tree) -> Iterator[str]:
     for node in _nodes(tree):
         if node[0] == "compare" and node[1] == ["name", name]:
             yield from (part[1] for part in _nodes(node) if part[0] == "const" and isinstance(part[1], str))
+
+
+def yielded(tree: Tree) -> Iterator[str]:
+    """Yield the strings that may be the value of a tree, or a part of it: not those that are compared."""
+    kind, *parts = tree
+    if kind == "const" and isinstance(parts[0], str):
+        yield parts[0]
+    elif kind == "filter":
+        for place in _PASSED_ON.get(parts[0], ()):
+            yield from chain.from_iterable(map(yielded, parts[1][place:place + 1]))
+    elif kind in {"and", "or"}:
+        yield from chain.from_iterable(map(yielded, parts))
 
 
 def _nodes(tree: Tree) -> Iterator[Tree]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.messages import joined, message, text
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.templating.value_filters import scalar
 
@@ -177,14 +178,14 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
 def _with_merged_json_keys(successor: Mapping[str, str]) -> dict[str, str]:
     """Merge single keys of a JSON flag (`--x.key value`) into that flag with JSON, which every release accepts."""
     merged: dict[str, str] = {}
-    for name, text in successor.items():
+    for name, value in successor.items():
         flag, _, key = name.partition(".")
         if not key:
-            merged[name] = text
+            merged[name] = value
             continue
         existing = merged.get(flag)
         settings = json.loads(existing) if existing else {}
-        settings[key] = scalar(text)
+        settings[key] = scalar(value)
         merged[flag] = json.dumps(settings)
     return merged
 
@@ -221,15 +222,18 @@ def replacement_words(arguments: str, releases: Releases) -> str | None:
         return None
     new = " ".join(f"{name} {value}".strip() for name, value in _successors(arguments, releases).items())
     rest = [remedy.flag for remedy in known if not remedy.set]
-    return (f"Write {new} instead of {' '.join(remedy.as_typed() for remedy in replaced)}"
-            + (f" and drop {', '.join(rest)}" if rest else ""))
+    typed = " ".join(remedy.as_typed() for remedy in replaced)
+    if not rest:
+        return message("Write {new} instead of {typed}", new=new, typed=typed)
+    return message("Write {new} instead of {typed} and drop {rest}", new=new, typed=typed, rest=joined(", ", rest))
 
 
 def spelling_words(arguments: str, releases: Releases) -> str | None:
     """Return the correct spelling of misspelt flags whose value is not among the arguments; None if there are none."""
     meant = [(remedy.note, remedy.flag) for remedy in remedies(arguments, releases)
              if remedy.kind == "misspelt" and not remedy.set]
-    return "; ".join(f"Write {flag} instead of {typed}" for flag, typed in meant) or None
+    said = (message("Write {new} instead of {typed}", new=flag, typed=typed) for flag, typed in meant)
+    return joined("; ", said) or None
 
 
 def later_flags(arguments: str, releases: Releases) -> str | None:
@@ -245,19 +249,22 @@ def later_release(arguments: str, releases: Releases) -> str | None:
 
 def unknown_flag_notes(arguments: str, releases: Releases) -> str | None:
     """Return one sentence per flag: its releases, its replacement, or the flag it resembles."""
-    return " ".join(_note(remedy) for remedy in remedies(arguments, releases)) or None
+    return joined(" ", (_note(remedy) for remedy in remedies(arguments, releases))) or None
 
 
 def _note(remedy: Remedy) -> str:
     known_flag = flags.lookup(remedy.flag)
     if remedy.kind == "later":
-        return f"{remedy.flag} exists from vLLM {remedy.since} on; this release is older."
+        return message("{flag} exists from vLLM {release} on; this release is older.", flag=remedy.flag,
+                       release=remedy.since)
     if known_flag is not None:
-        life = f"{remedy.flag} existed from {known_flag.first} to {known_flag.last}."
-        return f"{life} {remedy.note}".strip()
+        life = message("{flag} existed from {first} to {last}.", flag=remedy.flag, first=known_flag.first,
+                       last=known_flag.last)
+        return joined(" ", (life, text(remedy.note))) if remedy.note else life
     if remedy.kind == "misspelt":
-        return f"No release has {remedy.flag}; {next(iter(remedy.set), remedy.note)} is meant."
-    return f"No release has {remedy.flag}."
+        return message("No release has {flag}; {meant} is meant.", flag=remedy.flag,
+                       meant=next(iter(remedy.set), remedy.note))
+    return message("No release has {flag}.", flag=remedy.flag)
 
 
 def as_flag(keyword: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
+from vllm_doctor.messages import text
 from vllm_doctor.templating.filters import parameters
 
 Tree = list[Any]
@@ -100,7 +101,7 @@ def _tree(node: nodes.Node) -> Tree:
             raise ExpressionError(f"the constant {node.value!r} is not a number or a text")
         if not isinstance(node.value, str) and node.value > MAX_NUMBER:
             raise ExpressionError(f"a number is larger than {MAX_NUMBER:g}")
-        return ["const", node.value]
+        return ["const", text(node.value) if isinstance(node.value, str) else node.value]
     if isinstance(node, nodes.Name):
         return ["name", node.name]
     if isinstance(node, nodes.Filter):

@@ -16,6 +16,7 @@ from jinja2.exceptions import UndefinedError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from vllm_doctor.messages import Message, Translate, joined, say
 from vllm_doctor.templating import filters
 from vllm_doctor.templating.evaluator import UNKNOWN, apply_filter, arithmetic
 from vllm_doctor.templating.parser import ExpressionError, read_text
@@ -42,8 +43,9 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     intercepted_binops = frozenset(_OPERATORS)
 
-    def __init__(self) -> None:
-        super().__init__(undefined=StrictUndefined, autoescape=False)
+    def __init__(self, translate: Translate | None) -> None:
+        finalize = None if translate is None else partial(say, translate=translate)
+        super().__init__(undefined=StrictUndefined, autoescape=False, finalize=finalize)
         self.globals.clear()
         named: dict[str, Callable[..., Any]] = {name: partial(_filter, name) for name in filters.names()}
         self.filters = named
@@ -55,31 +57,58 @@ class _Environment(ImmutableSandboxedEnvironment):
         return _known(arithmetic(_OPERATORS[operator], *values))
 
 
-@lru_cache(maxsize=1)
-def _environment() -> _Environment:
-    return _Environment()
+@lru_cache(maxsize=4)
+def _environment(translate: Translate | None) -> _Environment:
+    return _Environment(translate)
 
 
 @lru_cache(maxsize=1024)
-def _template(source: str) -> Template:
+def _template(source: str, translate: Translate | None) -> Template:
     """Return the template of a text. Raises ExpressionError or TemplateError if the text is invalid."""
     read_text(source)
-    return _environment().from_string(source)
+    return _environment(translate).from_string(source)
 
 
-def render_line(source: str, known: Mapping[str, Any]) -> str | None:
+def one_line(source: str) -> str:
+    """Return a text with its white space reduced to single blanks: the form in which it is translated."""
+    return " ".join(source.split())
+
+
+def render_line(source: str, known: Mapping[str, Any]) -> Message | None:
     """Return a text rendered on one line, or None if it needs a fact that the log does not show."""
+    text = _rendered(source, known)
+    return None if text is None else Message(text, partial(_translated, text, source, known))
+
+
+def _rendered(source: str, known: Mapping[str, Any], translate: Translate | None = None) -> str | None:
     if "{" not in source:
-        return " ".join(source.split())
+        return one_line(source)
     try:
-        return " ".join(_template(source).render(known).split())
+        return one_line(_template(source, translate).render(known))
     except (ExpressionError, TemplateError, TypeError):
         return None
 
 
-def with_ellipses(source: str) -> str:
+def _translated(english: str, source: str, known: Mapping[str, Any], translate: Translate) -> str:
+    """Return the translated text; the English one where there is none, or it cannot be rendered."""
+    line = one_line(source)
+    translation = translate(line)
+    return english if translation == line else _rendered(translation, known, translate) or english
+
+
+def translated(source: str, translate: Translate) -> str:
+    """Return the translation of a template, paragraph by paragraph; the source as it is written if there is none."""
+    parts = [(part, translate(one_line(part))) for part in split_paragraphs(source)]
+    return "\n\n".join(part if text == one_line(part) else text for part, text in parts)
+
+
+def with_ellipses(source: str) -> Message:
     """Return the text with an ellipsis in place of each expression."""
-    return " ".join(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source).split())
+    return Message(_elided(source), lambda translate: _elided(translate(one_line(source))))
+
+
+def _elided(source: str) -> str:
+    return one_line(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source))
 
 
 def split_paragraphs(text: str) -> list[str]:
@@ -87,7 +116,7 @@ def split_paragraphs(text: str) -> list[str]:
     return re.split(r"\n[ \t]*\n", text.strip())
 
 
-def render_paragraphs(source: str, known: Mapping[str, Any]) -> str:
+def render_paragraphs(source: str, known: Mapping[str, Any]) -> Message:
     """Return all paragraphs that can be rendered, joined by blank lines."""
     rendered = (render_line(part, known) for part in split_paragraphs(source))
-    return "\n\n".join(text for text in rendered if text)
+    return joined("\n\n", (text for text in rendered if text))

@@ -13,6 +13,7 @@ from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.messages import joined
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.size_units import FACTORS
 
@@ -65,7 +66,7 @@ def scalar(text: str) -> Any:
 
 def in_words(value: Any, before: str) -> str:
     """Return the value with `before` in front of it."""
-    return f"{before}{value}"
+    return joined("", (before, value if isinstance(value, str) else str(value)))
 
 
 def release_with_choice(value: Any, name: str, releases: Releases) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.messages import message
 
 
 class _Way(NamedTuple):
@@ -80,7 +81,7 @@ _WAYS: Mapping[str, tuple[_Way, ...]] = {
 
 def advice(phase: str, facts: Mapping[str, Any], releases: Releases) -> tuple[str, ...]:
     """Return up to two sentences on how to shorten a phase in a release; one of unknown release gets what all have."""
-    ways = [way.text for way in _WAYS.get(phase, ()) if _exists(way, releases) and way.applies(facts)]
+    ways = [message(way.text) for way in _WAYS.get(phase, ()) if _exists(way, releases) and way.applies(facts)]
     return tuple(ways[:_MOST])
 
 

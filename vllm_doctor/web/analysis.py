@@ -16,7 +16,9 @@ from typing import Any
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import DoctorError, InputError
+from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, logs_in
+from vllm_doctor.messages import message, say
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_html
 from vllm_doctor.reports.escape import one_line
@@ -27,8 +29,8 @@ SECONDS = 60.0
 _MEMORY = 2 << 30  # bytes of addresses
 _TIMES_UNPACKED = 4  # a compressed log may hold that many times the limit
 _CHUNK = 1 << 16
-_ENDED = ("the analysis took more than {:.0f} s, or too much memory, and was ended. The command has no such limits: "
-          "vllm-doctor diagnose FILE")
+_ENDED = message("the analysis took more than {seconds:.0f} s, or too much memory, and was ended. The command has no "
+                 "such limits: vllm-doctor diagnose FILE", seconds=SECONDS)
 
 
 def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
@@ -43,11 +45,11 @@ def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tu
             out, _ = process.communicate(data, SECONDS)
         except subprocess.TimeoutExpired as error:
             process.kill()
-            raise InputError(_ENDED.format(SECONDS)) from error
+            raise InputError(_ENDED) from error
     try:
         answer: dict[str, Any] = json.loads(out)
     except ValueError as error:
-        raise InputError(_ENDED.format(SECONDS)) from error
+        raise InputError(_ENDED) from error
     if "problem" in answer:
         raise InputError(answer["problem"])
     return answer["page"], to_html.policy()
@@ -63,7 +65,7 @@ def main() -> None:
     try:
         answer = {"page": _page(asked["name"], Options(**told), asked["most"])}
     except DoctorError as error:
-        answer = {"problem": one_line(str(error))}
+        answer = {"problem": one_line(say(error.args[0], language(asked["options"]["language"]).gettext))}
     json.dump(answer, sys.stdout)
 
 
@@ -89,7 +91,7 @@ def _at_most(log: Log, most: int) -> Iterator[bytes]:
         size += len(chunk)
         if size > most:
             words = f"{most / 2**20:g} MiB" if most >= 2**20 else f"{most:,} bytes"
-            raise InputError(f"unpacked, the log is larger than {words}")
+            raise InputError(message("unpacked, the log is larger than {size}", size=words))
         yield chunk
 
 

@@ -28,7 +28,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from vllm_doctor.errors import DoctorError, InputError
+from vllm_doctor.language import language
+from vllm_doctor.messages import message, say
 from vllm_doctor.options import Options
+from vllm_doctor.reports import to_html
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.version import __version__
 from vllm_doctor.web.analysis import report_page
@@ -82,7 +85,8 @@ class _ByteBudget:
         """Reserve part of the room. Raises _Refusal when too little is left."""
         with self._lock:
             if size > self._left:
-                raise _Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Other logs are being taken. Try again in a moment.")
+                raise _Refusal(HTTPStatus.SERVICE_UNAVAILABLE,
+                               message("Other logs are being taken. Try again in a moment."))
             self._left -= size
         try:
             yield
@@ -182,65 +186,71 @@ class _Handler(BaseHTTPRequestHandler):
             self._check_host()
             text, policy = made()
         except _Refusal as refusal:
-            self._send(refusal.status, f"{refusal.words}\n", plain=True)
+            self._send(refusal.status, f"{self._said(refusal.words)}\n", plain=True)
             self._drain()
         except DoctorError as error:
-            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, *page(self.server.most_bytes, one_line(str(error))))
+            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, *page(
+                self.server.most_bytes, one_line(self._said(*error.args[:1])), self.server.options.language))
         except (TimeoutError, ConnectionError):
             self.close_connection = True
         else:
             self._send(HTTPStatus.OK, text, policy)
 
+    def _said(self, words: str = "") -> str:
+        return say(words, language(self.server.options.language).gettext)
+
     def _check_host(self) -> None:
         """Refuse any host name but this machine's. The port may differ, as through an SSH tunnel."""
         names = self.headers.get_all("Host") or []
         if len(names) != 1 or names[0].lower().partition(":")[0] not in _HOSTS:
-            raise _Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to 127.0.0.1 and localhost only.")
+            raise _Refusal(HTTPStatus.MISDIRECTED_REQUEST,
+                           message("This server answers to 127.0.0.1 and localhost only."))
 
     def _path(self) -> str:
         """Return the path after the token. Raises _Refusal if the token is missing or wrong."""
         path = self.path.partition("?")[0]
         token, slash, rest = path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
-            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here. Use the address that vllm-doctor web printed.")
+            raise _Refusal(HTTPStatus.NOT_FOUND,
+                           message("Nothing is here. Use the address that vllm-doctor web printed."))
         return rest
 
     def _page(self) -> tuple[str, str]:
         if self._path() != "":
-            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here.")
-        return page(self.server.most_bytes)
+            raise _Refusal(HTTPStatus.NOT_FOUND, message("Nothing is here."))
+        return page(self.server.most_bytes, code=self.server.options.language)
 
     def _report(self) -> tuple[str, str]:
         if self._path() != "report":
-            raise _Refusal(HTTPStatus.NOT_FOUND, "Nothing is here.")
+            raise _Refusal(HTTPStatus.NOT_FOUND, message("Nothing is here."))
         if self.headers.get("Sec-Fetch-Site", "none") not in _SAME_SITE:  # the browser's word on who sends the form
-            raise _Refusal(HTTPStatus.FORBIDDEN, "The form of another site is not taken.")
+            raise _Refusal(HTTPStatus.FORBIDDEN, message("The form of another site is not taken."))
         boundary = boundary_of(self.headers.get("Content-Type", ""))
         if boundary is None:
-            raise _Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "A form is expected: multipart/form-data.")
+            raise _Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message("A form is expected: multipart/form-data."))
         length = self._length()
         with self.server.room.taken(length):
             try:
                 name, data = _log(self._body(length), boundary)
             except ValueError as error:
-                raise _Refusal(HTTPStatus.BAD_REQUEST, f"{error}.") from error
+                raise _Refusal(HTTPStatus.BAD_REQUEST, message("{sentence}.", sentence=error.args[0])) from error
             with self.server.reading:
                 return report_page(name, data, self.server.options, self.server.most_bytes)
 
     def _length(self) -> int:
         """Return the length of the body in bytes. Raises _Refusal if it is missing, invalid or above the limit."""
         if self.headers.get("Transfer-Encoding"):
-            raise _Refusal(HTTPStatus.NOT_IMPLEMENTED, "Send the form in one piece, with a Content-Length.")
+            raise _Refusal(HTTPStatus.NOT_IMPLEMENTED, message("Send the form in one piece, with a Content-Length."))
         lengths = self.headers.get_all("Content-Length") or []
         if not lengths:
-            raise _Refusal(HTTPStatus.LENGTH_REQUIRED, "The length is missing.")
+            raise _Refusal(HTTPStatus.LENGTH_REQUIRED, message("The length is missing."))
         if len(lengths) > 1 or not (lengths[0].isascii() and lengths[0].isdigit()) or len(lengths[0]) > 18:
-            raise _Refusal(HTTPStatus.BAD_REQUEST, "The length is no number.")
+            raise _Refusal(HTTPStatus.BAD_REQUEST, message("The length is no number."))
         left = int(lengths[0])
         if left > self.server.most_bytes + _FORM_BYTES:
             raise _Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                           f"The log is larger than {_words(self.server.most_bytes)}. The command takes logs of any "
-                           "size: vllm-doctor diagnose FILE")
+                           message("The log is larger than {size}. The command takes logs of any size: "
+                                   "vllm-doctor diagnose FILE", size=_words(self.server.most_bytes)))
         return left
 
     def _body(self, left: int) -> bytearray:
@@ -250,9 +260,9 @@ class _Handler(BaseHTTPRequestHandler):
         while left:
             piece = self.rfile.read1(min(left, _CHUNK))
             if not piece:
-                raise _Refusal(HTTPStatus.BAD_REQUEST, "The log was cut on its way.")
+                raise _Refusal(HTTPStatus.BAD_REQUEST, message("The log was cut on its way."))
             if time.monotonic() > deadline:
-                raise _Refusal(HTTPStatus.REQUEST_TIMEOUT, "That took too long.")
+                raise _Refusal(HTTPStatus.REQUEST_TIMEOUT, message("That took too long."))
             body += piece
             left -= len(piece)
         return body
@@ -295,15 +305,17 @@ def _log(body: bytes | bytearray, boundary: bytes) -> tuple[str, bytes]:
     if text is not None and text.data.strip():
         return "pasted log", text.data
     if file is None and text is None:
-        raise ValueError("There is no log in the form")
-    raise InputError("nothing was pasted, and no file was chosen")
+        raise ValueError(message("There is no log in the form"))
+    raise InputError(message("nothing was pasted, and no file was chosen"))
 
 
-def page(most_bytes: int, problem: str = "") -> tuple[str, str]:
+def page(most_bytes: int, problem: str = "", code: str = "en") -> tuple[str, str]:
     """Return (page, policy) of the form, or of a problem."""
     environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                               undefined=StrictUndefined)
+    spoken = language(code)
     text = environment.get_template("paste.html").render(
+        _=to_html.markup_in(spoken), language=spoken,
         style=Markup(_file("paste.css")), script=Markup(_file("paste.js")), version=__version__,  # noqa: S704 - our own files
         most=most_bytes, most_words=_words(most_bytes), problem=problem)
     policy = (f"default-src 'none'; style-src {_hash(_file('paste.css'))}; "

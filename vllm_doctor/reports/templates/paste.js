@@ -15,15 +15,15 @@
   form.addEventListener("submit", function (event) {
     if (!file.files.length && !document.getElementById("log").value.trim()) {
       event.preventDefault();
-      said.textContent = "Paste a log, or choose a file.";
+      said.textContent = said.dataset.nothing;
       return;
     }
     if (size() > most) {
       event.preventDefault();
-      said.textContent = "That is more than " + form.getAttribute("data-most-words") + ". The command takes logs of any size: vllm-doctor diagnose FILE";
+      said.textContent = said.dataset.large;
       return;
     }
-    said.textContent = "Reading the log…";
+    said.textContent = said.dataset.reading;
   });
   window.addEventListener("pageshow", function () { said.textContent = ""; });
 

@@ -30,7 +30,7 @@
     } catch (error) {
       done = false;
     }
-    tell(button, done ? "Copied" : "Selected: press Ctrl+C");
+    tell(button, done ? said.dataset.copied : said.dataset.selected);
   }
 
   document.querySelectorAll("button.copy").forEach(function (button) {
@@ -39,7 +39,7 @@
     button.addEventListener("click", function () {
       if (navigator.clipboard && window.isSecureContext) {
         navigator.clipboard.writeText(node.textContent).then(
-          function () { tell(button, "Copied"); },
+          function () { tell(button, said.dataset.copied); },
           function () { copyBySelection(button, node); }
         );
       } else {
