@@ -15,7 +15,7 @@ from pathlib import Path
 NAME = "vllm_log_doctor"
 IN_WHEEL = ("vllm_doctor/__init__.py", "vllm_doctor/py.typed", "vllm_doctor/pytest_plugin.py", "vllm_doctor/_rules/rules.json",
             "vllm_doctor/_rules/stalls.yaml", "vllm_doctor/_schema/", "vllm_doctor/reports/templates/report.md", "vllm_doctor/bundle/issue.md",
-            "vllm_doctor/catalog/flags.jsonl")
+            "vllm_doctor/catalog/flags.jsonl", "vllm_doctor/catalog/raised_texts.jsonl.xz")
 IN_SDIST = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "hatch_build.py", "constraints.txt", "action.yml", "Dockerfile", "rules/",
             "schema/", "tests/conftest.py", "tools/check_distributions.py", "docs/ci.md", "fixtures/logs/")
 NEVER = ("__pycache__", ".pyc", ".venv", ".git/", ".mypy_cache", ".hypothesis", ".env", "id_rsa", ".DS_Store")

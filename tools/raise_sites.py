@@ -102,11 +102,12 @@ class Site:
 
 
 class SiteReader(Reader):
-    """A visitor that collects the sites of one file."""
+    """A visitor that collects the sites of one file, and the texts of their messages."""
 
     def __init__(self, path: str, lines: list[str]) -> None:
         super().__init__()
         self.sites: list[Site] = []
+        self.texts: list[Parts] = []
         self._path, self._lines = path, lines
         self._functions: list[str] = []
 
@@ -127,14 +128,14 @@ class SiteReader(Reader):
                 name == "NotImplementedError" and raised is kind):
             texts = [self.parts(one) for one in raised.args[:1]] if isinstance(raised, ast.Call) else []
             if not texts or texts[0] is not None:
-                self._take(node, name, filled(texts[0]) if texts and texts[0] else "")
+                self._take(node, name, (texts and texts[0]) or ())
         super().visit_Raise(node)
 
     def visit_Assert(self, node: ast.Assert) -> None:  # noqa: N802 - ast's name
         """Collect an assertion."""
         text = self.parts(node.msg) if node.msg is not None else ()
         if text is not None:
-            self._take(node, "AssertionError", filled(text))
+            self._take(node, "AssertionError", text)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - ast's name
@@ -144,10 +145,12 @@ class SiteReader(Reader):
                 and "log" in ast.unparse(func.value).lower():
             text = self.parts(node.args[0])
             if text is not None:
-                self._take(node, "", re.sub(r"%[-+\d.]*[sdfrx]", "7", filled(text)))
+                self._take(node, "", text)
         super().visit_Call(node)
 
-    def _take(self, node: ast.stmt | ast.expr, exception: str, message: str) -> None:
+    def _take(self, node: ast.stmt | ast.expr, exception: str, text: Parts) -> None:
+        self.texts.append(text)
+        message = filled(text) if exception else re.sub(r"%[-+\d.]*[sdfrx]", "7", filled(text))
         code = self._lines[node.lineno - 1].strip() if node.lineno <= len(self._lines) else ""
         function = self._functions[-1] if self._functions else "<module>"
         self.sites.append(Site(self._path, node.lineno, function, exception, message, code))

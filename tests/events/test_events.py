@@ -32,7 +32,7 @@ def read(*texts: str, source: str = "") -> list[Event]:
     ("2024-12-19 21:40:35 ERROR 56542 [engine.py:64]     m", "ERROR", "", None, "    m"),
     ("2025-03-19 21:40:35,123 INFO [engine.py:64] m", "INFO", "", None, "m"),
     ("2024-12-23 18:28:10 - vllm.engine.metrics - INFO - m", "INFO", "", None, "m"),
-    ("2024-12-23 18:28:10,123 - app.worker - INFO - m", "", "", None, "2024-12-23 18:28:10,123 - app.worker - INFO - m"),
+    ("2024-12-23 18:28:10,123 - app.worker - INFO - m", "INFO", "", None, "m"),
     ("plain words", "", "", None, "plain words"),
     (" [multiproc_executor.py:852] KeyError: 'a'", "", "", None, "KeyError: 'a'"),
     ("(Worker_TP1 pid=7) [v1/executor/multiproc_executor.py:852] boom", "", "Worker_TP1 pid=7", 1, "boom"),

@@ -329,9 +329,16 @@ def test_a_cache_of_the_hub_that_cannot_be_written_gets_another_folder() -> None
     ("vllm serve: error: the following arguments are required: widget", "config"),
     ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "reasoning"),
     ("AttributeError: module 'widgetry.rollout' has no attribute 'Bent'", "environment"),
+    ("KeyError: 'layers.5.widget_proj.weight'", "model-loading"),
 ])
 def test_the_feature_of_one_line(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
+
+
+def test_a_text_of_vllm_does_not_decide_where_its_calls_are_shown() -> None:
+    log = traceback((f"{SITE}/vllm/lora/widgets.py", 7, "bend", "raise ValueError("),
+                    error="ValueError: Weight input_size_per_partition = 9 is not divisible by min_thread_k = 4.")
+    assert failure_of(log).feature == "lora"
 
 
 def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:
@@ -340,6 +347,18 @@ def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:
                     (f"{SITE}/vllm/model_executor/layers/utils.py", 39, "mask", "bins.scatter_add_(1)"),
                     error="IndexError: the widget is bent")
     assert failure_of(log).feature == "sampling"
+
+
+def test_a_selection_of_the_attention_backend_is_no_matter_of_the_platform() -> None:
+    log = traceback((f"{SITE}/vllm/platforms/cuda.py", 322, "get_attn_backend_cls", "raise ValueError("),
+                    error="ValueError: the widget is not valid for this configuration")
+    assert failure_of(log).feature == "attention"
+
+
+def test_a_paste_may_begin_within_the_path_of_a_call() -> None:
+    failure = failure_of('vllm/lora/widgets.py", line 7, in bend\n    assert widget % 2\nAssertionError\n')
+    assert failure.origin == Place("vllm", "vllm/lora/widgets.py", "bend", 7)
+    assert (failure.exception, failure.feature) == ("AssertionError", "lora")
 
 
 def test_an_assertion_in_native_code_is_told_before_the_abort() -> None:
@@ -394,6 +413,10 @@ def test_the_feature_of_an_installation_or_tokenizer(line: str, feature: str) ->
     ("ValueError: Cannot set both `add_generation_prompt` and `continue_final_message` to True.", "tokenizer"),
     ("ValueError: Invalid backend for piecewise compilation: bent", "compilation"),
     ("AssertionError: num_micro_batches must be greater than 1", "distributed"),
+    ("RuntimeError: prob_m = 9 is not divisible by thread_m = 4", "quantization"),
+    ("ValueError: Weight input_size_per_partition = 9 is not divisible by min_thread_k = 4.", "quantization"),
+    ("ValueError: speculative_draft_tensor_parallel_size=4 cannot be other value than 1 or target model tensor_parallel_size",
+     "speculative-decoding"),
 ])
 def test_the_feature_of_a_message_of_vllm(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -293,18 +294,22 @@ def test_vllm_prefix_that_forwards_ray_is_kept() -> None:
 @pytest.mark.parametrize(
     ("record", "text"),
     [
-        ({"asctime": "t", "levelname": "ERROR", "name": "vllm", "message": "Engine died"}, ["ERROR Engine died"]),
-        ({"level": "warn", "msg": "low", "ts": 1}, ["WARNING low"]),
-        ({"level": 50, "msg": "dead", "time": 1}, ["CRITICAL dead"]),
-        ({"event": "started", "level": "info", "timestamp": "t"}, ["INFO started"]),
-        ({"jsonPayload": {"message": "boom", "level": "error"}, "resource": {}}, ["ERROR boom"]),
-        ({"Body": "text", "SeverityText": "ERROR", "Timestamp": 1}, ["ERROR text"]),
+        ({"asctime": "t", "levelname": "ERROR", "name": "vllm", "message": "Engine died"}, ["ERROR [vllm.py:N] Engine died"]),
+        ({"level": "warn", "msg": "low", "ts": 1}, ["WARNING [record.py:N] low"]),
+        ({"level": 50, "msg": "dead", "time": 1}, ["CRITICAL [record.py:N] dead"]),
+        ({"event": "started", "level": "info", "timestamp": "t"}, ["INFO [record.py:N] started"]),
+        ({"jsonPayload": {"message": "boom", "level": "error"}, "resource": {}}, ["ERROR [record.py:N] boom"]),
+        ({"Body": "text", "SeverityText": "ERROR", "Timestamp": 1}, ["ERROR [record.py:N] text"]),
         ({"level": "error", "message": HEAD, "time": 1}, [HEAD]),
+        ({"level": "error", "pathname": "/x/serving_chat.py", "message": f"no\r\n{HEAD}", "time": 1},
+         ["ERROR [serving_chat.py:N] no", f"ERROR [serving_chat.py:N] {HEAD}"]),
+        ({"levelname": "INFO", "name": "vllm.entrypoints.openai.serving_chat", "message": "x"}, ["INFO [serving_chat.py:N] x"]),
+        ({"text": "x", "record": {"level": {"name": "ERROR"}, "file": {"name": "core.py"}, "message": "dead"}}, ["ERROR [core.py:N] dead"]),
         ({"level": "error", "message": '  File "x"', "stream": "stderr"}, ['  File "x"']),
         ({"MESSAGE": [104, 105], "PRIORITY": "3", "__REALTIME_TIMESTAMP": "1"}, ["hi"]),
         (
             {"levelname": "ERROR", "message": "failed", "asctime": "t", "exc_info": 'Traceback (most recent call last):\n  File "x"\nE: 1'},
-            ["ERROR failed", "Traceback (most recent call last):", '  File "x"', "E: 1"],
+            [f"ERROR [record.py:N] {line}" for line in ("failed", "Traceback (most recent call last):", '  File "x"', "E: 1")],
         ),
         ({"message": "half \ud800 pair", "time": 1}, ["half \ufffd pair"]),
         ({"log": "\x1b[0;36m(APIServer pid=1)\x1b[0;0m x\n", "stream": "stdout", "time": "t"}, ["(APIServer pid=1) x"]),
@@ -312,7 +317,9 @@ def test_vllm_prefix_that_forwards_ray_is_kept() -> None:
 )
 def test_json_records(record: dict[str, object], text: list[str]) -> None:
     lines = read(json.dumps(record))
-    assert texts(lines) == text
+    shown = [re.sub(r"^(\w+ \[\w+\.py:)\d{1,6}\]", r"\1N]", line.text) for line in lines]
+    assert shown == text
+    assert len({line.text.partition("]")[0] for line in lines if " [" in line.text} or {""}) == 1
     assert {line.number for line in lines} == {1}
     for line in lines:
         line.text.encode()
@@ -340,7 +347,8 @@ def test_an_opentelemetry_record_has_its_level_and_traceback() -> None:
         "ERROR it failed", "Traceback (most recent call last):", "ValueError: x"]
     flat = {"body": "it failed", "severity_text": "ERROR", "timestamp": "2025-11-20T10:00:00Z",
             "attributes": {"exception.stacktrace": "Traceback (most recent call last):\nValueError: x\n"}}
-    assert texts(read(json.dumps(flat) + "\n")) == ["ERROR it failed", "Traceback (most recent call last):", "ValueError: x"]
+    assert [re.sub(r"py:\d{1,6}\]", "py:N]", text) for text in texts(read(json.dumps(flat) + "\n"))] == [
+        f"ERROR [record.py:N] {text}" for text in ("it failed", "Traceback (most recent call last):", "ValueError: x")]
 
 
 @pytest.mark.parametrize("text", [

@@ -50,6 +50,11 @@ def _put_the_adapter_there(trial: Trial) -> None:
             shutil.copytree(trial.sound / "adapter", trial.models / name)
 
 
+def _without_the_variables(trial: Trial) -> None:
+    for name in trial.launch.environment:
+        trial.environment.pop(name, None)
+
+
 def _nothing(trial: Trial) -> None:
     """The advice asks a person to look; what ended the server does not come again."""
 
@@ -67,6 +72,7 @@ ACTIONS: dict[str, Callable[[Trial], None]] = {
     "fix-yaml-config": _right_files,
     "add-host-ram": _lift_the_limit,
     "raise-ulimit-nofile": _lift_the_limit,
+    "unset-variable": _without_the_variables,
     "free-port": _free_the_port,
     "check-model-path": _put_the_model_there,
     "download-model-first": _fill_the_hub_cache,

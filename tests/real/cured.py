@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from events import chat, of_adapter, with_tools
+from events import chat, embedding, of_adapter, with_tools
 from server import Server, complete
 
 ASKED: dict[str, Callable[[Server], tuple[int, Any]]] = {
@@ -13,4 +13,5 @@ ASKED: dict[str, Callable[[Server], tuple[int, Any]]] = {
     "chat": chat,
     "tools": with_tools,
     "adapter": of_adapter,
+    "embedding": embedding,
 }

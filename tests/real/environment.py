@@ -55,6 +55,18 @@ class Environment:
 
     python: Path
 
+    def preload(self, names: tuple[str, ...]) -> dict[str, str]:
+        """LD_PRELOAD with libraries of those names, for which torch's OpenMP library stands in; nothing without names."""
+        if not names:
+            return {}
+        folder = self.bin.parent / "preloaded"
+        folder.mkdir(exist_ok=True)
+        library = next(self.bin.parent.glob("lib/*/site-packages/torch/lib/libgomp*.so*"))
+        for name in names:
+            if not (folder / name).exists():
+                (folder / name).symlink_to(library)
+        return {"LD_PRELOAD": " ".join(str(folder / name) for name in names)}
+
     @property
     def bin(self) -> Path:
         """The folder of the `vllm` command."""

@@ -40,6 +40,11 @@ def of_adapter(server: Server) -> tuple[int, Any]:
     return post(server.port, "/v1/completions", {"model": "sql", "prompt": "hello", "max_tokens": 4})
 
 
+def embedding(server: Server) -> tuple[int, Any]:
+    """An embedding of a word."""
+    return post(server.port, "/v1/embeddings", {"model": name_of(server), "input": "hello"})
+
+
 def _crowd(server: Server) -> None:
     with ThreadPoolExecutor(CROWD) as clients:
         list(clients.map(lambda at: complete(server.port, f"{at} hello", max_tokens=200, ignore_eos=True), range(CROWD)))

@@ -87,6 +87,7 @@ class Release:
     environment: dict[str, str | None]
     left_out: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    preloaded: tuple[str, ...] = ()
 
 
 def releases() -> list[Release]:
@@ -98,8 +99,9 @@ def releases() -> list[Release]:
 def release_of(version: str) -> Release:
     """A release, of the matrix or not."""
     data = _settings()
-    held = [need for span, needs in data["held"].items() if SpecifierSet(span).contains(version) for need in needs]
-    return Release(version, data["environment"], tuple(data["left_out"]), tuple(held))
+    held, preloaded = (tuple(name for span, names in data[kind].items() if SpecifierSet(span).contains(version) for name in names)
+                       for kind in ("held", "preloaded"))
+    return Release(version, data["environment"], tuple(data["left_out"]), held, preloaded)
 
 
 def catalogue() -> list[Launch]:

@@ -252,6 +252,12 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-compressed-incomplete": ("tiny", _config(quantization_config={"quant_method": "compressed-tensors", "format": "float-quantized"})),
     "adapter-dora": ("adapter", _setting("adapter_config.json", use_dora=True)),
     "adapter-wider": ("adapter", _wider_adapter),
+    "tiny-config-list": ("tiny", _file("config.json", "[]")),
+    "tiny-config-pointer": ("tiny", _file("config.json", POINTER)),
+    "tiny-tokenizer-pointer": ("tiny", _file("tokenizer.json", POINTER)),
+    "tiny-vocabulary-4096": ("tiny", _config(vocab_size=4096)),
+    "tiny-positions-0": ("tiny", _config(max_position_embeddings=0)),
+    "tiny-quantized-by-nobody": ("tiny", _config(quantization_config={"bits": 4, "group_size": 128})),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }

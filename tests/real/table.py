@@ -30,6 +30,7 @@ Logs that were read wrongly at first were read once more when rules had been men
 """
 SUMMARY = "\n| vLLM | launches | as expected | cured | not cured | not carried out |\n| --- | --- | --- | --- | --- | --- |\n"
 TABLE = "| launch | situation | cause | result | what was done | cured | seconds |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+NOT_CURED = "| vLLM | launch | what was done | why not |\n| --- | --- | --- | --- |\n"
 
 
 def text(outcomes: list[Outcome]) -> str:
@@ -49,7 +50,26 @@ def write(rows: Iterable[dict[str, Any]]) -> None:
     order = sorted(by_release, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
     summary = "".join(_summary(name, by_release[name]) for name in order)
     body = "".join(f"\n## vLLM {name}\n\n{TABLE}" + "".join(map(_row, sorted(by_release[name], key=_by_launch))) for name in order)
-    PAGE.write_text(HEAD + SUMMARY + summary + body, encoding="utf-8")
+    every = [row for name in order for row in sorted(by_release[name], key=_by_launch)]
+    PAGE.write_text(HEAD + SUMMARY + summary + body + totals(every), encoding="utf-8")
+
+
+def totals(rows: list[dict[str, Any]]) -> str:
+    """What the rows come to, and every one that is not cured with its reason."""
+    failed = [row for row in rows if row["cause"] and not row["served"]]
+    tried = [row for row in failed if row["cured"] is not None]
+    cured = [row for row in tried if row["cured"]]
+    manual = [row for row in failed if row["cured"] is None and row["why_not"]]
+    text = (f"\n## In sum\n\n{len(rows)} launches of {len({row['launch'] for row in rows})} kinds on {len({row['release'] for row in rows})} releases; "
+            f"{sum(not row['problems'] for row in rows)} came out as expected. {len(failed)} failed with a named cause. "
+            f"For {len(tried)} of these the first fix was carried out: {len(cured)} ({100 * len(cured) / max(len(tried), 1):.0f} %) were cured. "
+            f"For {len(manual)} nothing on this machine can carry it out (the reason stands in the row); "
+            f"for {len(failed) - len(tried) - len(manual)} it was not tried.\n")
+    not_cured = [row for row in tried if not row["cured"]]
+    if not_cured:
+        text += f"\nNot cured:\n\n{NOT_CURED}" + "".join(
+            f"| {row['release']} | {row['launch']} | {_cell(row['fix'])} | {_cell(row['why_not'])} |\n" for row in not_cured)
+    return text
 
 
 def _summary(release: str, rows: list[dict[str, Any]]) -> str:

@@ -117,7 +117,7 @@ class Trial:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_CLEARED)}
         path = [str(environment.bin), str(DOCTOR), os.environ["PATH"]]
         wanted = {"PATH": os.pathsep.join(path), "VLLM_CACHE_ROOT": str(home() / f"cache-{release.version}"),
-                  **release.environment, **self.launch.environment}
+                  **release.environment, **environment.preload(release.preloaded), **self.launch.environment}
         return kept | {name: self.put(value) for name, value in wanted.items() if value is not None}
 
     def _start(self, command: str) -> Server:
@@ -174,7 +174,7 @@ class Trial:
         """The report; where the log did not show the command, one of `diagnose` that is told it, as the README says."""
         report = server.report()
         fixes = fixes_of(report)
-        if not any(fix["flags"] or fix["unset"] for fix in fixes) or any(fix["command"] for fix in fixes):
+        if not any(fix["flags"] or fix["unset"] or fix["env"] for fix in fixes) or any(fix["command"] for fix in fixes):
             return report
         told = subprocess.run(["vllm-doctor", "diagnose", str(server.log), "--command", server.command, "--format", "json"],
                               env=self.environment, capture_output=True, text=True, check=False)

@@ -9,12 +9,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 
 import vllm_doctor
+from vllm_doctor import redact
 from vllm_doctor.patterns import _LazyPattern
+from vllm_doctor.redact import program_options, prose, token_shapes
 
 METHODS = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}
 _DEPTH = 4
@@ -82,6 +85,40 @@ def _written_out(tree: ast.AST) -> Iterator[tuple[int, str, str | bytes]]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) \
                 and node.func.value.id == "re" and node.func.attr in METHODS and isinstance(node.args[0], ast.Constant):
             yield node.lineno, node.func.attr, node.args[0].value
+
+
+def _modules_of(package: ModuleType) -> Iterator[ModuleType]:
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        yield importlib.import_module(found.name)
+
+
+def expressions_of_redaction() -> Iterator[Expression]:
+    """Return the expressions that `redact` makes of the rows of its tables."""
+    rows: list[tuple[str, str, str]] = [
+        *((f"TOKENS {prefixes[0]}", token_shapes.token_pattern(prefixes, characters, least), "finditer")
+          for _, prefixes, characters, least in token_shapes.TOKENS),
+        *((f"SHAPES {place}", shape.pattern, "finditer") for place, shape in enumerate(token_shapes.SHAPES)),
+        *((f"OPTIONS {cue} program", program_options.program_pattern(program), "search") for cue, program, _ in program_options.OPTIONS),
+        *((f"OPTIONS {cue} option", program_options.option_pattern(option), "finditer") for cue, _, option in program_options.OPTIONS),
+        *((f"PLACES {cue}", place, "finditer") for cue, place in (*program_options.PLACES, *program_options.DOUBTFUL_PLACES)),
+        *((f"prose {number}", place, "finditer") for number, place in enumerate(prose.PLACES)),
+        *(row for module in _modules_of(redact) for row in _compiled_by_name(module)),
+    ]
+    for place, source, method in rows:
+        yield Expression(f"redact {place}", source, re.compile(source).flags, frozenset({method}))
+
+
+def _compiled_by_name(module: ModuleType) -> Iterator[tuple[str, str, str]]:
+    """What a module of `redact` uses as `compiled(EXPRESSION).method(…)`: the place, the source, the method. Rows of tables are no constants."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in METHODS and isinstance(node.value, ast.Call) \
+                and isinstance(node.value.func, ast.Name) and node.value.func.id == "compiled":
+            try:
+                source = eval(compile(ast.Expression(node.value.args[0]), module.__name__, "eval"), dict(vars(module)))  # noqa: S307
+            except NameError:
+                continue
+            yield f"{module.__name__.rpartition('.')[2]}:{node.lineno}", source, node.attr
 
 
 class _Recorder:

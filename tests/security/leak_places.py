@@ -15,6 +15,7 @@ UPPER = string.ascii_uppercase + string.digits
 
 # kind of token -> (what stands before, alphabet, length, what stands behind)
 TOKENS: dict[str, tuple[str, str, int, str]] = {
+    "zhipu": ("", "0123456789abcdef", 32, ".aB3dE6gH9kL2mN5p"),
     "stripe live": ("sk_live_", ALNUM, 24, ""),
     "stripe test": ("sk_test_", ALNUM, 24, ""),
     "stripe restricted": ("rk_live_", ALNUM, 24, ""),
@@ -235,6 +236,26 @@ COMMANDS: dict[str, str] = {
 
 # A text in any line of a log: an error message, a settings line, a request, a dump.
 TEXTS: dict[str, str] = {
+    "judged key": "AuthError: key '{s}' does not match",
+    "judged token": "401: token '{s}' is invalid",
+    "revoked secret": "Provided secret {s} has been revoked",
+    "digest of echo": "echo 'u:realm:{s}' | md5sum",
+    "digest of printf": "printf '%s' '{s}' | sha256sum",
+    "base64 of echo": 'echo -n "admin:{s}" | base64',
+    "base64 here-string": "base64 <<< {s}",
+    "gcloud here-string": "gcloud auth activate-service-account --key-file=- <<< '{s}'",
+    "openssl -k": "openssl enc -aes-256-cbc -k {s} -in x",
+    "openssl passwd": "openssl passwd -6 {s}",
+    "openssl hmac": "openssl dgst -sha256 -hmac {s} x",
+    "wandb login with a host": "wandb login --relogin --host https://api.wandb.ai {s}",
+    "az keyvault": "az keyvault secret set --vault-name v --name n --value {s}",
+    "aws secretsmanager": "aws secretsmanager create-secret --name n --secret-string {s}",
+    "ossutil": "ossutil config -k {s} -e x",
+    "terraform variable": 'variable "hf_token" { default = "{s}" }',
+    "plist": "<key>api_key</key><string>{s}</string>",
+    "pydantic": "api_key\n  Input should be a valid list [type=list_type, input_value='{s}', input_type=str]",
+    "websocket protocol": "Sec-WebSocket-Protocol: openai-insecure-api-key.{s}",
+    "german": "Das Passwort lautet {s}",
     "compose string": "command: vllm serve m --api-key {s} --port 8000",
     "compose quoted string": 'command: "vllm serve m --api-key \'{s}\' --port 8000"',
     "compose list": 'command: ["serve", "m", "--api-key", "{s}", "--port", "8000"]',
@@ -482,6 +503,15 @@ TEXTS: dict[str, str] = {
 
 # What looks like a secret and is none: stays as it is.
 NEAR_MISSES: tuple[str, ...] = (
+    "size mismatch: key 'model.layers.0.self_attn.q_proj.weight' does not match",
+    "ValueError: key 'rope_scaling' does not match any of the supported types",
+    "RuntimeError: key lm_head.weight is not in the checkpoint",
+    "token <|im_start|> is not in the vocabulary",
+    "token id 128009 is out of range",
+    "undefined symbol: _ZN5flash19flash_fwd_kernelILi64ELi128ELi128ELi4EN7cutlass10bfloat16_tE",
+    "CompressedTensorsW8A8Fp8MoEMethod and DeepseekV3ForCausalLMNextN and NVFP4QuantizationLinearMethod",
+    "/root/.triton/cache/JZ4Q7B3KXN2V5M6P7R2T4W6Y2A3C5E7G4H6J2K4M6N2P4Q6R2S4T/_attn_fwd.json",
+    "verify_checksum('model.safetensors') and check_gpu_arch('sm_120a')",
     "docker run --user root:root vllm/vllm-openai",
     "docker run -u 1000:1000 vllm/vllm-openai",
     "docker run -p 8000:8000 vllm/vllm-openai",

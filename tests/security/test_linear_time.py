@@ -14,7 +14,7 @@ from pathlib import Path
 from time import thread_time
 
 import pytest
-from expressions import Expression, compiled_while, expressions
+from expressions import Expression, compiled_while, expressions, expressions_of_redaction
 from leak_places import TOKENS
 from pumped_logs import SIZE, logs
 
@@ -31,9 +31,11 @@ BASE = builtin()
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = [*(marker.pattern for marker in BASE.markers), *BASE.facts]
 CODE = expressions()
+REDACTION = list(expressions_of_redaction())
 # Expressions that are given no more than the beginning, or the end, of a longer text.
 LONGEST = {"failures.exceptions._ASSERTS": 1_000, "failures.exceptions._QUOTED": 1_000, "failures.frames._CHECKOUT": 1_000,
            "failures.messages._FATAL": 500, "failures.messages._USAGE": 500, "failures.messages._OVER": 500}
+WINDOWS = {"redact blocks": 2_000}  # longer lines are left out
 SECONDS = 2.0  # for a log of 64 KiB
 LOGS = int(os.environ.get("VLLM_DOCTOR_LOGS", "100"))
 FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "gitlab", "command", "agent")
@@ -62,6 +64,19 @@ def test_expressions_of_the_program(expression: Expression) -> None:
     for method in sorted(expression.methods):
         search = _use(compiled, method)
         assert slow_code(search, expression.source, flags, LONGEST.get(expression.place.removeprefix("vllm_doctor."), SIZE)) is None, method
+
+
+def test_expressions_of_redaction_are_found() -> None:
+    assert len(REDACTION) > 200
+    assert {"redact named_values", "redact blocks", "redact quoting", "redact url_secrets"} <= {expression.place.partition(":")[0] for expression in REDACTION}
+
+
+@pytest.mark.parametrize("expression", REDACTION, ids=lambda expression: str(expression.place))
+def test_expressions_of_redaction(expression: Expression) -> None:
+    """Each row of each table, and what else the modules compile."""
+    compiled = re.compile(expression.source)
+    for method in expression.methods:
+        assert slow_code(_use(compiled, method), expression.source, expression.flags, WINDOWS.get(expression.place.partition(":")[0], SIZE)) is None, method
 
 
 def test_expressions_made_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,34 @@ def test_a_signal_ends_it_with_the_report(number: int) -> None:
     assert err.rstrip().count(b"--- vllm-doctor ") >= 1
 
 
+@pytest.mark.parametrize("flood", [False, True])
+def test_ctrl_c_ends_it_at_once_while_its_input_is_open(flood: bool) -> None:
+    with started("--fail-on", "never") as process:
+        process.stdin.write(LOG)
+        process.stdin.flush()
+        assert len(process.stdout.read(len(LOG))) == len(LOG)
+        assert VERDICT in heard(process, VERDICT, 60)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        if flood:
+            os.set_blocking(process.stdin.fileno(), False)
+            process.stdin.write(b"INFO 10-08 20:36:41 [a.py:1] x\n" * 500)
+            process.stdin.flush()
+        assert CAUSE in process.stderr.read()
+        assert process.wait(60) == 0
+        assert time.monotonic() - began < 2 + os.getloadavg()[0]  # 2 s on an idle machine
+
+
+def test_the_servers_last_lines_pass_behind_the_report_of_ctrl_c() -> None:
+    with started("--fail-on", "never") as process:
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+        assert process.wait(60) == 0
+        process.stdin.write(b"INFO shutting down\n")
+        process.stdin.close()
+        assert process.stdout.read() == b"INFO shutting down\n"
+
+
 def test_output_that_nobody_reads_does_not_cost_the_report() -> None:
     with started(bufsize=0) as process:
         process.stdin.write(LOG)

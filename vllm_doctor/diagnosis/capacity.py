@@ -16,13 +16,15 @@ _FAR = 2  # times the needed length; less is a margin that one may want
 _LASTING = 3  # statistics lines; one busy line is no pressure
 
 
-def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memory | None) -> tuple[str, ...]:
+def sentences(facts: Mapping[str, Any], derived: Mapping[str, Any], memory: Memory | None, *,
+              is_explained: bool = False) -> tuple[str, ...]:
     """Return a short paragraph on a healthy log: weights against nvidia-smi, concurrency, one more GiB, pressure.
 
-    Only what the facts show; empty if they show neither the weights nor the KV cache.
+    Only what the facts show; empty if they show neither the weights nor the KV cache. `is_explained`: a finding
+    names what limits the requests.
     """
     found = [_weights(facts, memory), _tokens(facts, derived), _one_more(facts, derived), requests(facts, derived),
-             pressure(facts, derived)]
+             "" if is_explained else pressure(facts, derived)]
     return tuple(sentence for sentence in found if sentence)
 
 

@@ -56,7 +56,7 @@ class Recorder:
             run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
             run.remember_block(event)
-            run.collect_failure(event)
+            run.collect_failure(event, is_foreign=self.matcher.may_quote_client(event, serves=_serves(run)))
         if event.is_code:
             return
         if not event.level and is_omission(event.text) and not _USAGE.fullmatch(self._previous):
@@ -79,8 +79,7 @@ class Recorder:
         known_before = run.evidence_count
         extracted: dict[str, Any] = {}
         matches: list[tuple[PatternRef, dict[str, str]]] = []
-        serves = run.serves or (run.serving_line > 0 and not run.crashed)
-        for ref, values in self.matcher.matches(event, run.settled, serves=serves):
+        for ref, values in self.matcher.matches(event, run.settled, serves=_serves(run)):
             if ref.marker is not None:
                 if not times:  # how far the start had come was known when the line was kept back
                     run.advance(ref.marker.phase, ref.marker.status, event.line)
@@ -129,8 +128,8 @@ class Recorder:
 
     def _record_settings(self, run: Run, event: Event) -> None:
         settings = read_settings(event.text)
-        if settings is None:
-            return
+        if settings is None or (run.serving_line and settings.kind != "config"):
+            return  # a server prints its arguments before it serves
         column = "config" if settings.kind == "config" else "args"
         for definition in self._base.names.values():
             key = getattr(definition, column)
@@ -142,6 +141,10 @@ class Recorder:
             run.settings, run.settings_kind = settings.values, settings.kind
             if settings.kind == "non-default":
                 run.settings = typed_arguments(settings.values, run.facts.get("vllm_version"))
+
+
+def _serves(run: Run) -> bool:
+    return run.serves or (run.serving_line > 0 and not run.crashed)
 
 
 def _record_hit(run: Run, ref: PatternRef, event: Event, values: dict[str, str], times: int) -> None:

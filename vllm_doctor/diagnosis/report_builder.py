@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm_doctor import memory
@@ -63,7 +63,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         findings=findings,
         lengths=memory.context_lengths(analysis.facts) if causes and is_named and causes[0].id in _SHORTAGES else (),
         notes=(*notes, *_about_masks(findings)),
-        capacity=() if status == "failed" or explained else _capacity(analysis, derived, ledger),
+        capacity=() if status == "failed" or explained else _capacity(analysis, derived, ledger, causes),
         input_notes=input_notes,
         release=analysis.releases_by_wording.words() if run.last_line else "",
         release_is_known=analysis.releases_by_wording.known,
@@ -99,9 +99,10 @@ def _about_masks(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     return (message("{mask} in a command stands for a secret of the log: put your own value there.", mask=MASK),)
 
 
-def _capacity(analysis: RunAnalysis, derived: dict[str, Any], ledger: memory.Memory | None) -> tuple[str, ...]:
-    run = analysis.run
-    return capacity.sentences({**analysis.facts, **run.load.summary(), **run.requests.summary()}, derived, ledger)
+def _capacity(analysis: RunAnalysis, derived: dict[str, Any], ledger: memory.Memory | None,
+              causes: Sequence[Finding]) -> tuple[str, ...]:
+    facts = {**analysis.facts, **analysis.run.load.summary(), **analysis.run.requests.summary()}
+    return capacity.sentences(facts, derived, ledger, is_explained=any(item.phase == "runtime" for item in causes))
 
 
 def _cleaner(redactor: Redactor | None) -> Callable[[Any], Any]:

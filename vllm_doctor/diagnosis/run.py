@@ -147,9 +147,10 @@ class Run:
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
             self.block_open = not event.frames
 
-    def collect_failure(self, event: Event) -> None:
-        """Collect what may be the failure from an event."""
-        self.failures.see(event, self.phase, served=bool(self.serving_line), advances=self.advances)
+    def collect_failure(self, event: Event, *, is_foreign: bool = False) -> None:
+        """Collect what may be the failure from an event; `is_foreign` says that it may be a client's words."""
+        self.failures.see(event, self.phase, served=bool(self.serving_line), advances=self.advances,
+                          is_foreign=is_foreign)
 
     def traceback_repeater(self, calls: Sequence[Event]) -> Callable[[Event], None]:
         """Return what records a traceback with the same calls again, given its exception.

@@ -17,7 +17,7 @@ from vllm_doctor.events.code_paths import frame
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback, parse_joined_traceback
-from vllm_doctor.logs.line_prefix import BARE
+from vllm_doctor.logs.line_prefix import BARE, QUOTING
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
 from vllm_doctor.patterns import lazy_pattern, portable
@@ -42,6 +42,10 @@ _OWN_RECORD = lazy_pattern(
     r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
     cues=(".py:", "vllm"),
 )
+_PYTHON_RECORD = lazy_pattern(  # of a program that configures Python's logging: its time has milliseconds
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} {1,4}(?:- )?(?:\[?[\w./:-]{1,100}\]? (?:- )?)?"
+    r"\[?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?: -|:)? {1,8}(?=\S)",
+)
 _TIMELESS = lazy_pattern(  # a shortened record: without its time and mostly without its process id
     r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
@@ -54,7 +58,6 @@ _PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
 _RECORD_APART = lazy_pattern(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
-_QUOTED = lazy_pattern(r"[\"'`=]|[Ee]rror")  # before a prefix: the prefix is quoted by a message
 _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
 _VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
 _FRAME = lazy_pattern(
@@ -62,7 +65,6 @@ _FRAME = lazy_pattern(
 )
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
-_RAY_WORKER = "RayWorker"
 _RANK_SOURCE = lazy_pattern(r"\brank ?(\d{1,6})\b")
 # The releases that print a prefix: vllm/logger.py and decorate_logs of each. The first match counts.
 _PREFIX_RELEASES = (
@@ -309,7 +311,8 @@ class EventReader:
                 crash = "opens"
             elif _EXCEPTION.match(text):
                 crash = "ends"
-        return StartNote(process_name(event.process), event.level, stage_of(text), ends_run(text), crash)
+        return StartNote(process_name(event.process), event.level, stage_of(text, event.level),
+                         ends_run(text, event.level), crash)
 
     def apply_start_note(self, number: int, note: StartNote) -> None:
         """Apply the effect of such a line on the server starts, and nothing else."""
@@ -337,7 +340,7 @@ class EventReader:
         """
         process, event, _ = self._split(line)
         text = event.text
-        if TRACEBACK in text or _FRAME.match(text) or concerns_run(text) or parse_joined_traceback(text):
+        if TRACEBACK in text or _FRAME.match(text) or concerns_run(text, event.level) or parse_joined_traceback(text):
             return None
         return f"{line.source}\0{process}" if _begins_message(event.text) else ""
 
@@ -355,7 +358,7 @@ class EventReader:
         """
         separate_reader = EventReader(self._is_request)
         events = [event for line in lines if (event := separate_reader.read(line))]
-        if len(events) < len(lines) or any(concerns_run(event.text) for event in events):
+        if len(events) < len(lines) or any(concerns_run(event.text, event.level) for event in events):
             return None
         *calls, shown = events
         if not all(event.is_code for event in calls) or not shown.frames or shown.context:
@@ -383,9 +386,7 @@ class EventReader:
         process, rank, rest = self._process(line.text, line.source)
         level, message, style, time = _record(rest)
         releases = _releases_of(process) or style if process else style
-        is_passed_on = _RAY_WORKER in line.source  # by the engine, whose prefix stands before Ray's
-        printed_by = line.source if is_passed_on else process or line.source
-        event = Event(line.number, message, level, printed_by, rank, self.run, releases,
+        event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
                       refusal=line.refusal, time=time)
         return process, event, rest is not message
 
@@ -494,7 +495,7 @@ class EventReader:
             named = _RANK_SOURCE.search(source)
             if named:
                 rank = int(named[1])
-            elif _RAY_WORKER in source:
+            elif "RayWorker" in source and not process:  # else the engine passes it on, with a prefix of its own
                 rank = self._ranks.setdefault(source, len(self._ranks) + 1)
         if start == len(first) and not source and len(self._processes) < _MAX_STREAMS:
             self._processes[first] = process, rank
@@ -554,8 +555,13 @@ def _as_code(event: Event) -> Event:
 
 def _record(text: str) -> tuple[str, str, str, str]:
     """Split off the record prefix of vLLM or uvicorn: return level, message, the prefix's releases and its time."""
+    timeless = _TIMELESS.match(text)
+    begin = timeless.end() if timeless else 0
+    place = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
+    if place and timeless:  # another prefix behind it is part of the message
+        return timeless["level"], text[place.end():], "", ""
     match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
-    if match and match.start() <= _PREFIX_REACH and not _QUOTED.search(text, 0, match.start()):
+    if match and match.start() <= _PREFIX_REACH and not QUOTING.search(text, 0, match.start()):
         level, rest = match["level"], text[match.end():]
         inner = _PROCESS.match(rest) if rest.startswith("(") else None
         releases = ">=0.8.0" if match["file"] else "<0.8.0"
@@ -563,15 +569,10 @@ def _record(text: str) -> tuple[str, str, str, str]:
     match = _UVICORN.match(text)
     if match:
         return match["level"], text[match.end():], "", ""
-    match = _OWN_RECORD.match(text) if text[:1].isdigit() else None
+    match = (_OWN_RECORD.match(text) or _PYTHON_RECORD.match(text)) if text[:1].isdigit() else None
     if match:
         return match["level"], text[match.end():], "", match["time"]
-    timeless = _TIMELESS.match(text)
-    begin = timeless.end() if timeless else 0
-    match = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
-    if match:
-        return timeless["level"] if timeless else "", text[match.end():], "", ""
-    return "", text, "", ""
+    return ("", text[place.end():], "", "") if place else ("", text, "", "")
 
 
 def may_concern_starts(line: str) -> bool:
@@ -580,4 +581,4 @@ def may_concern_starts(line: str) -> bool:
     while match := _PROCESS.match(line, at):
         at = match.end()
     level, message, *_ = _record(line[at:])
-    return concerns_run(message) or not (level or at) or not BARE.match(line)
+    return concerns_run(message, level) or not (level or at) or not BARE.match(line)

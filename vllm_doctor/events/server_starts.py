@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.literal_search import any_of
+from vllm_doctor.logs.line_prefix import QUOTING
 from vllm_doctor.patterns import lazy_pattern
 
 _PROMPT = lazy_pattern(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
@@ -19,6 +20,10 @@ WORDS = (
     "Killed process", "exited with code", "SystemExit", "Segmentation fault",
 )  # fmt: skip
 """Literals; a message without any of them neither begins nor ends a start (one for each expression here)."""
+_LOGO = "█▀▄ "
+_OF_STARTS = frozenset({"", "DEBUG", "INFO"})  # levels of the messages of a start
+_TYPED = frozenset({"prompt", "usage"})  # not printed by vLLM's logger
+_QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _STAGES = (  # the messages of a start, each with literals of which its line contains at least one
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
     ("usage", ("usage: ",), lazy_pattern(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
@@ -33,23 +38,31 @@ def process_name(process: str) -> str:
     return process.partition(" ")[0]
 
 
-def stage_of(message: str) -> str:
-    """Return the stage of a start that a message belongs to; empty for other messages."""
+def stage_of(message: str, level: str = "") -> str:
+    """Return the stage of a start that a message belongs to; empty for other messages.
+
+    The message of a record, which has a level, begins with the words; a client may be quoted behind its own, and behind
+    the record of another program.
+    """
     for name, words, pattern in _STAGES:
         for word in words:
-            if word in message and pattern.search(message):
-                return name
+            if word in message and (found := pattern.search(message)):
+                before = message[: found.start()].strip(_LOGO)
+                if not before or not (level or QUOTING.search(before)):
+                    return name if level in _OF_STARTS or name in _TYPED else ""
     return ""
 
 
-def ends_run(message: str) -> bool:
+def ends_run(message: str, level: str = "") -> bool:
     """Return whether a message that belongs to no stage ends a start."""
+    if level in _QUIET:
+        return message.startswith(_ENDED)
     return any(word in message for word in _ENDED)
 
 
-def concerns_run(message: str) -> bool:
+def concerns_run(message: str, level: str = "") -> bool:
     """Return whether a message may begin or end a start."""
-    return stage_of(message) != "" or ends_run(message)
+    return stage_of(message, level) != "" or ends_run(message, level)
 
 
 class RunCounter:
@@ -82,8 +95,8 @@ class RunCounter:
         """Return the number of the run that `message` belongs to."""
         if not any_of(WORDS).search(message):
             return self.run
-        stage = stage_of(message)
-        if stage or (not self._ended and ends_run(message)):
+        stage = stage_of(message, level)
+        if stage or (not self._ended and ends_run(message, level)):
             return self.record_stage(stage, process_name(process), level)
         return self.run
 

@@ -74,8 +74,8 @@ class FailureCollector:
         self.exit_status: int | None = None  # of the command, where `run` knows it
         self.records = 0  # lines that vLLM's logger wrote
 
-    def see(self, event: Event, phase: str, *, served: bool, advances: int) -> None:
-        """Read one event."""
+    def see(self, event: Event, phase: str, *, served: bool, advances: int, is_foreign: bool = False) -> None:
+        """Read one event; one that may be a client's words (`is_foreign`) does not tell how a process ended."""
         self.records += bool(event.level)
         text = event.text
         if text.lstrip().startswith("|"):  # a row of an exception group
@@ -102,7 +102,7 @@ class FailureCollector:
             return
         if stream.frames and stream.last_call and self._is_source(stream, event):
             return
-        self._judge(stream, event, state)
+        self._judge(stream, event, state, is_foreign=is_foreign)
 
     def calls_of(self, head: Event) -> RepeatedCalls:
         """Return the calls of the open traceback of a process, given its first line."""
@@ -208,7 +208,7 @@ class FailureCollector:
             return True
         return event.is_code or text[:1] in " \t"
 
-    def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int]) -> None:
+    def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int], *, is_foreign: bool) -> None:
         """Check whether a line outside the calls of a traceback reports a failure."""
         text = event.text
         level = messages.level_of(text, event.level)
@@ -235,7 +235,7 @@ class FailureCollector:
             return
         if calls and not event.is_code and not event.frames:
             stream.frames = []
-        told = messages.usage(text)
+        told = None if is_foreign else messages.usage(text)
         if told is not None:
             self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))
             return
@@ -245,7 +245,7 @@ class FailureCollector:
             return
         if event.is_code:
             return
-        told = messages.fatal(text)
+        told = None if is_foreign else messages.fatal(text)
         if told is not None and level not in _QUIET:
             self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:

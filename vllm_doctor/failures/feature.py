@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from vllm_doctor.catalog.features import feature_of_path, features
+from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.patterns import lazy_pattern
@@ -28,6 +29,8 @@ _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/
 _PLUGINS = lazy_pattern(r"^vllm_(?:ascend|gaudi|spyre|omni|metal|neuron|hpu|tpu)/(?:core/|worker/)?")
 """Packages for other hardware, whose folders have the names of vLLM's."""
 _MIRRORED = ("vllm/v1/", "vllm/", "vllm/model_executor/")
+_CONTAINERS = frozenset({"config", "api-server", "model-class"})
+"""Parts whose files raise the errors of other parts as well."""
 _LAST_CALLS = 3  # calls whose names and source lines are read where nothing else decides
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 
@@ -65,7 +68,10 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return "other-software"
     if by_calls is not None:
         return by_calls
-    return _by_module(candidate.module) or _by_hints(text) or _by_source(candidate.frames)
+    by_text = _by_raised_text(candidate)
+    if by_text is not None and by_text not in _CONTAINERS:
+        return by_text
+    return _by_module(candidate.module) or _by_hints(text) or by_text or _by_source(candidate.frames)
 
 
 def _is_of_application(candidate: Candidate) -> bool:
@@ -97,6 +103,14 @@ def _by_words(text: str) -> str | None:
 def _by_module(module: str) -> str | None:
     """Return the feature that the module of an exception's class belongs to."""
     return feature_of_path(module.replace(".", "/") + "/") if module else None
+
+
+def _by_raised_text(candidate: Candidate) -> str | None:
+    """Return the feature of the file of vLLM that raises the message, for a log without a call of vLLM."""
+    if any(package_of(frame.path)[0] == "vllm" for frame in candidate.frames):
+        return None
+    path = raised_in(candidate.message[:_FIRST_LINES])
+    return None if path is None else feature_of_path(path)
 
 
 def _by_hints(text: str) -> str | None:

@@ -10,6 +10,9 @@ from vllm_doctor.patterns import lazy_pattern
 
 _CALL = lazy_pattern(
     r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
+_CUT = lazy_pattern(
+    r'^(?P<path>[~/.\w][^\s":]{0,300}\.py)", line (?P<line>\d{1,9}), in (?P<function>[\w<>.]{1,200})')
+"""Where a paste begins within a path."""
 _IPYTHON = lazy_pattern(
     r"^\s*(?:File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?(?:\]\([^)\s]{0,400}\))?,? in "
     r"(?P<function><?[\w.]+)")
@@ -49,7 +52,7 @@ def call(text: str) -> Frame | None:
     """Return the call that a line of a traceback shows."""
     if ".py" not in text and 'File "' not in text:
         return None
-    match = _CALL.search(text) or _RICH.match(text) or _IPYTHON.match(text) or _PYTEST.match(text)
+    match = _CALL.search(text) or _CUT.match(text) or _RICH.match(text) or _IPYTHON.match(text) or _PYTEST.match(text)
     if match is None:
         return None
     known = match.groupdict()

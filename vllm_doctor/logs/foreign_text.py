@@ -21,6 +21,7 @@ HIDDEN = "\u2026"
 
 _MAX_OPEN_LINES = 200
 _MAX_MARKERS = 32
+_MAX_SOURCES = 256
 _NAME = lazy_pattern(r"[A-Za-z0-9_/~.][\w./:@+-]{0,199}", re.ASCII)
 _PATH = lazy_pattern(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
 _FAULT = lazy_pattern(r"Error|Exception|Exit|Interrupt|Abort|Killed")
@@ -29,7 +30,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RECORD = lazy_pattern(
     r"(?:\(\w[^()]{0,80}\) {0,4}){0,3}"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: {1,8}(?:\d|\[)|: {1,6}\S)|Traceback \(most recent call last\))"
-    r"|\[rank\d+\]:"
+    r"|\[rank\d+\]:|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S{0,12} .{0,80}?\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b"
 )
 """The beginning of a line that does not continue a client's text."""
 _MESSAGE = lazy_pattern(
@@ -63,12 +64,13 @@ class Template(NamedTuple):
 class VisibleLine(NamedTuple):
     """A line without its foreign text, and what may continue after it: a quote, `lines`, or nothing.
 
-    `refusal` marks vLLM's refusal of a request.
+    `refusal` marks vLLM's refusal of a request. `is_marked` says that the line has a record with foreign text.
     """
 
     text: str
     opened: str
     refusal: bool
+    is_marked: bool
 
 
 class ForeignTable:
@@ -80,7 +82,8 @@ class ForeignTable:
         self._within = tuple(entries["requests"]["within"])
         self.rules = frozenset(entries["requests"]["rules"])
         serving = entries["serving"]
-        self.information_rules = frozenset(serving["information"])
+        self.fault_facts = frozenset(serving["facts"])
+        self._information = frozenset((rule, name) for rule, names in serving["information"].items() for name in names)
         self._system_line = lazy_pattern("|".join(f"(?:{form})" for form in serving["lines"]))
         self._modules = tuple(f"{module}:" for module in entries["requests"]["modules"])
         self._outside = tuple(entries["requests"]["outside"])
@@ -92,6 +95,10 @@ class ForeignTable:
         """Return whether the calls of a traceback handle a request and belong neither to the engine nor to a start."""
         return (any(part in frames for part in self._within)
                 and not any(part in frames for part in self._outside))
+
+    def is_information(self, rule: str, pattern: str) -> bool:
+        """Return whether a pattern reads a fault from a message that vLLM prints as information."""
+        return (rule, pattern) in self._information
 
     def is_of_system(self, text: str) -> bool:
         """Return whether a line without a level reads like one of the server, its libraries or the machine."""
@@ -119,7 +126,7 @@ class ForeignTable:
             text, done = text[:begin] + shown + text[end:], begin + len(shown)
         else:
             text = text[:done] + HIDDEN
-        return VisibleLine(self._hide_names(text) or text, opened, refusal)
+        return VisibleLine(self._hide_names(text) or text, opened, refusal, done > 0)
 
     def _hidden(self, text: str, begin: int, record: Record) -> tuple[str, int, str]:
         """Return the replacement of the text from `begin` on, its end, and what it leaves open."""
@@ -194,6 +201,7 @@ class ForeignText:
     def __init__(self, table: ForeignTable) -> None:
         self._table = table
         self._open: dict[str, _OpenText] = {}  # by source
+        self._records: dict[str, _OpenText] = {}  # by source: what the last record leaves open
 
     @property
     def is_idle(self) -> bool:
@@ -208,14 +216,15 @@ class ForeignText:
     def read(self, line: Line) -> Line:
         """Return a line without foreign text."""
         text = line.text
-        opened = self._open.pop(line.source, None) if self._open else None
+        opened = self._records.pop(line.source, None) if self._records else None
+        opened = (self._open.pop(line.source, None) if self._open else None) or opened
         marked = bool(any_of(self._table.words).search(text))  # it may be a continuation
         if marked and self._table.is_of_handler(text):
             line = line._replace(handler=True)
         if opened is not None:
             marked = marked and any(marker in text for marker in self._table.markers)
         if opened is not None and opened.continues(text, marked=marked):
-            begin = len(opened.prefix) if text.startswith(opened.prefix) else 0
+            begin = min(len(opened.prefix), len(text)) if text.startswith(opened.prefix.rstrip()) else 0
             if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # possibly the record's own
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
                 return line._replace(text=self._table.hide(text).text if marked else text, refusal=True)
@@ -228,7 +237,20 @@ class ForeignText:
         shown = self._table.hide(text)
         if shown.opened:
             self._open[line.source] = _OpenText(shown.opened, _prefix(text), _MAX_OPEN_LINES)
+        else:
+            self._follow(line, shown)
         return line._replace(text=shown.text, refusal=shown.refusal)
+
+    def _follow(self, line: Line, shown: VisibleLine) -> None:
+        """Note that the further lines of a record, which have its prefix too, belong to its foreign text.
+
+        A line of a traceback's source code begins none.
+        """
+        prefix = _prefix(line.text)
+        if shown.is_marked and "] " in prefix and not line.text.startswith((" ", "\t"), len(prefix)):
+            if len(self._records) >= _MAX_SOURCES:
+                self._records.clear()
+            self._records[line.source] = _OpenText("request" if shown.refusal else "lines", prefix, _MAX_OPEN_LINES)
 
     def hide_in_single_line(self, line: Line) -> Line | None:
         """Return a single line without foreign text; None if the text may continue in the next lines."""
@@ -237,6 +259,7 @@ class ForeignText:
         shown = self._table.hide(line.text)
         if shown.opened:
             return None
+        self._follow(line, shown)
         return line._replace(text=shown.text, refusal=shown.refusal, handler=self._table.is_of_handler(line.text))
 
 
@@ -253,9 +276,10 @@ class _OpenText(NamedTuple):
     def continues(self, text: str, *, marked: bool) -> bool:
         """Return whether a line belongs to the same message."""
         is_quote = self.quote in {"'", '"', "`"}
-        if not self.left or not (is_quote or text.startswith(self.prefix)):
+        repeats = text.startswith(self.prefix) or text == self.prefix.rstrip()  # of a blank line
+        if not self.left or not (is_quote or repeats):
             return False
-        if "] " in self.prefix and text.startswith(self.prefix):  # a record repeats its prefix on each of its lines
+        if "] " in self.prefix and repeats:  # a record repeats its prefix on each of its lines
             return not marked or self.quote == "request"
         return not _RECORD.match(text)
 

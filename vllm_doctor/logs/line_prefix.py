@@ -21,6 +21,11 @@ BARE = lazy_pattern(
     rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$)| \| \[\d{{4}}-)|$"
 )
 
+# What stands before a prefix, or before the words of a start, that a message of another record quotes.
+QUOTING = lazy_pattern(r"[\"'`=\\]|[Ee]rror|\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
+
+VLLM_HEAD = lazy_pattern(rf"{_VLLM_LEVEL}|{VLLM_PROCESS}")  # of a record
+
 # The beginning of a line as vLLM, its libraries or Python write it: it proves a doubtful wrapper.
 LOG_HEAD = lazy_pattern(
     rf"{_VLLM_LEVEL}|{VLLM_PROCESS}|(?:INFO|ERROR|WARNING|DEBUG|CRITICAL): {{1,6}}\S"

@@ -198,11 +198,12 @@ class LineReader:
     def _bytes(self, data: bytes) -> None:
         start = 0
         if self._skipping:
-            separators = (b"\n",) if self._is_record(self._pending) else (b"\n", b"\r")
-            ends = [end for end in map(data.find, separators) if end >= 0]
-            if not ends:
+            start = data.find(b"\n")
+            inner = data.find(b"\r", 0, start if start >= 0 else len(data))
+            if inner >= 0 and not self._is_record(self._pending):
+                start = inner
+            if start < 0:
                 return
-            start = min(ends)
             self._skipping = False
         last = data.rfind(b"\n")
         if last < start:

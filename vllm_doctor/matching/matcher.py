@@ -20,6 +20,7 @@ from vllm_doctor.matching.anchors import Anchors
 from vllm_doctor.rulebase.model import Literals, Marker, Pattern, Rule, RuleBase
 from vllm_doctor.templating import evaluator
 
+_QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _WINDOW = 16_384  # a longer message is searched only around the anchor
 _KEEP = 6
 _KEEP_LAST = 2
@@ -183,15 +184,27 @@ class Matcher:
         It reports its faults with a level or a traceback; other lines and information may quote a client.
         """
         foreign = self._base.foreign
-        if event.frames or ref.part != "any":
+        if (event.frames and event.level not in _QUIET) or ref.part != "any" or not self._is_of_fault(ref):
             return False
-        is_fault = (ref.marker.status == "failed" if ref.marker is not None
-                    else bool(ref.rule) and self._base.rules[ref.rule].severity == "error")
-        if not is_fault or self._is_for_requests(ref):
-            return False
-        if event.level in {"INFO", "DEBUG"}:
-            return ref.rule not in foreign.information_rules
-        return not event.level and " pid=" not in event.process and not foreign.is_of_system(event.text)
+        if event.level in _QUIET:
+            return not foreign.is_information(ref.rule, ref.pattern.id)
+        return self.may_quote_client(event, serves=True)
+
+    def may_quote_client(self, event: Event, *, serves: bool) -> bool:
+        """Return whether a line may be a client's words, not the server's report of a fault."""
+        if event.refusal or (event.frames and event.level not in _QUIET) or not serves:
+            return event.refusal
+        if event.level:
+            return event.level in _QUIET
+        return " pid=" not in event.process and not self._base.foreign.is_of_system(event.text)
+
+    def _is_of_fault(self, ref: PatternRef) -> bool:
+        """Return whether a pattern reads a message that only a fault of the server prints."""
+        if ref.marker is not None:
+            return ref.marker.status == "failed"
+        if not ref.rule:
+            return ref.pattern.id in self._base.foreign.fault_facts
+        return self._base.rules[ref.rule].severity == "error" and not self._is_for_requests(ref)
 
     def _is_for_requests(self, ref: PatternRef) -> bool:
         """Return whether a pattern is for failures of single requests, whose messages may quote a client."""

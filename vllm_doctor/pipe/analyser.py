@@ -6,6 +6,7 @@ a log. A child that dies or hangs costs the report, never a byte of the log.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -52,6 +53,7 @@ class Analyser:
         self.exit_code: int | None = None  # negative: the signal that killed it
         self._pid = 0
         self._asked_at: float | None = None  # when we were told to end
+        self._hurry_at = math.inf
         read_end, self.fd = os.pipe()
         try:
             self._pid = _fork()
@@ -101,10 +103,11 @@ class Analyser:
             with suppress(OSError):  # the child may have ended
                 os.setpriority(os.PRIO_PROCESS, self._pid, _FLOOD_NICE)
 
-    def hurry(self, *, at_once: bool = False) -> None:
-        """Note that we were asked to end: from now on the report must come in time, even on less of the log."""
+    def hurry(self, within: float = _HURRY) -> None:
+        """Note that we were asked to end: in `within` seconds the report must be begun, even on less of the log."""
         now = time.monotonic()
-        self._asked_at = now - _HURRY if at_once else self._asked_at or now
+        self._asked_at = self._asked_at or now
+        self._hurry_at = min(self._hurry_at, now + within)
 
     def _drop_oldest(self) -> None:
         frame = self._frames.popleft()
@@ -202,7 +205,7 @@ class Analyser:
             if self._asked_at is not None:
                 while self._queued > _LAST:
                     self._drop_oldest()
-                if not told and now > self._asked_at + _HURRY:
+                if not told and now > self._hurry_at:
                     told = True
                     os.kill(self._pid, HURRY_SIGNAL)
                 patient_until = min(patient_until, max(self._asked_at + LIMIT, begun + _LEAST))

@@ -1,11 +1,13 @@
 """`vllm serve … 2>&1 | vllm-doctor watch`: standard input to standard output.
 
 The pump is in the middle of the user's pipeline and behaves like `cat`: it ends with its input or with its
-reader, and Ctrl-C, which reaches the server too, does not cut off the server's last lines.
+reader, and Ctrl-C, which reaches the server too, does not cut off the server's last lines: a process of its own passes
+on what comes behind the report.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from contextlib import suppress
@@ -13,13 +15,16 @@ from typing import NamedTuple
 
 from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
 from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds
+from vllm_doctor.pipe.frames import READ_SIZE
 from vllm_doctor.pipe.signals import Signals
 from vllm_doctor.pipe.status_line import StatusLine
 from vllm_doctor.pipe.stream_copier import UNREADABLE, Route
 
 STOP_GRACE = 1.0  # seconds after SIGTERM for what is already in the pipe
 STUCK_LIMIT = 5  # seconds after SIGTERM after which output that nobody reads is given up
-INTERRUPT_GRACE = 5.0  # seconds of silence after Ctrl-C after which the input is not waited for
+INTERRUPT_GRACE = 1.0  # seconds after Ctrl-C in which the server's last lines are still read
+INTERRUPT_LAG = 0.5  # seconds more for an analyser that is behind
+_MOST_FDS = 1024  # more than we ever open
 
 
 class _StuckError(Exception):
@@ -48,8 +53,8 @@ def pump(
 
     `stdout` is closed before the verdict is waited for. When its reader goes, reading stops, as with `cat`.
     When it fails otherwise (a full disk), one line says so, reading goes on and the status is 2.
-    Ctrl-C reaches the server too, whose last lines must still pass: SIGINT ends the pump when nothing came for
-    INTERRUPT_GRACE seconds. On SIGTERM and SIGHUP what is already in the pipe passes, then
+    Ctrl-C reaches the server too: INTERRUPT_GRACE seconds after SIGINT the pump ends, and what the server prints later
+    is passed on in the background. On SIGTERM and SIGHUP what is already in the pipe passes, then
     the pump ends. In each case the verdict comes first, within `analyser.LIMIT`. With `once` it also ends when
     `analyse` returns early.
     `status_line` says that stderr is a terminal and may show one.
@@ -63,6 +68,8 @@ def pump(
         ending = _Ending(analyser, signals)
         with suppress(_StuckError):
             _copy(route, analyser, ending, signals.wake, once=once)
+        if ending.stopped_by == signal.SIGINT:
+            _pass_on_in_background(stdin, stdout)
         ending.input_has_ended()
         fault = max(route.fault, UNREADABLE if close_fds(stdout) else 0)
         close_fds(stdin)
@@ -81,10 +88,8 @@ def _copy(route: Route, analyser: Analyser, ending: _Ending, wake: int, *, once:
     """Copy until the input, its reader or a signal ends it; with `once` until the verdict is there, too."""
     while True:
         ready = analyser.wait((route.source,), wake, ending.pause)
-        if route.source in ready:
-            ending.heard = time.monotonic()
-            if not route.step(analyser):
-                return
+        if route.source in ready and not route.step(analyser):
+            return
         analyser.flush()
         if analyser.reap() and once and not analyser.died:
             return
@@ -97,7 +102,6 @@ class _Ending:
 
     def __init__(self, analyser: Analyser, signals: Signals) -> None:
         self.stopped_by: int | None = None
-        self.heard = time.monotonic()  # when bytes came last
         self._analyser = analyser
         self._stop_at = 0.0
         self._interrupted = 0.0  # when, by Ctrl-C; 0: not
@@ -110,14 +114,14 @@ class _Ending:
     @property
     def pause(self) -> float | None:
         """Return the seconds to wait for more input."""
-        return 0.0 if self.stopped_by else 1.0 if self._interrupted else None
+        return 0.0 if self.stopped_by else 0.2 if self._interrupted else None
 
     def is_due(self, *, silent: bool) -> bool:
         """Return whether the pump ends now."""
         now = time.monotonic()
         if self.stopped_by:
             return silent or now > self._stop_at
-        if self._interrupted and now > max(self.heard, self._interrupted) + INTERRUPT_GRACE:
+        if self._interrupted and now >= self._interrupted + INTERRUPT_GRACE:
             self.stopped_by = signal.SIGINT
         return self.stopped_by is not None
 
@@ -126,7 +130,10 @@ class _Ending:
         signal.alarm(0)
         self._copying = False
         if self._interrupted:
-            self._analyser.hurry()
+            if self._analyser.behind:
+                self._analyser.hurry(INTERRUPT_LAG)
+            else:
+                self._analyser.hurry()
 
     def _stop(self, number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -136,9 +143,27 @@ class _Ending:
             signal.alarm(STUCK_LIMIT)
 
     def _interrupt(self, _number: int, _frame: object) -> None:
-        self._interrupted = time.monotonic()
+        self._interrupted = self._interrupted or time.monotonic()
         if not self._copying:
-            self._analyser.hurry(at_once=True)
+            self._analyser.hurry(0.0)
+
+
+def _pass_on_in_background(source: int, sink: int) -> None:
+    """Pass on, in a process of its own, what still comes, until the input or its reader ends."""
+    if os.fork():
+        return
+    with suppress(BaseException):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(os.dup(source), 0)
+        os.dup2(os.dup(sink), 1)
+        os.closerange(2, _MOST_FDS)  # a pipe of ours held here would hide its end from the analyser
+        os.open(os.devnull, os.O_RDWR)
+        while data := os.read(0, READ_SIZE):
+            left = memoryview(data)
+            while left:
+                left = left[os.write(1, left):]
+    os._exit(0)
 
 
 def _give_up(_number: int, _frame: object) -> None:

@@ -16,7 +16,9 @@ from vllm_doctor.redact.spans import Span, compiled, looks_random
 # After a name: its closing quote or bracket, then = or : or =>, or `"name": X, "value":`.
 _SEPARATOR = r"""(?x)
 (?:\\*["'`])? \]? [ \t]{0,80}
-(?: ,?\s{0,40} \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
+(?: </key> \s{0,40} <string>
+  | [ \t]{0,8} \{ \s{0,40} (?: default | value ) [ \t]{0,8} = [ \t]*
+  | ,?\s{0,40} \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
   | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD]
       | -> | → | [是为為は] [ \t]{0,4} :? (?= [ \t]{0,4} ["'!-~] ) ) [ \t]*
     (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )?
@@ -41,7 +43,7 @@ _DONE = r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"  # masked already
 _SCHEME = r"(?i)(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
 _PARAMETERS = r"(?i)(?:digest|oauth|aws4-)[^'\n]*"
 _COOKIES = r"[^\"'\n]+"
-_VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?) ([^\s"'\\,{}]{1,200}) \1
+_VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?) (?= ([^\s"'\\,{}]{1,200}) ) \2 \1
 (?: ,\s{0,40} | \s{1,40} ) \\*["']? name \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} \\*["']? $"""
 
 HARMLESS = r"""(?ix) ["'`<\[(]{0,2}

@@ -6,7 +6,7 @@ from vllm_doctor.redact.spans import Span, compiled
 
 KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 KEY_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_PEM_LINE = r"[ \t>|]*(?:[A-Za-z0-9+/=]{1,100}|Proc-Type:.*|DEK-Info:.*|Version:.*|)[ \t\r]*"
+_PEM_LINE = r"[ \t>|]{0,80}(?:(?:[A-Za-z0-9+/=]{1,100})?[ \t\r]{0,80}|(?:Proc-Type|DEK-Info|Version):.*)"
 _PEM_WORD = r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,100}={0,2}\Z"  # at the end of a line
 _PEM_LIMIT = 16_384  # characters; a longer block is no key
 

@@ -7,11 +7,17 @@ stands between words: blanks, `=`, or the quotes and the comma of a list (`["-p"
 from __future__ import annotations
 
 from vllm_doctor.redact.quoting import ValueReader
+from vllm_doctor.redact.secret_names import NAME
 from vllm_doctor.redact.spans import Span, compiled, looks_random
 
 SEP = r"""(?:[ \t]*\\\r?\n[ \t]*|[ \t]+|=|\\*["'],?[ \t]*\\*(?=["']))"""
 GLUED = rf"(?:{SEP}|(?=[^\s=-]))"  # -p X or -pX
 USER = r"""\\*["']?(?![0-9]+:[0-9]+(?![\w.]))[^\s:"'\\,]{0,64}:"""  # of user:password
+
+DIGESTS = "(?:md5sum|sha[0-9]{1,3}sum|b2sum|base64|openssl)"  # that make a header or a hash of a password
+READERS = (rf"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add|gcloud|gh|vault|hf|huggingface-cli|wandb"
+           rf"|{DIGESTS})")  # of a secret on standard input
+LOGIN_OPTIONS = r"(?:-\S{1,80}[ \t]+(?:\S{1,80}://\S{1,200}[ \t]+)?){0,4}"
 
 REGISTRY_CLIENT = "(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|regctl|az|acr|cr|singularity|apptainer)"
 
@@ -31,29 +37,43 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("wget", r"wget", rf"--(?:user|auth){SEP}{USER}"),
     ("http", r"https?", rf"(?:-a|--auth){SEP}{USER}"),  # HTTPie
     ("openssl", r"openssl", rf"""-(?:passin|passout|pass){SEP}\\*["']?pass:"""),
+    ("openssl", r"openssl", rf"(?:-[kK]|-hmac|passwd(?:[ \t]+-\w{{1,12}}){{0,4}}){SEP}(?!-)"),
+    ("secret set", r"gh", rf"(?:-b|--body){SEP}"),
+    ("obscure", r"rclone", rf"obscure{SEP}(?!-)"),
+    ("keyvault", r"az", rf"--value{SEP}"),
+    ("ssm", r"aws", rf"--value{SEP}"),
+    ("secretsmanager", r"aws", rf"--secret-string{SEP}"),
+    ("ossutil", r"ossutil(?:64|mac64)?", rf"-k{SEP}"),
     ("zip", r"(?:un)?zip", rf"-P{GLUED}"),
     ("7z", r"7z[ar]?", r"-p(?=\S)"),
     ("ldap", r"ldap(?:search|modify|add|whoami|delete)", rf"-w{GLUED}"),
     ("-pw", r"(?:plink|pscp|psftp|putty)", rf"-pw{SEP}"),
     ("smbclient", r"smbclient", rf"-U{SEP}[^\s%]{{1,64}}%"),
     ("htpasswd", r"htpasswd", r"-[a-zA-Z]{0,6}b[a-zA-Z]{0,6}[ \t]+\S{1,100}[ \t]+\S{1,64}[ \t]+"),
-    ("wandb", r"wandb", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
-    ("vault", r"vault", r"login[ \t]+(?:-[\w=-]+[ \t]+){0,4}(?!-)(?=[\w.-]{10})"),
+    ("wandb", r"wandb", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
+    ("vault", r"vault", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
     ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
     ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
-    ("<<<", r"(?:kinit|sudo|su|passwd|chpasswd|gpg|cryptsetup|ssh-add)", r"<<<[ \t]*"),
+    ("<<<", READERS, r"<<<[ \t]*"),
     ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
     ("mqtt", r"mqtt", rf"-P{GLUED}"),
     ("mosquitto_", r"mosquitto_(?:pub|sub|rr)", rf"-P{GLUED}"),
     ("snmp", r"snmp\w{1,12}", rf"-[AX]{SEP}"),
     ("ipmitool", r"ipmitool", rf"-P{GLUED}"),
 )
+ARGUMENT = r"""\((?:\w{1,20}=)?(?=\\*["'])"""  # the first one of a call
+QUOTED = r"""\\*["'][^"',\n]{1,200}["']"""
 # A word that stands in the text, and a place that no program's name announces.
 PLACES: tuple[tuple[str, str], ...] = (
     ("password", r"\b(?:machine\s{1,8}\S{1,200}|default)\s{1,40}(?:login\s{1,8}\S{1,100}\s{1,40})?password\s{1,8}"),
     ("stringData", r"stringData\\*[\"']?:\s{1,40}\{?[\w.\"'\\-]{1,80}:\s{0,8}"),  # a Kubernetes Secret
-    ("echo", r"""(?x) \b echo [ \t]{1,8} (?: -[ne]{1,2} [ \t]{1,8} )?
-        (?= [^\n|]{1,200} \| [^\n|]{0,120} (?: login | --password-stdin | sudo[ ]-S | passwd ) \b )"""),
+    *((program, rf"""(?x) \b {program} [ \t]{{1,8}} (?: -[neE]{{1,3}} [ \t]{{1,8}} )?
+        (?: ["']? % [^\s|]{{1,8}} [ \t]{{1,8}} )? (?= [^\n|]{{1,200}} \| [^\n|]{{0,120}}
+        \b (?: login | password-stdin | secrets?[ ]create | sudo[ ]-S | passwd | chpasswd | htpasswd
+        | {DIGESTS} ) \b )""")
+      for program in ("echo", "printf")),
+    ("input_value=", (rf"(?i)(?:^|[\n.])(?=\w[\w .-]{{0,80}}\n[ ])[\w-]{{0,40}}(?:{NAME})"
+                      r"\n[ ][^\n]{0,300}?\binput_value=")),  # pydantic
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass
@@ -69,6 +89,13 @@ DOUBTFUL_PLACES: tuple[tuple[str, str], ...] = (
     ("pgpass", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{8})"),
     (" for ", r"(?i)\bpass(?:phrase|word)[ \t]for[ \t][^\n:]{1,120}:[ \t]{1,8}(?=\S{8})"),
     ("password", r"\b(?:login|account)\s{1,8}[^\s,;]{1,100}\s{1,40}password\s{1,8}"),
+    # as a list is printed without quotes: --api-key, X
+    ("--", r"(?<![\w-])--(?:[a-z0-9]{1,20}-){0,4}(?:key|token|secret|passw(?:or)?d|auth),[ \t]{1,4}(?=\S{6})"),
+    *((f"{name}(", rf"{name}{ARGUMENT}") for name in ("login", "authenticate", "compare_digest")),
+    *((f"{name}(", rf"(?:save|set|add|use|with)_?(?:access_?)?{name}{ARGUMENT}")
+      for name in ("token", "key", "secret", "password")),
+    *((f"{name}_", rf"\b{name}_\w{{1,20}}{ARGUMENT}") for name in ("check", "verify", "validate")),
+    ("compare_digest(", rf"compare_digest\((?:\w{{1,40}}|{QUOTED}),[ \t]{{0,4}}(?=\\*[\"'])"),
     (" /user:", r"(?i)\bnet[ \t]use[ \t]\S{1,8}[ \t]\S{1,100}[ \t](?=\S)"),
 )
 _WINDOW = 1000  # characters behind a program's name in which its options stand
@@ -89,14 +116,24 @@ def option_spans(text: str) -> list[Span]:
     return found
 
 
+def program_pattern(program: str) -> str:
+    """Return the expression of a program's name."""
+    return rf"(?<![\w.-]){program}(?![\w.-])"
+
+
+def option_pattern(option: str) -> str:
+    """Return the expression of what stands before the value of an option."""
+    return rf"(?<![\w-]){option}"
+
+
 def _of_program(text: str, program: str, option: str) -> list[Span]:
     found: list[Span] = []
     values = ValueReader(text)
     at = 0
-    while named := compiled(rf"(?<![\w.-]){program}(?![\w.-])").search(text, at):
+    while named := compiled(program_pattern(program)).search(text, at):
         end = compiled(r"(?:[^\n;|\\]|\\.|\\\r?\n)*").match(text, named.end(), named.end() + _WINDOW)
         at = end.end() if end else named.end()
-        for match in compiled(rf"""(?<![\w-]){option}""").finditer(text, named.end(), at):
+        for match in compiled(option_pattern(option)).finditer(text, named.end(), at):
             value = values.read(match.end())
             if value is not None and value.end > value.start and not _is_harmless(text[value.start : value.end]):
                 found.append(Span(value.start, value.end, "password", repeats=True))

@@ -19,7 +19,7 @@ _TOKENS = r"(?:hf|auth|access|api|bearer|session|csrf|refresh|secret|security)[ 
 CUES = ("pass", "wort", "contrase", "senha", "wachtwoord", "key", "credential", "login", "log in", "logg", "sign",
         "user", "密", "令")
 _ASKING = ("enter", "paste", "type", "input", "expected")  # what stands with a token
-_VERB = r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|est|es|è|value|provided|given|used|set[ ]to))"
+_VERB = (r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|lautet|est|es|è|é|value|provided|given|used|set[ ]to))")
 _PAIR = r"[\w.@+-]{1,64}(?:[:/]|[ ]/[ ])(?=[^\s/:])"  # user:X, user/X
 
 # What stands right before the value.
@@ -39,6 +39,12 @@ _BEFORE = (r"(?:^|(?<=\s))(\S{5,100})[ \t](?:is|was)[ \t](?:not[ \t])?(?:an?[ \t
            r"(?:\w{1,12}[ \t]){0,2}\Z")
 _PROMPT = rf"(?i)(?:({_NOUN})|\b(?:token|secret|pin))\b[^\n:]{{0,80}}:[ \t]{{1,8}}(?=\S)"
 _ASKS = r"(?i)\b(?:enter|paste|type|input)\b"
+_JUDGED = (
+    r"(?i)\b(?:key|token|secret|signature)s?[ \t:=]{1,4}"
+    r"(?=\\{0,8}[\"'`]?[^\s\"'`\\]{5,120}\\{0,8}[\"'`]?[ \t,;:(-]{1,4}"
+    r"(?:which[ ])?(?:do(?:es)?(?:[ ]not|n't)|did(?:[ ]not|n't)|is|was|has|not|failed|mismatch|reject|denied|refused"
+    r"|expired|revoked|invalid|unknown|unauthori[sz]ed|(?:from|for|by)[ ](?:user|client|ip|[\d.]{7}))\b)")
+_IDENTIFIER = r"[A-Za-z]\w*(?:\.\w+)+|[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*"
 _MISMATCH = rf"(?i)\b(?:{_NOUN}|{_TOKENS})"
 _SIDES = r"(?i)\b(expected|got|received|actual|supplied|was|given)\b[:=]?[ \t]{1,4}(?=\S)"
 # Words with digits that are no secrets: algorithms, types, versions, protocols.
@@ -66,7 +72,7 @@ def prose_spans(text: str) -> list[Span]:
     for prompt in compiled(_PROMPT).finditer(text):
         if compiled(_ASKS).search(text[max(prompt.start() - 60, 0) : prompt.start()]):
             found += _read(text, iter([prompt.end()]), is_sure=prompt[1] is not None)
-    found += _before(text)
+    found += [*_before(text), *_judged(text)]
     return found + _read(text, _mismatches(text)) if "expected" in lower else found
 
 
@@ -78,6 +84,12 @@ def _before(text: str) -> list[Span]:
         if value := compiled(_BEFORE).search(text, low, word.start()):
             found += _read(text, iter([value.start(1)]))
     return found
+
+
+def _judged(text: str) -> list[Span]:
+    """Return the values of `key 'X' does not match`; names of parameters and settings are none."""
+    return [span for span in _read(text, (found.end() for found in compiled(_JUDGED).finditer(text)))
+            if looks_chosen(word := text[span.start : span.end]) and not compiled(_IDENTIFIER).fullmatch(word)]
 
 
 def _mismatches(text: str) -> Iterator[int]:

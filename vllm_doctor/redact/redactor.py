@@ -16,7 +16,7 @@ from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, key_spans
 from vllm_doctor.redact.program_options import option_spans
 from vllm_doctor.redact.prose import prose_spans
 from vllm_doctor.redact.secret_names import CUES
-from vllm_doctor.redact.spans import MASK, Span, compiled, looks_random, masked
+from vllm_doctor.redact.spans import MASK, Span, compiled, looks_generated, looks_random, masked
 from vllm_doctor.redact.token_shapes import token_spans
 from vllm_doctor.redact.url_secrets import url_spans
 from vllm_doctor.redact.wrapped import over_line_ends, unwrapped
@@ -95,9 +95,10 @@ class Redactor:
     def learn(self, text: str) -> None:
         """Remember the secrets in a text, found by their names."""
         plain = PlainText(text)
-        tokens = over_line_ends(plain.text, token_spans(plain.text)) if "\n" in text else []
-        self._remember(plain.text, [*tokens, *named_spans(plain.text), *option_spans(plain.text),
-                                    *url_spans(plain.text), *prose_spans(plain.text)])
+        named = named_spans(plain.text)
+        rests = over_line_ends(plain.text, [*token_spans(plain.text), *named]) if "\n" in text else []
+        self._remember(plain.text, [*rests, *named, *option_spans(plain.text), *url_spans(plain.text),
+                                    *prose_spans(plain.text)])
 
     def redact(self, text: str, mask: str = MASK) -> str:
         """Replace every secret in `text` with `mask`."""
@@ -127,7 +128,8 @@ def is_distinct(value: str) -> bool:
     if "***" in value or "\n" in value or compiled(r"[/~.]?(?:[\w.-]+/)+[\w.-]*").fullmatch(value):
         return False
     kinds = sum(re.search(kind, value) is not None for kind in ("[A-Z]", "[a-z]", "[0-9]", "[^A-Za-z0-9]"))
-    return kinds > 1 and (looks_random(value) or re.search(r"[0-9]|[^\w.-]", value) is not None)
+    return kinds > 1 and (looks_random(value) or looks_generated(value)
+                          or re.search(r"[0-9]|[^\w.-]", value) is not None)
 
 
 def _anywhere(value: str) -> re.Pattern[str]:

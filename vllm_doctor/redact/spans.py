@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 MASK = "***"
+_SHORTEST = 8  # characters of what shows whether it is random
+_LONG = 32  # that many of a random text may well spell a word
 
 
 class Span(NamedTuple):
@@ -30,6 +33,17 @@ def looks_random(value: str) -> bool:
     digits = re.search("[0-9]", value) is not None
     mixed = value.lower() != value != value.upper()
     return letters and digits and (len(value) >= 16 or (len(value) >= 8 and mixed))
+
+
+def looks_generated(value: str) -> bool:
+    """Return whether letters and digits follow each other as in a random text, not as in names, symbols or numbers."""
+    changes = sum(_kind(a) != _kind(b) for a, b in pairwise(value))
+    has_word = len(value) < _LONG and re.search("[a-z]{5}", value) is not None
+    return len(value) >= _SHORTEST and value.isalnum() and 2 * changes >= len(value) - 1 and not has_word
+
+
+def _kind(letter: str) -> int:
+    return 0 if letter.isdigit() else 1 if letter.islower() else 2
 
 
 def masked(text: str, spans: list[Span], mask: str = MASK) -> str:

@@ -6,9 +6,10 @@ The prefix stays in the report: it says whose key it is. The shapes are those th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from vllm_doctor.redact.spans import Span, compiled, looks_random
+from vllm_doctor.redact.spans import Span, compiled, looks_generated, looks_random
 
 ALNUM = "A-Za-z0-9"
 WORD = "A-Za-z0-9_"
@@ -17,8 +18,10 @@ HEX = "0-9a-f"
 
 # kind, prefixes, characters of the secret part, how many at least
 TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
-    ("api-key", ("nvapi-", "gsk_", "pplx-", "xai-", "csk-", "fw_", "tvly-", "jina_", "sess-", "rpa_", "ntn_"),
+    ("api-key", ("nvapi-", "gsk_", "pplx-", "xai-", "csk-", "fw_", "tvly-", "jina_", "sess-", "rpa_", "ntn_",
+                 "ctx7sk-", "tgp_v1_"),
      URLSAFE, 16),
+    ("api-key", ("openai-insecure-api-key.",), URLSAFE + ".", 6),  # a WebSocket's protocol
     ("api-key", ("r8_",), ALNUM, 20),  # Replicate
     ("api-key", ("dapi", "dsapi", "pul-", "rubygems_", "key-"), HEX, 32),  # Databricks, Pulumi, RubyGems, Mailgun
     ("api-key", ("SK",), HEX, 32),  # Twilio
@@ -56,7 +59,7 @@ TOKENS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
     ("wandb-key", ("wandb_v1_",), URLSAFE, 20),
 )  # fmt: skip
 
-_WORDS = "[a-z_-]+|[A-Z_-]+"  # `npm_config_registry` is a name
+_WORDS = "[a-z_-]+|[A-Z]*[_-][A-Z_-]*"  # `npm_config_registry` is a name
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"  # the start of a word, also after an escape
 
 
@@ -67,6 +70,11 @@ def _is_bearer(value: str) -> bool:
 def _is_hf_token(value: str) -> bool:
     """Return whether it is a token (usually 34 letters and digits), not a name such as `hf_transfer`."""
     return len(value) >= 20 or re.search("[A-Z0-9]", value) is not None
+
+
+def _is_generated(value: str) -> bool:
+    digits = sum(letter.isdigit() for letter in value)
+    return digits > 1 and value.lower() != value != value.upper() and looks_generated(value)
 
 
 def _is_key_material(line: str) -> bool:
@@ -84,7 +92,7 @@ class _Shape(NamedTuple):
     base64: int = 0  # characters of base64 that stand in a row somewhere in the text
 
 
-_SHAPES = (
+SHAPES = (
     _Shape("hf-token", ("hf_",), r"(hf_)([A-Za-z0-9]{30,})"),
     _Shape("hf-token", ("hf_",), _EDGE + r"(hf_)([A-Za-z0-9]{8,})(?![A-Za-z0-9_])", _is_hf_token),
     _Shape("api-key", ("sk-",), _EDGE + r"(sk-)((?!learn)[A-Za-z0-9_-]{8,})"),
@@ -108,6 +116,9 @@ _SHAPES = (
            r"(?i)([?&;](?:x-(?:amz|goog)-)?sig(?:nature)?=)([^&\s\"'<>\\]{6,})"),
     _Shape("watermark-key", ("watermark",),
            r"(watermark[^\n]{0,200}?\bkey\\?[\"']?(?:[:=]|\s)\s{0,4})([0-9]+)"),
+    _Shape("api-key", (".",), r"(?<![\w.-])()([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.-])"),  # Zhipu
+    # A vendor that no row above names; symbols of C++ are no tokens.
+    _Shape("", (), r"(?<!\w)(?!_Z)((?:\w{1,40}_)?)((?a:[A-Za-z0-9]{20,512}))(?!\w)", _is_generated),
     _Shape("", (), r"(?m)(^[ \t>|]*)([A-Za-z0-9+/]{40,}={0,2})(?=[ \t\r]*$)", _is_key_material, 40),
     _Shape("", (),  # a line of a key file behind a log prefix: 64, 70 or 76 characters
            r"(?<![\w+/=.-])()([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6}){0,2})(?![\w+/=.-])", _is_key_material, 64),
@@ -117,17 +128,22 @@ _SHAPES = (
 _BASE64_ALONE = bytes(code if chr(code).isalnum() or chr(code) in "+/" else 32 for code in range(128)) + b" " * 128
 
 
+def token_pattern(prefixes: Iterable[str], characters: str, least: int) -> str:
+    """Return the expression of a row of TOKENS: group 1 is the secret part."""
+    return f"{_EDGE}(?:{'|'.join(map(re.escape, prefixes))})([{characters}]{{{least},}})"
+
+
 def token_spans(text: str) -> list[Span]:
     """Return the secrets in `text` that are recognised by their shape."""
     found: list[Span] = []
     for kind, prefixes, characters, least in TOKENS:
-        present = [re.escape(prefix) for prefix in prefixes if prefix in text]
+        present = [prefix for prefix in prefixes if prefix in text]
         if present:
-            pattern = f"{_EDGE}(?:{'|'.join(present)})([{characters}]{{{least},}})"
-            found += [Span(match.start(1), match.end(1), kind) for match in compiled(pattern).finditer(text)
+            token = compiled(token_pattern(present, characters, least))
+            found += [Span(match.start(1), match.end(1), kind) for match in token.finditer(text)
                       if len(match[1]) >= 2 * least or not compiled(_WORDS).fullmatch(match[1])]
     longest = max(map(len, text.encode("ascii", "replace").translate(_BASE64_ALONE).split()), default=0)
-    for shape in _SHAPES:
+    for shape in SHAPES:
         if (shape.cues and not any(cue in text for cue in shape.cues)) or longest < shape.base64:
             continue
         check = shape.is_secret

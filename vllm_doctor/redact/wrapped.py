@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from vllm_doctor.redact.spans import Span, compiled, looks_random
+from vllm_doctor.redact.spans import Span, compiled, looks_generated, looks_random
 
 _NARROWEST = 40  # columns of what wraps lines
+_NARROW = 20  # where what follows a secret is plainly random
 _LAST = r"[A-Za-z0-9_+/=.~%-]\Z"
 _NEXT = r"[A-Za-z0-9_+/=.~%-]{1,400}"
 # What goes on although no line was full: a line of one long word.
@@ -62,9 +63,10 @@ def over_line_ends(text: str, spans: list[Span]) -> list[Span]:
                 found.append(Span(rest.start(1), rest.end(1), "", repeats=True))
                 end = rest.end()
                 continue
-            if run is None or line < _NARROWEST or not _goes_on(text, end):
+            is_narrow = line < _NARROWEST and not (line >= _NARROW and run and looks_generated(run[0]))
+            if run is None or is_narrow or not _goes_on(text, end):
                 break
-            found.append(Span(end + 1, run.end(), ""))
+            found.append(Span(end + 1, run.end(), "", repeats=looks_generated(run[0])))
             end = run.end()
     return found
 
@@ -77,7 +79,8 @@ def _goes_on(text: str, newline: int) -> bool:
     if run is None or text[run.end() : run.end() + 1] in {":", "=", "("}:
         return False
     word = run[0].rstrip(".,")
-    return not compiled(_BEGINS_LINE).match(word) and (looks_random(word) or _is_mixed(word))
+    return looks_generated(word) or (
+        not compiled(_BEGINS_LINE).match(word) and (looks_random(word) or _is_mixed(word)))
 
 
 def _is_mixed(word: str) -> bool:

@@ -160,10 +160,9 @@ class _Page:
             if fix.program.shown:
                 yield self.paint("         " + "  ".join(fix.program.shown), "command")
             return
-        changes = [f"{name}={value}" for name, value in fix.env.items()]
-        changes += [f"{name} {value}".strip() for name, value in fix.flags.items()]
-        changes += [self._report.language.say("remove {name}", name=name) for name in fix.unset]
-        if any(change not in fix.title for change in changes):
+        changes = shared_text.settings(fix, self._report.language)
+        title = fix.title.lower()
+        if any(change.lower() not in title for change in changes):
             yield self.paint("         " + "  ".join(changes), "command")
 
     def evidence(self, item: Evidence) -> str:

@@ -85,6 +85,7 @@ _MESSAGE_TERMS: Mapping[str, tuple[str, ...]] = {
     "enable_expert_parallel": ("expert parallel",),
     "kv_cache_dtype": ("kv cache dtype", "kv cache quant", "fp8", "v scale"),
     "decode_context_parallel_size": ("decode context parallel", "dcp"),
+    "data_parallel_rank": ("data parallel rank", "data parallel external lb"),
     "distributed_executor_backend": ("executor backend", " ray"),
 }
 _TOO_GENERAL = frozenset({

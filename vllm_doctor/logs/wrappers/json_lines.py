@@ -1,7 +1,8 @@
 """JSON lines: Docker's json-file driver, log shippers, cloud exports, structured loggers, OpenTelemetry.
 
-The message is extracted from the record, with its level and traceback if those have fields of their own. A JSON object
-that vLLM or a client printed (a request, a configuration) is a message itself and is kept.
+The message is extracted from the record, with its level, its file and its traceback if those have fields of their own:
+as vLLM would have printed it, with a prefix on each line. A JSON object that vLLM or a client printed (a request, a
+configuration) is a message itself and is kept.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from vllm_doctor.logs.line_prefix import LOG_HEAD
+from vllm_doctor.logs.line_prefix import LOG_HEAD, VLLM_HEAD
+from vllm_doctor.logs.wrappers.structured import level_name, record_head
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy_pattern
 
@@ -19,8 +21,10 @@ _DOCKER_PART = 16 * 1024  # Docker's json-file driver splits a longer message at
 
 _MESSAGE_KEYS = (
     "log", "message", "msg", "textPayload", "jsonPayload", "body", "Body", "MESSAGE", "event", "line", "LogMessage",
-    "@message",
+    "@message", "record",
 )  # fmt: skip
+_FILE_KEYS = ("filename", "file", "pathname", "source", "logging.googleapis.com/sourceLocation", "name", "logger",
+              "logger_name", "log.logger", "module", "caller")  # of the code, or the logger's name
 _TIME_KEYS = frozenset(
     (
         "time", "timestamp", "ts", "@timestamp", "asctime", "t", "@t", "datetime", "date", "created", "Timestamp",
@@ -37,10 +41,7 @@ _SHIPPER_KEYS = frozenset(
 _TRACE_KEYS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "exc_text", "error.stack_trace",
                "exception.stacktrace")
 _OTLP_SOURCES = ("k8s.pod.name", "k8s.container.name", "container.name", "service.instance.id", "host.name")
-_LEVELS = {
-    "WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "CRIT": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO",
-    "10": "DEBUG", "20": "INFO", "30": "WARNING", "40": "ERROR", "50": "CRITICAL",
-}  # fmt: skip
+_LONGEST_NAME = 60
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _CUT_JSON = lazy_pattern(r'\{"log": ?"(?P<log>(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
 
@@ -60,10 +61,23 @@ def _text_of(value: Any) -> str | None:
 def _level_of(record: dict[str, Any]) -> str:
     for key in _LEVEL_KEYS:
         value = record.get(key)
+        if isinstance(value, dict):
+            value = value.get("name")
         if isinstance(value, (str, int)) and not isinstance(value, bool):
-            name = str(value).strip().upper()
-            name = _LEVELS.get(name, name)
-            return name if name in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL") else ""
+            return level_name(str(value))
+    return ""
+
+
+def _file_of(record: dict[str, Any]) -> str:
+    """Return the name of the Python file that wrote a record; empty if it names none."""
+    for key in _FILE_KEYS:
+        value = record.get(key)
+        if isinstance(value, dict):
+            value = value.get("file") or value.get("name")
+        if isinstance(value, str):
+            name = value.partition(":")[0].removesuffix(".py").replace("\\", "/").replace("/", ".").rpartition(".")[2]
+            if name.isidentifier():
+                return name[:_LONGEST_NAME]
     return ""
 
 
@@ -96,11 +110,12 @@ def json_line(text: str) -> WrapperMatch | None:
         return None
     if "resourceLogs" in record:
         return _otlp_batch(record)
-    key = next((key for key in _MESSAGE_KEYS if key in record), "")
-    message = _text_of(record.get(key)) if key else None
+    key = next((key for key in _MESSAGE_KEYS if _text_of(record.get(key)) is not None), "")
+    message = _text_of(record.get(key))
     if message is None:
         return None
-    level = _level_of(record)
+    fields = record[key] if isinstance(record[key], dict) else record
+    level = _level_of(fields) or _level_of(record)
     shipped = not _SHIPPER_KEYS.isdisjoint(record) or key in ("textPayload", "MESSAGE", "LogMessage", "line")
     timed = not _TIME_KEYS.isdisjoint(record)
     if not (shipped or timed or level or (len(record) == 1 and key == "log")) or "object" in record:
@@ -112,12 +127,10 @@ def json_line(text: str) -> WrapperMatch | None:
     elif name == "docker-json" and message.endswith("\n"):
         message = message[:-1]
         return WrapperMatch(name, _whole(message), _source_of(record), part=str(record["stream"]))
-    if key == "jsonPayload":
-        level, shipped = _level_of(record[key]) or level, False
-    if level and not shipped and not LOG_HEAD.match(message):
-        message = f"{level} {message}"
-    message = _with_trace(message, record)
-    return WrapperMatch(name, _whole(message.removesuffix("\n")), _source_of(record), part=part, last=not part)
+    is_logger = bool(level) and (not shipped or key == "jsonPayload") and not VLLM_HEAD.match(message)
+    head = record_head(level, _file_of(fields), json.dumps(record, sort_keys=True, default=str)) if is_logger else ""
+    text = _whole(_with_trace(message, record).removesuffix("\n"))
+    return WrapperMatch(name, text, _source_of(record), part=part, last=not part, head=head)
 
 
 def _with_trace(message: str, record: dict[str, Any]) -> str:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 
+from vllm_doctor.logs.line_prefix import LOG_HEAD
+from vllm_doctor.logs.wrappers.structured import level_name, record_head
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.patterns import lazy_pattern
 
 _LINE = lazy_pattern(
-    r'time=(?:"[^"]{1,60}"|[^\s"]{1,60}) level="?\w+"? msg=(?P<message>"(?:[^"\\]|\\.)*"|[^\s"=]*)'
+    r'time=(?:"[^"]{1,60}"|[^\s"]{1,60}) level="?(?P<level>\w+)"? msg=(?P<message>"(?:[^"\\]|\\.)*"|[^\s"=]*)'
     r'(?P<fields>(?: [\w.-]{1,60}=(?:"(?:[^"\\]|\\.)*"|[^\s"]*))*)$'
 )
 _LOCALAI = lazy_pattern(
@@ -22,7 +24,10 @@ _SOURCE = lazy_pattern(r' (?:component|container|name)="?(?P<name>[\w./-]{1,80})
 
 
 def logfmt(text: str) -> WrapperMatch | None:
-    """Match such a line: return its message, with the program's name as the source."""
+    """Match such a line: return its message, with the program's name as the source.
+
+    A message of no named program that does not begin like a log line is the Go program's own.
+    """
     if " GRPC" in text[:30]:
         return _localai(text.rstrip())
     m = _LINE.match(text.rstrip()) if text.startswith("time=") else None
@@ -30,7 +35,9 @@ def logfmt(text: str) -> WrapperMatch | None:
         return None
     message = _unquoted(m["message"])
     named = _SOURCE.match(m["fields"])
-    return WrapperMatch("logfmt", message, named["name"] if named else "")
+    level = level_name(m["level"])
+    head = record_head(level, "", text) if level and not named and not LOG_HEAD.match(message) else ""
+    return WrapperMatch("logfmt", message, named["name"] if named else "", head=head)
 
 
 def _localai(text: str) -> WrapperMatch | None:

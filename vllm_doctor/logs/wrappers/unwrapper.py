@@ -137,6 +137,8 @@ class Unwrapper:
                 number, text = joined
             if found.name in _STRINGS:
                 lines = self._unfold(text)
+                if found.head:
+                    return [Piece(number, found.head + line, source, follows) for line in lines]
                 if len(lines) > 1:
                     pieces = (Piece(number, line, source, follows) for line in lines)
                     return [p for piece in pieces for p in self.unwrap(piece, final=final, depth=depth)]

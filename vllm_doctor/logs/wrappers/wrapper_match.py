@@ -22,6 +22,7 @@ class WrapperMatch(NamedTuple):
     part: str = ""  # not empty: a part of this stream's message; `last` says whether the message ends here
     last: bool = True
     drop: bool = False  # the wrapper's own marker without a message
+    head: str = ""  # of each line of `rest`: they are one record of a structured logger
 
 
 Wrapper = Callable[[str], WrapperMatch | None]

@@ -1,0 +1,36 @@
+"""Find the file of vLLM that raises a message (raised_texts.jsonl.xz, which tools/build_raised_texts.py generates).
+
+The table has a row per file, the path of its newest release and the phrases that only its messages contain. It is read
+where a log shows the message of an exception, but no call of vLLM.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from functools import lru_cache
+from importlib.resources import files
+
+from vllm_doctor.patterns import lazy_pattern
+
+_WORD = lazy_pattern(r"[A-Za-z_]{2,}")
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text in lower case, joined and enclosed by spaces; numbers and punctuation are left out."""
+    return f" {' '.join(_WORD.findall(text.lower()))} "
+
+
+def raised_in(message: str) -> str | None:
+    """Return the file of vLLM whose messages contain the longest phrase of a message, or None."""
+    said = words_of(message)
+    found = max((phrase for phrase in _phrases() if phrase in said), key=len, default=None)
+    return None if found is None else _phrases()[found]
+
+
+@lru_cache(maxsize=1)
+def _phrases() -> dict[str, str]:
+    """Return the file that each phrase belongs to."""
+    packed = files("vllm_doctor.catalog").joinpath("raised_texts.jsonl.xz").read_bytes()
+    rows = (json.loads(line) for line in lzma.decompress(packed).decode().splitlines())
+    return {f" {phrase} ": path for path, *phrases in rows for phrase in phrases}
