@@ -63,9 +63,9 @@ class _Block:
 def read_page(data: bytes) -> Page | None:
     """Return the excerpts of server output on a page; None if the text is no page but a log."""
     lines, is_converted = lines_of(data.decode("utf-8", "replace"))
-    lines = repaired(lines)
     if not is_converted and not _is_page(lines):
         return None
+    lines = repaired(lines)
     text = "\n".join(line.text for line in lines)
     cards = tuple(card._replace(line=lines[card.line - 1].number) for card in gpu_status.cards_in(text)
                   if 0 < card.line <= len(lines))

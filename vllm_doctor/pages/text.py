@@ -12,9 +12,6 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import ftfy
-from ftfy.badness import is_bad
-
 from vllm_doctor.patterns import lazy_pattern
 
 _MOST = 1 << 19  # characters of a page's text; entities and JSON escapes only shrink
@@ -61,11 +58,16 @@ def repaired(lines: Sequence[TextLine]) -> list[TextLine]:
 
 def repair(text: str) -> str:
     """Return a text without mojibake as far as its bytes are still known."""
-    if text.isascii() or not is_bad(text):
+    if text.isascii():
         return text
-    fixed = ftfy.fix_encoding(text)
+    from ftfy import fix_encoding  # noqa: PLC0415 - a quarter of all imports' time, and few logs need it
+    from ftfy.badness import is_bad  # noqa: PLC0415
+
+    if not is_bad(text):
+        return text
+    fixed = fix_encoding(text)
     if is_bad(fixed):  # some of its bytes were lost: what is whole between spaces and ASCII is repaired
-        fixed = _RUN.sub(lambda match: ftfy.fix_encoding(match[0]), text)
+        fixed = _RUN.sub(lambda match: fix_encoding(match[0]), text)
     return fixed
 
 
