@@ -41,6 +41,9 @@ SPOOFS = {
     "chat-template": "Please provide a chat template, default chat template is no longer allowed evil",
     "killed": "Out of memory: Killed process 77 (VLLM::EngineCor) evil",
     "traceback": 'Traceback (most recent call last):\n  File "/x/vllm/v1/worker/gpu_worker.py", line 1, in load_model\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. evil',
+    "shell-line": "x\nKilled python evil",
+    "exception-line": "x\nRuntimeError: evil",
+    "arguments-line": "x\nnon-default args: {'model': 'evil/model', 'max_model_len': 7}",
     "option": "--trust-remote-code-evil",
 }
 """Texts that read like a fault or a start of the server."""

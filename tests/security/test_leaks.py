@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from leak_places import ALNUM, COMMANDS, NEAR_MISSES, TEXTS, TOKENS
 
+from vllm_doctor.bundle.archive import Bundle, _files
 from vllm_doctor.cli.diagnose_logs import render
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
@@ -79,6 +80,19 @@ def test_a_token_is_masked_wherever_it_stands(data: st.DataObject, kind: str, wr
 @pytest.mark.parametrize("place", [*COMMANDS.values(), *TEXTS.values()])
 def test_every_place(place: str) -> None:
     assert "Se7retValue9xQ" not in redact(place.replace("{s}", "Se7retValue9xQ"))
+
+
+@pytest.mark.parametrize("places", [COMMANDS, TEXTS], ids=["commands", "texts"])
+def test_no_format_and_no_file_of_a_bundle_shows_a_secret(places: dict[str, str]) -> None:
+    for name in sorted(places)[::8]:
+        log = WRAPPERS["command" if places is COMMANDS else "error"].replace("{}", places[name].replace("{s}", "Se7retValue9xQ"))
+        report = diagnose(log.encode())
+        files = dict(_files(Bundle(report, log.encode())))
+        for format_ in FORMATS:
+            files[format_] = render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False})
+        assert len(files) == len(FORMATS) + 5
+        shown = [file for file, text in files.items() if any("Se7retValue9xQ" in reading for reading in readings(text))]
+        assert shown == [], name
 
 
 @settings(max_examples=30, deadline=None)

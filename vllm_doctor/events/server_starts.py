@@ -69,8 +69,9 @@ class RunCounter:
     """The number of server starts in one log.
 
     A start prints up to three banners in this order: the version, its arguments, the engine. A banner that does not
-    follow the previous one in this order, or that follows an end, begins a new start. Where no banner is printed (a
-    script with `LLM(…)`), an engine that begins after the previous one ended does.
+    follow the previous one in this order, or that follows an end, begins a new start. A server prints its version
+    first, so arguments alone begin none after it. Where no banner is printed (a script with `LLM(…)`), an engine
+    that begins after the previous one ended does.
     """
 
     _ORDER = ("prompt", "usage", "banner", "arguments", "engine")
@@ -117,7 +118,7 @@ class RunCounter:
         if stage == "engine":
             return (self._ended or self._crashed) and self._seen.get("engine") == name
         if stage == "arguments":
-            return self._ended or self._seen.get("arguments") == name
+            return self._ended or (self._seen.get("arguments") == name and "banner" not in self._seen)
         if stage == "prompt":  # a log line may look like a prompt
             over = self._ended or self._crashed
             return bool(self._seen) and (over or (self._seen.keys() <= {"prompt", "usage"} and stage in self._seen))

@@ -245,7 +245,7 @@ class FailureCollector:
             return
         if event.is_code:
             return
-        told = None if is_foreign else messages.fatal(text)
+        told = None if is_foreign else messages.fatal(text, logged=bool(event.level))
         if told is not None and level not in _QUIET:
             self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:

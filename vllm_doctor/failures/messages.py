@@ -49,6 +49,8 @@ _FATAL = lazy_pattern(
     r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
     r"|\A.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
+_OF_SHELL = lazy_pattern(
+    r"(?:Killed|Aborted|Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b")
 _THROWN = lazy_pattern(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
 _WHAT = lazy_pattern(r"\s*what\(\): ")
 _USAGE = lazy_pattern(
@@ -79,10 +81,15 @@ _NO_SENTENCE = lazy_pattern(
     r"|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
 
 
-def fatal(text: str) -> str | None:
-    """Return what a line reports about a killed process: a signal, the kernel, a runtime, a container."""
+def fatal(text: str, *, logged: bool = False) -> str | None:
+    """Return what a line reports about a killed process: a signal, the kernel, a runtime, a container.
+
+    The shell's words count only outside of a record of the server (`logged`), which may quote a client.
+    """
     match = _FATAL.search(text[:_LONGEST])
-    return match["text"].strip() if match else None
+    if match is None or (logged and _OF_SHELL.match(match["text"])):
+        return None
+    return match["text"].strip()
 
 
 def thrown(text: str) -> str | None:

@@ -24,6 +24,7 @@ _MAX_MARKERS = 32
 _MAX_SOURCES = 256
 _NAME = lazy_pattern(r"[A-Za-z0-9_/~.][\w./:@+-]{0,199}", re.ASCII)
 _PATH = lazy_pattern(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
+_FOLDERS = lazy_pattern(r"(?:/[a-z0-9_.-]{1,20}){1,4}/", re.ASCII)
 _FAULT = lazy_pattern(r"Error|Exception|Exit|Interrupt|Abort|Killed")
 _QUOTE = lazy_pattern(r"(?<![\w)\]])([\"'])|`")
 _TRACEBACK = "Traceback (most recent call last)"
@@ -192,6 +193,8 @@ class ForeignTable:
             path, mark, _ = text.partition("?")
             if _PATH.fullmatch(path):
                 return path + mark + HIDDEN if mark else path
+            folders = _FOLDERS.match(text)
+            return folders[0] + HIDDEN if folders else HIDDEN
         return HIDDEN
 
 

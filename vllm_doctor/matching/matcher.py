@@ -152,7 +152,7 @@ class Matcher:
             pattern = ref.pattern
             if pattern.level and event.level not in pattern.level:
                 continue
-            if of_request and not self._is_for_requests(ref):
+            if of_request and not self._reads_request(ref, event):
                 continue
             if serves and self._is_no_evidence(ref, event):
                 continue
@@ -205,6 +205,10 @@ class Matcher:
         if not ref.rule:
             return ref.pattern.id in self._base.foreign.fault_facts
         return self._base.rules[ref.rule].severity == "error" and not self._is_for_requests(ref)
+
+    def _reads_request(self, ref: PatternRef, event: Event) -> bool:
+        """Return whether a pattern reads a request's failure; what goes on below its exception may be a client's."""
+        return self._is_for_requests(ref) and not (event.context and ref.rule and self._base.rules[ref.rule].fallback)
 
     def _is_for_requests(self, ref: PatternRef) -> bool:
         """Return whether a pattern is for failures of single requests, whose messages may quote a client."""

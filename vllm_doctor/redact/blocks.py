@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from vllm_doctor.redact.named_values import HARMLESS
+from vllm_doctor.redact.named_values import HARMLESS, SHIPPED
 from vllm_doctor.redact.secret_names import CUES, NAME, classify
 from vllm_doctor.redact.spans import Span, compiled, looks_random
 
@@ -22,7 +22,8 @@ _RULE = r"[-=+|:\s\u2500-\u257f]+"  # between head and rows
 _HEADING = r"[^\W\d][\w .()/#-]{0,40}|#|"
 _AHEAD = r"(?:.{0,200}(?:[:\]]|std(?:out|err)[ ][FP])[ ])?"  # of the first heading
 _WORD = r"[A-Za-z_][\w.-]{0,40}"
-_PREFIX = r"(?:.{0,200}?(?:\[[\w./-]{1,80}\.\w{1,3}:\d{1,6}\]|[ ]std(?:out|err)[ ][FP])[ ])?"  # of a log record
+_PREFIX = (r"(?:.{0,200}?(?:\[[\w./-]{1,80}\.\w{1,3}:\d{1,6}\]|[ ]std(?:out|err)[ ][FP])[ ]"  # of a log record
+           rf"|{SHIPPED})?")
 _IS_SECRET = r"""\bkind\\*["']?:[ \t]{0,8}\\*["']?Secret\b(?![.-])"""  # noqa: S105 - the kind of a document
 _DATA = r"""(?:^|(?<=[ \t]))["']?(stringData|data)["']?:[ \t]{0,8}\{?[ \t\r]{0,8}$"""
 _ENTRY = r"""([ \t]*)(?:["']?[\w./-]{1,100}["']?:[ \t]+)?["']?([^\s"'](?:[^"']*[^\s"',])?)"""

@@ -13,17 +13,21 @@ from vllm_doctor.redact.quoting import BARE, Value, ValueReader
 from vllm_doctor.redact.secret_names import CUES, LETTERS, NAME, Name, classify
 from vllm_doctor.redact.spans import Span, compiled, looks_random
 
+# What Kubernetes, Docker or Compose puts before a line.
+SHIPPED = (r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,20}(?:Z|[+-][0-9:]{5})[ ](?:std(?:out|err)[ ][FP][ ])?"
+           r"|[a-z][\w.-]{0,60}[ ]{1,8}\|[ ])")
 # After a name: its closing quote or bracket, then = or : or =>, or `"name": X, "value":`.
 _SEPARATOR = r"""(?x)
 (?:\\*["'`])? \]? [ \t]{0,80}
 (?: </key> \s{0,40} <string>
   | [ \t]{0,8} \{ \s{0,40} (?: default | value ) [ \t]{0,8} = [ \t]*
-  | ,?\s{0,40} \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
+  | ,?\s{0,40} (?: (?<=\n) SHIPPED [ \t-]{0,40} )? \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
   | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD]
       | -> | → | [是为為は] [ \t]{0,4} :? (?= [ \t]{0,4} ["'!-~] ) ) [ \t]*
     (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )?
-    (?: (?: & | !!? ) [\w-]{1,40} [ \t]{1,8} )? )
-"""
+    (?: (?: & | !!? ) [\w-]{1,40} [ \t]{1,8} )?
+    (?: invalid [ ] (?: \w{1,12} [ ] )? (?: value | choice ) :? [ ] (?=\\*["']) )? )
+""".replace("SHIPPED", SHIPPED)
 # The type behind a name in source code, up to its value.
 _TYPE = r"""[A-Za-z][\w.]{0,40}(?:\[[\w, .|\[\]]{0,60}\])?(?:[ ]\|[ ][\w.]{1,40}){0,4}[ ]=[ ](?=["'])"""
 _PAIR = r"""\\*["']\s{0,40},\s{0,40}(?=\\*(?:[bu]\\*)?["'])"""  # ('name', 'value'  and  ["--flag", "value"
@@ -38,13 +42,16 @@ _LOOSE = r"""(?xi)
 (?: [ \t]{1,40} (?: (?: is | was | are | of | with | \| ) [ \t]{1,40} )? | [ \t]{0,40} \| [ \t]{0,40} | > | \n )
 ["'`]? (?= [\w/+=.~-]{8} )"""
 _TYPED = r""">|\((?=["'])"""  # <password>X; ApiKey("X")
-_DONE = r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"  # masked already
+# Masked already, or a sentence of argparse.
+_DONE = (r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"
+         r"|expected[ ](?:at[ ]least[ ])?\w{1,8}[ ]arguments?\b|not[ ]allowed[ ]with[ ]argument\b")
 # What stays of an Authorization header: its scheme. Those with parameters are masked whole.
 _SCHEME = r"(?i)(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
 _PARAMETERS = r"(?i)(?:digest|oauth|aws4-)[^'\n]*"
 _COOKIES = r"[^\"'\n]+"
 _VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?) (?= ([^\s"'\\,{}]{1,200}) ) \2 \1
-(?: ,\s{0,40} | \s{1,40} ) \\*["']? name \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} \\*["']? $"""
+(?: ,\s{0,40} | \s{1,40} (?: (?<=\n) SHIPPED [ \t-]{0,40} )? )
+\\*["']? name \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} \\*["']? $""".replace("SHIPPED", SHIPPED)
 
 HARMLESS = r"""(?ix) ["'`<\[(]{0,2}
       (?: | none | null | nil | true | false | yes | no | empty | redacted | hidden | masked | unset )

@@ -63,6 +63,9 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
 )
 ARGUMENT = r"""\((?:\w{1,20}=)?(?=\\*["'])"""  # the first one of a call
 QUOTED = r"""\\*["'][^"',\n]{1,200}["']"""
+DIGEST_CALL = r"\b(?:sha[0-9_]{1,6}|md5|blake2[bs])\((?:[bu](?=\\{0,8}[\"']))?"
+NOUN = r"(?:(?:api|access|auth|secret)[ _-]?key|secret|passw(?:or)?d|token(?![a-z]))"
+RESP = r"(?:\\r\\n|\r?\n)"  # the end of a line in Redis' protocol
 # A word that stands in the text, and a place that no program's name announces.
 PLACES: tuple[tuple[str, str], ...] = (
     ("password", r"\b(?:machine\s{1,8}\S{1,200}|default)\s{1,40}(?:login\s{1,8}\S{1,100}\s{1,40})?password\s{1,8}"),
@@ -80,6 +83,15 @@ PLACES: tuple[tuple[str, str], ...] = (
     (":*:", r"(?<![\w.:/-])[\w.*-]{1,100}:(?:[0-9]{2,5}|\*):[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),
     ("@//", r"(?<![\w./-])[\w$#]{1,64}/(?=[^\s/@:]{2,64}@//)"),  # Oracle
     ("oracle:", r"oracle:(?:thin|oci[0-9]?):[\w$#]{1,64}/(?=[^\s@]{2,64}@)"),
+    *((cue, rf"""{word}(?:\\{{0,8}}")?[ ](?:\\{{0,8}}"[^"\s\\]{{0,64}}\\{{0,8}}"[ ])?(?=\\{{0,8}}")""")  # Redis
+      for cue, word in (("AUTH", "(?<![A-Z_])AUTH"), ('"auth', '"auth(?=[^ ])'), ("requirepass", "requirepass"),
+                        ("masterauth", "masterauth"))),
+    ("AUTH", rf"(?<![A-Z_])AUTH{RESP}(?:\$[0-9]{{1,4}}{RESP}[^\\\s]{{1,64}}{RESP})?\$[0-9]{{1,4}}{RESP}(?=[^\\\s])"),
+    *((digest, place) for digest in ("sha", "md5", "blake2") for place in (
+        rf"(?i){NOUN}[^\n]{{0,80}}?{DIGEST_CALL}(?=\\{{0,8}}[\"'])",
+        rf"(?i){DIGEST_CALL}(?=\\{{0,8}}[\"'][^\"'\n]{{1,200}}[\"'][^\n]{{0,60}}{NOUN})")),
+    ("send", (r"""(?i)(?:assw(?:or)?d|assphrase|asscode)[^"\n]{0,40}"[\s{};]{1,80}"""  # expect
+              r"""send[ \t]{1,4}(?:--[ \t]{1,4})?(?=")""")),
     (";", r"(?i)(?<![\w.-])pwd[ ]?=[ ]?(?=[^\s;/]{1,100};)"),
     ("fs.azure.", r"fs\.azure\.(?:account\.key|sas|account\.oauth2\.client\.secret)\.[\w.-]{1,120}="),
 )

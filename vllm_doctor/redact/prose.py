@@ -17,7 +17,7 @@ _NOUN = (r"(?:pass(?:word|wort|phrase|code|wd)|kennwort|mot[ ]de[ ]passe|contras
          r"|(?:api|access|secret|subscription)[ _-]?key)s?")
 _TOKENS = r"(?:hf|auth|access|api|bearer|session|csrf|refresh|secret|security)[ _-]?token"
 CUES = ("pass", "wort", "contrase", "senha", "wachtwoord", "key", "credential", "login", "log in", "logg", "sign",
-        "user", "密", "令")
+        "user", "token (", "secret (", "my token", "your token", "my secret", "your secret", "密", "令")
 _ASKING = ("enter", "paste", "type", "input", "expected")  # what stands with a token
 _VERB = (r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|lautet|est|es|è|é|value|provided|given|used|set[ ]to))")
 _PAIR = r"[\w.@+-]{1,64}(?:[:/]|[ ]/[ ])(?=[^\s/:])"  # user:X, user/X
@@ -44,6 +44,10 @@ _JUDGED = (
     r"(?=\\{0,8}[\"'`]?[^\s\"'`\\]{5,120}\\{0,8}[\"'`]?[ \t,;:(-]{1,4}"
     r"(?:which[ ])?(?:do(?:es)?(?:[ ]not|n't)|did(?:[ ]not|n't)|is|was|has|not|failed|mismatch|reject|denied|refused"
     r"|expired|revoked|invalid|unknown|unauthori[sz]ed|(?:from|for|by)[ ](?:user|client|ip|[\d.]{7}))\b)")
+_LOADED = (r"(?i)\b(?:load(?:ed|ing)?|us(?:ed|ing)|read|found|got|set)[ \t]{1,4}(?:[\w'-]{1,20}[ \t]){0,3}?[\w-]{0,40}"
+           r"(?<!cache[ _-])(?:key|token|secret)[ \t]{1,2}\((?=[^\s()]{5,200}\))")
+_OWN = (r"(?i)\b(?:my|your)[ \t](?:[\w'-]{1,20}[ \t]){0,2}(?:key|token|secret)"
+        r"(?:[ \t](?:is|was))?[ \t]?[:=]?[ \t](?=[^\s(])")
 _IDENTIFIER = r"[A-Za-z]\w*(?:\.\w+)+|[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*"
 _MISMATCH = rf"(?i)\b(?:{_NOUN}|{_TOKENS})"
 _SIDES = r"(?i)\b(expected|got|received|actual|supplied|was|given)\b[:=]?[ \t]{1,4}(?=\S)"
@@ -87,8 +91,12 @@ def _before(text: str) -> list[Span]:
 
 
 def _judged(text: str) -> list[Span]:
-    """Return the values of `key 'X' does not match`; names of parameters and settings are none."""
-    return [span for span in _read(text, (found.end() for found in compiled(_JUDGED).finditer(text)))
+    """Return the values of `key 'X' does not match`, `loaded key (X)` and `my key is X`.
+
+    Names of parameters and settings are none.
+    """
+    return [span for span in _read(text, (found.end() for place in (_JUDGED, _LOADED, _OWN)
+                                     for found in compiled(place).finditer(text)))
             if looks_chosen(word := text[span.start : span.end]) and not compiled(_IDENTIFIER).fullmatch(word)]
 
 

@@ -14,6 +14,9 @@ _ENCODED = r"""(?xi) (?<=%3A%2F%2F) (?: [\w.~+-] | %(?!3A|2F|40)[0-9A-F]{2} ){0,
     ( (?: [\w.~+-] | %(?!40|2F)[0-9A-F]{2} ){1,400} ) %40"""
 _WITHOUT_SCHEME = r"""(?xi) (?: (proxy) \\?["']? [=:] \s{0,4} \\?["']? | (?<![\w./:@-]) )
     [\w.%+-]{1,64} : ( [^\s:@/"'<>]{3,200} ) @ (?= [\w.-]{1,100} [:(/] )"""
+# conda: https://host/t/TOKEN/channel; of a host that is not named so, only with a channel's folders behind it.
+_CHANNEL = r"""(?x) :// ( [\w.@:*-]{1,120} ) /t/ ( [\w.-]{6,100} ) /
+    (?= ( [\w./-]{0,100}? \b (?:noarch|linux-|win-|osx-|get/|repodata) )? )"""
 
 
 def url_spans(text: str) -> list[Span]:
@@ -22,6 +25,9 @@ def url_spans(text: str) -> list[Span]:
     if "=" in text or "%" in text:
         found += [Span(match.start(1), match.end(1), "url-parameter", repeats=True)
                   for match in compiled(_PARAMETER).finditer(text) if _is_value(match[1])]
+    if "/t/" in text:
+        found += [Span(match.start(2), match.end(2), "url-token", repeats=True)
+                  for match in compiled(_CHANNEL).finditer(text) if match[3] or "conda" in match[1]]
     if "%40" in text:
         found += [Span(match.start(1), match.end(1), "url-password", repeats=True)
                   for match in compiled(_ENCODED).finditer(text)]
