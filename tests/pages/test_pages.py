@@ -56,6 +56,18 @@ def test_the_last_command_before_output_comes_with_it() -> None:
     assert texts(page) == [["vllm serve b \\", "  --seed 1", BANNER]]
 
 
+def test_a_traceback_is_one_excerpt_with_the_prose_of_its_messages() -> None:
+    traceback = ("Traceback (most recent call last):\n"
+                 '  File "/opt/venv/lib/python3.12/site-packages/numpy/__init__.py", line 3, in <module>\n'
+                 "    raise ImportError(msg)\nImportError: \n\nPlease read this if you want to know why it does not work on your machine.\n\n"
+                 "Have a look at:\n\n  * the version of Python\n\n\nThe above exception was the direct cause of the following exception:\n\n"
+                 'Traceback (most recent call last):\n  File "/opt/venv/bin/vllm", line 5, in <module>\n'
+                 "    from vllm.entrypoints.cli.main import main\nImportError: no numpy\n")
+    page = read_page(f"Hello all, I tried to start it and it does not work.\nI get this:\n\n{traceback}\nThanks for your help!\n".encode())
+    assert page is not None
+    assert ["\n".join(row.text for row in one.rows).strip() for one in page.excerpts] == [traceback.strip()]
+
+
 def test_numbers_are_those_of_the_input() -> None:
     page = read_page(f"# Title\n\n{SAID}\n\n```\n{BANNER}\n```\n\ntext\n\n```\n{KV}\n```\n".encode())
     assert page is not None

@@ -35,6 +35,7 @@ _TRAILING_TIME = lazy_pattern(
 # A complete call of a traceback, which the next row does not continue.
 _FRAME = lazy_pattern(r"\s{0,40}File \"[^\"]{1,400}\", line \d{1,7}, in [^\s]{1,200}\s{0,4}")
 _MOST = 0.8  # share of the non-empty rows from which a mark is an artefact and no part of the log
+_HALF = 0.5  # share of the non-empty rows that are numbered where a log is, and not a list within it
 _NARROWEST, _WIDEST = 40, 220
 _NEW_ROW = lazy_pattern(
     r"\s*(?:File \"|Traceback \(|\(\w+[^)]{0,40} pid=\d+\)|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[rank\d|\$ |>>> "
@@ -79,10 +80,13 @@ def rejoined(rows: Sequence[Row]) -> list[Row]:
 
 
 def is_altered(data: bytes) -> bool:
-    """Return whether the punctuation of a text is mostly different from the one programs print."""
+    """Return whether a text is mostly different from what programs print: its punctuation, or numbers of its lines."""
     text = data.decode("utf-8", "replace")
     pairs = (("\uff1a", ":"), ("\uff08", "("), ("\u2019", "'"))
-    return any(text.count(odd) > 2 * text.count(plain) for odd, plain in pairs)
+    if any(text.count(odd) > 2 * text.count(plain) for odd, plain in pairs):
+        return True
+    rows = text.splitlines()
+    return _without_numbers(rows) is not rows
 
 
 def _plain(line: str) -> str:
@@ -92,9 +96,9 @@ def _plain(line: str) -> str:
     return line.translate(_INVISIBLE).translate(_FULL_WIDTH).translate(_STRAIGHT).replace("\t", "    ").rstrip()
 
 
-def _mostly(found: Sequence[bool], rows: Sequence[str]) -> bool:
+def _mostly(found: Sequence[bool], rows: Sequence[str], share: float = _MOST) -> bool:
     filled = sum(bool(row.strip()) for row in rows)
-    return filled > 0 and sum(found) >= _MOST * filled
+    return filled > 0 and sum(found) >= share * filled
 
 
 def _without_quotes(rows: list[str]) -> list[str]:
@@ -104,14 +108,19 @@ def _without_quotes(rows: list[str]) -> list[str]:
 
 
 def _without_numbers(rows: list[str]) -> list[str]:
-    """Drop line numbers, which rise by one."""
+    """Drop line numbers, which rise by one; text around the numbered rows has none."""
     matches = [_NUMBER.match(row) for row in rows]
-    numbers = [int(match["number"]) for match in matches if match]
-    rising = sum(later == earlier + 1 for earlier, later in pairwise(numbers))
-    are_numbered = _mostly([match is not None for match in matches], rows)
-    if len(numbers) < 2 or not are_numbered or rising < _MOST * (len(numbers) - 1):
+    numbered = [(at, int(match["number"])) for at, match in enumerate(matches) if match]
+    rising = [at for one, other in pairwise(numbered) if other[1] == one[1] + 1 for at in (one[0], other[0])]
+    if not rising or len(rising) < 2 * _MOST * (len(numbered) - 1):
         return rows
-    return [row[match.end():] if match else row for row, match in zip(rows, matches, strict=True)]
+    first, behind = rising[0], rising[-1] + 1
+    block, found = rows[first:behind], matches[first:behind]
+    is_numbered = [match is not None for match in found]
+    if not _mostly(is_numbered, block) or not _mostly(is_numbered, rows, _HALF):
+        return rows
+    bare = [row[match.end():] if match else row for row, match in zip(block, found, strict=True)]
+    return rows[:first] + _without_indent(bare) + rows[behind:]
 
 
 def _without_times(rows: list[str]) -> list[str]:

@@ -24,6 +24,11 @@ _LONGEST_CALL = 40  # lines
 _FEW = 5  # lines up to which a text without a mark of a page is none
 _LONGEST_MESSAGE = 600  # characters of the line that an exception's message begins on
 _CONTINUED = ("\\", " ^", " `")
+_CALL = lazy_pattern(r"\s{0,40}File \"[^\"\n]{1,400}\", line \d")
+_EXCEPTION = lazy_pattern(r"(?:[a-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception):")
+_NEXT_EXCEPTION = lazy_pattern(
+    r"(?:The above exception was the direct cause|During handling of the above exception)\b")
+_LONGEST_ADVICE = 60  # lines of an exception's message
 
 
 @dataclass(frozen=True)
@@ -188,7 +193,8 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
             parts.append((list(excerpt), True))
             excerpt.clear()
 
-    for line in lines:
+    traced = _in_tracebacks(lines)
+    for at, line in enumerate(lines):
         text = _said(line.text)
         if typed:
             if text.strip() and _goes_on(typed, text):
@@ -196,7 +202,7 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
                 continue
             parts.append((list(typed), False))
             typed.clear()
-        kind = kinds.kind_of(text)
+        kind = "output" if at in traced else kinds.kind_of(text)
         if kind == "output":
             excerpt.append(line._replace(text=text))
             message, waiting = _opens_message(text), 0
@@ -221,6 +227,28 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
     if typed:
         parts.append((typed, False))
     return parts
+
+
+def _in_tracebacks(lines: Sequence[TextLine]) -> set[int]:
+    """Return the places of lines that are part of a traceback whatever they say.
+
+    They are the source of its calls, and a message in paragraphs that the next exception of the chain follows.
+    """
+    found: set[int] = set()
+    begin: int | None = None  # the line of an exception whose message may go on
+    for at, line in enumerate(lines):
+        text = line.text
+        if at and text.startswith(" ") and _CALL.match(lines[at - 1].text):
+            found.add(at)
+        elif _EXCEPTION.match(text):
+            begin = at
+        elif begin is None:
+            continue
+        elif _NEXT_EXCEPTION.match(text):
+            found.update(range(begin, at))
+        elif kinds.is_apart(text) or at - begin > _LONGEST_ADVICE or text.startswith("Traceback (most recent"):
+            begin = None
+    return found
 
 
 def _goes_on(typed: Sequence[TextLine], text: str) -> bool:
