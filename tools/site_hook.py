@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -31,9 +31,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
+    """Add the generated pages. The Chinese ones of failures are reached from their list, so each page's menu is short."""
     for path, text in _PAGES.items():
-        files.append(File.generated(config, path, content=text))
+        is_listed = path.startswith("zh/failures/") and not path.endswith("/index.md")
+        inclusion = InclusionLevel.NOT_IN_NAV if is_listed else InclusionLevel.INCLUDED
+        files.append(File.generated(config, path, content=text, inclusion=inclusion))
     return files
 
 

@@ -4,52 +4,61 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # these files' own package, whichever is installed
 
 from vllm_doctor.authoring import explain, samples, template_outline
 from vllm_doctor.catalog import flag_meanings, flags
-from vllm_doctor.phases import ORDER
+from vllm_doctor.language import ENGLISH, Language, language
 from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import Rule, RuleBase
 
 ROOT = Path(__file__).resolve().parent.parent
 _CODE = re.compile(r"(?ms)(^```.*?^```$|``.+?``|`[^`\n]+`)")
 _PLACEHOLDER = re.compile(r"<(?=[A-Za-z_])(?!https?:)")
-_QUOTING = re.compile(r"(?m)^(## (?:Example|Similar failures|Conditions|References))$")
+_QUOTING = ("Example", "Similar failures", "Conditions", "References")  # headings of what is no text of the failure
 _LONGEST_EXAMPLE = 80  # characters of an example in a table
-_LISTS = ("failures/index.md", "flags.md", "facts.md", "rules.md")
+_LISTS = ("failures/index.md", "zh/failures/index.md", "flags.md", "facts.md", "rules.md")
 _LOW_RANK = "---\nsearch: {boost: 0.1}\n---\n\n"  # long pages of many words, of which a search wants the one about the failure
 
 
 def pages() -> dict[str, str]:
     """Return the generated pages: path below docs/ and Markdown."""
     base = builtin()
-    made = {f"failures/{rule.id}.md": _failure(rule, base) for rule in base.rules.values()}
-    made["failures/index.md"] = _failures()
+    made = _failures(base, ENGLISH, "failures", "[中文](../zh/failures/{}.md)")
+    made |= _failures(base, language("zh"), "zh/failures", "[English](../../failures/{}.md)")
     made["flags.md"] = _flags()
     made["facts.md"] = _facts()
     made["rules.md"] = (ROOT / "rules" / "README.md").read_text(encoding="utf-8")
     return {path: (_LOW_RANK if path in _LISTS else "") + _escaped(text) for path, text in made.items()}
 
 
-def _failure(rule: Rule, base: RuleBase) -> str:
+def _failures(base: RuleBase, spoken: Language, folder: str, other: str) -> dict[str, str]:
+    """Return the pages of all failures and their list in a language, with links to those in the `other` one."""
+    made = {rule.id: _failure(rule, base, spoken) for rule in base.rules.values()}
+    made["index"] = explain.failures_page(base, spoken)
+    return {f"{folder}/{name}.md": _linked(text, other.format(name)) for name, text in made.items()}
+
+
+def _failure(rule: Rule, base: RuleBase, spoken: Language) -> str:
     """Return the page of a failure. Sections that quote other failures' messages are left out of the search."""
-    return _QUOTING.sub(r"\1 { data-search-exclude }", explain.rule_page(rule, base, _link))
+    text = explain.rule_page(rule, base, _link, spoken)
+    for heading in map(spoken.gettext, _QUOTING):
+        text = text.replace(f"\n## {heading}\n", f"\n## {heading} {{ data-search-exclude }}\n")
+    return text
+
+
+def _linked(text: str, link: str) -> str:
+    """Return a page with a link in a line of its own below its title."""
+    title, _, rest = text.partition("\n\n")
+    return f"{title}\n\n{link}\n\n{rest}"
 
 
 def failures_by_phase() -> list[dict[str, list[dict[str, str]]]]:
     """Return the navigation of the failures: for each phase, the pages with their titles."""
     return [{phase: [{template_outline.title(rule.title): f"failures/{rule.id}.md"} for rule in rules]}
-            for phase, rules in _by_phase()]
-
-
-def _by_phase() -> Iterable[tuple[str, list[Rule]]]:
-    rules = sorted(builtin().rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
-    return [(phase, list(group)) for phase, group in groupby(rules, key=lambda rule: rule.phase)]
+            for phase, rules in explain.rules_by_phase(builtin())]
 
 
 def _link(rule_id: str) -> str:
@@ -60,14 +69,6 @@ def _escaped(markdown: str) -> str:
     """Return Markdown whose placeholders (<max_model_len>) are text, not HTML tags."""
     parts = _CODE.split(markdown)
     return "".join(part if number % 2 else _PLACEHOLDER.sub("&lt;", part) for number, part in enumerate(parts))
-
-
-def _failures() -> str:
-    parts = ["# Failures", "Paste the error line into the search, or look under the phase of the start in which the server failed."]
-    for phase, rules in _by_phase():
-        rows = [f"| [{template_outline.title(rule.title)}]({rule.id}.md) | `{rule.id}` | {rule.severity} |" for rule in rules]
-        parts += [f"## {phase}", "\n".join(["| failure | id | severity |", "| --- | --- | --- |", *rows])]
-    return "\n\n".join(parts) + "\n"
 
 
 def _flags() -> str:

@@ -7,12 +7,13 @@
     "vllm any release info error warning critical debug file line py python site packages lib value input type traceback most recent call last").split(" "));
   const prefix = /^.*?\b(?:INFO|ERROR|WARNING|CRITICAL|DEBUG)\b \d\d-\d\d [\d:.]+ (?:\[[^\]]*\] ?)?/;
 
-  const words = text => text.split(/[^\p{L}\p{N}_.]+/u).map(word => word.replace(/^[._]+|[._]+$/g, "")).filter(Boolean);
+  const han = /\p{Script=Han}/gu; // the index has each Chinese character as a word
+  const words = text => text.replace(han, " $& ").split(/[^\p{L}\p{N}_.]+/u).map(word => word.replace(/^[._]+|[._]+$/g, "")).filter(Boolean);
   const exact = text => {
     const found = words(text.replace(prefix, "")).filter(word => !/^[\d.]+$/.test(word) && !common.has(word.toLowerCase()));
     return [...new Set(found)].slice(0, mostWords).map(word => `text:${word}^1`).join(" ");
   };
-  const query = text => words(text).length > fewWords ? exact(text) || text : words(text).join(" ");
+  const query = text => text.search(han) < 0 && words(text).length > fewWords ? exact(text) || text : words(text).join(" ");
 
   const post = Worker.prototype.postMessage;
   Worker.prototype.postMessage = function (message, ...rest) {

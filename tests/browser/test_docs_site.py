@@ -60,6 +60,12 @@ class Search:
         self.page.wait_for_timeout(300)  # the theme adds further results as it has time
         return shown, list(dict.fromkeys(name.removesuffix(".html") for name in self.page.evaluate(RESULTS)))
 
+    def addresses(self) -> list[str]:
+        """Return the pages that are shown as found, below the site's folder."""
+        links = self.page.evaluate("[...document.querySelectorAll('.md-search-result__list > li > a')].map(link => link.href)")
+        root = self.page.url.rpartition("/")[0] + "/"
+        return list(dict.fromkeys(link.partition("#")[0].partition("?")[0].removeprefix(root) for link in links))
+
 
 @pytest.fixture(scope="module")
 def search(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Search:
@@ -90,6 +96,14 @@ def test_of_several_lines_the_one_with_the_error_is_searched(search: Search) -> 
 
 def test_a_flag_is_searched_not_excluded(search: Search) -> None:
     assert search.paste("--enable-auto-tool-choice")[1][0] == "auto-tool-choice-not-enabled"
+
+
+def test_an_error_leads_to_both_languages_and_chinese_words_to_chinese_pages(search: Search) -> None:
+    search.paste("OSError: [Errno 98] Address already in use")
+    assert {"failures/port-in-use.html", "zh/failures/port-in-use.html"} <= set(search.addresses())
+    for words, wanted in (("端口已被占用", "zh/failures/port-in-use.html"), ("显存不足", "zh/failures/profile-run-activation-oom.html")):
+        search.paste(words)
+        assert wanted in search.addresses()[:5], search.addresses()[:5]
 
 
 def test_nothing_is_loaded_from_elsewhere(search: Search) -> None:

@@ -43,6 +43,17 @@ def test_each_failure_has_its_page_with_title_and_messages(site: Path) -> None:
     assert "To serve at least one request with the models's max seq len" in page
 
 
+def test_each_failure_has_its_page_in_chinese_too(site: Path) -> None:
+    assert {path.name for path in (site / "zh" / "failures").glob("*.html")} == {path.name for path in (site / "failures").glob("*.html")}
+    page = text_of(site / "zh" / "failures" / "kv-cache-too-small-for-max-len.html")
+    assert "KV 缓存" in page
+    assert "To serve at least one request with the models's max seq len" in page
+    for name in ("kv-cache-too-small-for-max-len", "index"):
+        assert f'href="../zh/failures/{name}.html">中文</a>' in (site / "failures" / f"{name}.html").read_text(encoding="utf-8")
+        assert f'href="../../failures/{name}.html">English</a>' in (site / "zh" / "failures" / f"{name}.html").read_text(encoding="utf-8")
+    assert 'href="failures/index.html"' in (site / "zh" / "index.html").read_text(encoding="utf-8")
+
+
 def test_no_page_shows_a_template(site: Path) -> None:
     for path in site.rglob("*.html"):
         if path.name != "rules.html":  # how to write rules
@@ -59,8 +70,9 @@ def test_the_search_has_the_messages_as_sections_of_their_own(site: Path) -> Non
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     assert index["config"]["fields"]["title"]["boost"] == 3.0
     found = [entry for entry in index["docs"] if "max seq len (131072), (16.00 GiB KV cache is needed" in entry["text"]]
-    assert [entry["location"].partition("#")[0] for entry in found] == ["failures/kv-cache-too-small-for-max-len.html"]
-    assert not [entry for entry in index["docs"] if entry["location"].endswith("#example")]
+    assert sorted(entry["location"].partition("#")[0] for entry in found) == [
+        "failures/kv-cache-too-small-for-max-len.html", "zh/failures/kv-cache-too-small-for-max-len.html"]
+    assert not [entry for entry in index["docs"] if "/failures/" in f"/{entry['location']}" and entry["title"] in {"Example", "示例"}]
 
 
 def test_everything_that_the_navigation_promises_is_there(site: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
 from vllm_doctor.authoring import samples
@@ -12,6 +13,7 @@ from vllm_doctor.catalog import flag_meanings, flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import N_, message
+from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
 from vllm_doctor.templating.renderer import translated
@@ -23,7 +25,7 @@ _LONGEST_BLOCK = 4000  # characters of a log on a page
 _MOST_TITLES = 4  # of a fix that are listed
 MERGED = {"max": N_("the largest"), "min": N_("the smallest"), "first": N_("the first"), "last": N_("the last")}
 _HEADS = (N_("Meaning"), N_("Background"), N_("Fixes"), N_("Messages"), N_("Conditions"), N_("Example"),
-          N_("Similar failures"), N_("References"), N_("any release"))
+          N_("Similar failures"), N_("References"), N_("any release"), N_("Failure"), N_("Severity"))
 """What is translated inside of f-strings, where it is not extracted."""
 _KINDS = {
     "bool": N_("switch"), "bool_value": N_("true or false"), "int": N_("integer"), "float": N_("number"),
@@ -86,6 +88,25 @@ def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format, language: 
         parts += [f"## {_('Similar failures')}", "\n".join(similar)]
     if rule.references:
         parts += [f"## {_('References')}", "\n".join(f"- <{url}>" for url in rule.references)]
+    return "\n\n".join(parts) + "\n"
+
+
+def rules_by_phase(base: RuleBase) -> list[tuple[str, list[Rule]]]:
+    """Return the rules of each phase of a start, in order."""
+    rules = sorted(base.rules.values(), key=lambda rule: (ORDER[rule.phase], rule.id))
+    return [(phase, list(group)) for phase, group in groupby(rules, key=lambda rule: rule.phase)]
+
+
+def failures_page(base: RuleBase, language: Language = ENGLISH) -> str:
+    """Return the page that lists all failures, with links to their pages."""
+    _, translate = language.say, language.gettext
+    parts = ["# " + _("Failures"), _("Paste the error line into the search, or look under the phase of the start in "
+                                     "which the server failed.")]
+    head = f"| {_('Failure')} | id | {_('Severity')} |\n| --- | --- | --- |\n"
+    for phase, rules in rules_by_phase(base):
+        rows = [f"| [{outline.title(translated(rule.title, translate))}]({rule.id}.md) | `{rule.id}` "
+                f"| {_(rule.severity)} |" for rule in rules]
+        parts += [f"## {phase}", head + "\n".join(rows)]
     return "\n\n".join(parts) + "\n"
 
 
