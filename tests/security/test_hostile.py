@@ -139,7 +139,7 @@ def reports(folder: Path) -> Reports:
 
 def written(reports: list[Report], format_: str) -> str:
     """What the command prints."""
-    return render(reports, format_, {"color": "never", "width": 100, "verbose": True, "timeline": False})
+    return render(reports, format_, {"color": "never", "width": 100, "verbose": True, "timeline": False, "language": "en"})
 
 
 @pytest.fixture(params=FORMATS)

@@ -39,7 +39,7 @@ secrets = st.tuples(st.text(ALNUM, min_size=6, max_size=24), st.sampled_from(ALN
 
 def written(log: str, format_: str, *, path: str | None = None, show: bool = False) -> str:
     report = diagnose(log.encode(), Options(show_secrets=show), path=path)
-    return render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False})
+    return render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False, "language": "en"})
 
 
 def readings(text: str) -> list[str]:
@@ -89,7 +89,7 @@ def test_no_format_and_no_file_of_a_bundle_shows_a_secret(places: dict[str, str]
         report = diagnose(log.encode())
         files = dict(_files(Bundle(report, log.encode())))
         for format_ in FORMATS:
-            files[format_] = render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False})
+            files[format_] = render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False, "language": "en"})
         assert len(files) == len(FORMATS) + 5
         shown = [file for file, text in files.items() if any("Se7retValue9xQ" in reading for reading in readings(text))]
         assert shown == [], name

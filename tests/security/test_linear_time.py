@@ -158,7 +158,7 @@ def _seconds(path: Path, formats: tuple[str, ...] = ("json", "text")) -> float:
     started = thread_time()
     report = diagnose(path, Options())
     for format_ in formats:
-        render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False})
+        render([report], format_, {"color": "never", "width": 100, "verbose": True, "timeline": False, "language": "en"})
     return thread_time() - started
 
 
