@@ -165,10 +165,10 @@ def _page(reports: list[Report], back: str) -> str:
 
 
 def markup_in(language: Language) -> Callable[..., Markup]:
-    """Return what says a text of a template in a language: the text is ours, the values are escaped."""
+    """Return what says a text of a template in a language: the text is ours, the values are shown and escaped."""
     def say(source: str, /, **values: Any) -> Markup:
         text = Markup(language.gettext(source))  # noqa: S704 - our own files
-        return text.format(**values) if values else text
+        return text.format(**{name: _shown(value) for name, value in values.items()}) if values else text
 
     return say
 
