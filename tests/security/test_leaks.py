@@ -153,7 +153,8 @@ PUMPS = dict.fromkeys([
 @pytest.mark.parametrize("piece", PUMPS)
 @pytest.mark.parametrize("before", ["", "api_key='"])
 def test_64_kib_take_no_time(piece: str, before: str) -> None:
+    """About 0.3 s at most on a quick machine that is idle; what takes quadratic time takes a minute."""
     text = (before + piece * (65_536 // len(piece) + 1))[:65_536]
     began = time.process_time()
     redact(text)
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 2.0

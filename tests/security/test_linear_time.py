@@ -87,7 +87,7 @@ def test_expressions_made_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def run() -> None:
         for text in texts:
-            render([diagnose(text.encode(), Options())], "html", {"color": "never", "width": 100, "verbose": True})
+            render([diagnose(text.encode(), Options())], "html", {"color": "never", "width": 100, "verbose": True, "language": "en"})
 
     made = compiled_while(run, monkeypatch)
     assert len(made) > 60

@@ -29,8 +29,6 @@ SECONDS = 60.0
 _MEMORY = 2 << 30  # bytes of addresses
 _TIMES_UNPACKED = 4  # a compressed log may hold that many times the limit
 _CHUNK = 1 << 16
-_ENDED = message("the analysis took more than {seconds:.0f} s, or too much memory, and was ended. The command has no "
-                 "such limits: vllm-doctor diagnose FILE", seconds=SECONDS)
 
 
 def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
@@ -45,14 +43,19 @@ def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tu
             out, _ = process.communicate(data, SECONDS)
         except subprocess.TimeoutExpired as error:
             process.kill()
-            raise InputError(_ENDED) from error
+            raise _ended() from error
     try:
         answer: dict[str, Any] = json.loads(out)
     except ValueError as error:
-        raise InputError(_ENDED) from error
+        raise _ended() from error
     if "problem" in answer:
         raise InputError(answer["problem"])
     return answer["page"], to_html.policy()
+
+
+def _ended() -> InputError:
+    return InputError(message("the analysis took more than {seconds:.0f} s, or too much memory, and was ended. The "
+                              "command has no such limits: vllm-doctor diagnose FILE", seconds=SECONDS))
 
 
 def main() -> None:
