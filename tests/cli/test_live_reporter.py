@@ -14,6 +14,8 @@ import pytest
 
 from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.diagnosis.live_verdict import failure_cause
+from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.options import Options
 from vllm_doctor.pipe.status_line import StatusText
 
@@ -59,8 +61,7 @@ def eager(monkeypatch):
 def test_after_a_failure_the_rules_are_not_checked_for_lines_without_news(monkeypatch, capsys) -> None:
     monkeypatch.setattr("vllm_doctor.cli.live_reporter._SETTLE", 0)
     weighed = []
-    real = Diagnosis.failure_cause
-    monkeypatch.setattr(Diagnosis, "failure_cause", lambda self: weighed.append(1) or real(self))
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter.failure_cause", lambda reading: weighed.append(1) or failure_cause(reading))
     noise = [b"(APIServer pid=7) INFO 11-20 10:00:00 [launcher.py:%d] Route: /v1/x, Methods: GET\n" % number for number in range(3000)]
     assert follow([*FAILED, *noise]) == 1
     assert len(weighed) < len(FAILED)
@@ -72,12 +73,12 @@ def test_after_a_failure_the_rules_are_not_checked_for_lines_without_news(monkey
 def test_a_steady_stream_of_news_is_checked_a_part_of_the_time(monkeypatch, capsys) -> None:
     spent = []
 
-    def slowly(self) -> str | None:
+    def slowly(reading: LogReading) -> str | None:
         time.sleep(0.01)
         spent.append(0.01)
         return None
 
-    monkeypatch.setattr(Diagnosis, "failure_cause", slowly)
+    monkeypatch.setattr("vllm_doctor.cli.live_reporter.failure_cause", slowly)
     began = time.monotonic()
     follow([statistics(number, 0, 50.0) for number in range(8000)])
     assert sum(spent) < 0.1 * (time.monotonic() - began) + 0.02
@@ -127,10 +128,10 @@ def test_a_pause_between_the_lines_of_a_traceback_shows_no_failure() -> None:
     diagnosis = Diagnosis(live=True)
     for line in ENDS_IN_TRACEBACK[:-1]:
         diagnosis.feed(line)
-        assert diagnosis.failure_cause(paused=True) is None
+        assert failure_cause(diagnosis.reading, paused=True) is None
     diagnosis.feed(ENDS_IN_TRACEBACK[-1])
-    assert diagnosis.failure_cause() is None
-    assert diagnosis.failure_cause(paused=True) == "model-config-refused"
+    assert failure_cause(diagnosis.reading) is None
+    assert failure_cause(diagnosis.reading, paused=True) == "model-config-refused"
 
 
 @pytest.mark.usefixtures("eager")

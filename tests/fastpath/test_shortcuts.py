@@ -182,7 +182,7 @@ def test_while_a_process_prints_a_traceback_its_lines_are_read(line: bytes, open
     prefixes = [f"({process}) " if process else "" for process in open_processes]
     diagnosis.feed(TRAFFIC[0] * 300 + "".join(f"{prefix}Traceback (most recent call last):\n" for prefix in prefixes).encode())
     block, shape = b"\n" + line, TELLING.scanner.template_of(line)
-    assert (first(EVERYTHING, block) == 1 and diagnosis._session.shortcuts.expects_continuation(line, 9, shape)) is read
+    assert (first(EVERYTHING, block) == 1 and diagnosis.reading.session.shortcuts.expects_continuation(line, 9, shape)) is read
 
 
 @pytest.mark.parametrize("told", [

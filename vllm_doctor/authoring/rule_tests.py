@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.errors import InputError
 from vllm_doctor.matching.matcher import why_not
 from vllm_doctor.options import Options
@@ -46,7 +47,7 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
     finding = next((item for item in report.findings if item.id == rule.id), None)
     problems = []
     fired = None
-    hits = diagnosis.analysis().run.hits.get(rule.id)
+    hits = diagnosis.reading.analysis().run.hits.get(rule.id)
     if finding is not None and (hits is None or not hits.first):
         return ["fires only when the log is read a second time"]
     if finding is not None and hits is not None:
@@ -56,7 +57,7 @@ def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> 
         if finding is not None:
             problems.append(f"fires ({fired}) but must not")
     elif finding is None:
-        problems.append("does not fire; " + why_not_fired(diagnosis, rule))
+        problems.append("does not fire; " + why_not_fired(diagnosis.reading, rule))
     elif test["fires"] not in patterns:
         problems.append(f"fires on `{fired}`, not on `{test['fires']}`")
     for name, wanted in (test.get("facts") or {}).items():
@@ -116,9 +117,9 @@ def same_fact(name: str, wanted: Any, got: Any) -> bool:
         return False
 
 
-def why_not_fired(diagnosis: Diagnosis, rule: Rule) -> str:
+def why_not_fired(reading: LogReading, rule: Rule) -> str:
     """Return why a rule did not fire: a missing pattern, a failed condition, or the rule that hides it."""
-    analysis = diagnosis.analysis()
+    analysis = reading.analysis()
     hits = analysis.run.hits.get(rule.id)
     if hits is None or not hits.first:
         return "none of its patterns is in the log: " + ", ".join(f"`{p.id}`" for p in rule.any)

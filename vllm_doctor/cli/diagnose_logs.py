@@ -108,7 +108,7 @@ def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, 
         if len(read) > 1:
             raise InputError(message("{name}: holds several logs: name one of them", name=_name(path)))
     report = bad[0][1]
-    found = changes(bad[0][0].analysis(), report, good[0][0].analysis(), good[0][1])
+    found = changes(bad[0][0].reading.analysis(), report, good[0][0].reading.analysis(), good[0][1])
     return report._replace(changes=found, against=good[0][1].source.path)
 
 
@@ -187,7 +187,7 @@ def _read_once(path: Place, options: Options, problems: list[InputError],
                 problems.append(error)
                 continue
             reports.append(diagnosis.finish())
-            counts.append(diagnosis.run_count)  # of a page, known once it is read
+            counts.append(diagnosis.reading.run_count)  # of a page, known once it is read
         return [report.with_caveats(*logs.notes) for report in reports], counts
 
 
@@ -216,8 +216,9 @@ def _fed(log: Log, options: Options, *, whole: bool = False) -> Diagnosis:
     diagnosis = Diagnosis(options, "-" if log.name == _name("-") else log.name)
     earlier = None if whole or options.run is not None else _earlier_starts(log.plain)
     for chunk in log.chunks(_CHUNK):
-        diagnosis.feed(chunk, earlier_starts=earlier is not None and earlier.contains(len(chunk), diagnosis.run_count))
-    if earlier and not earlier.has_enough_starts(diagnosis.run_count) and log.plain:
+        is_earlier = earlier is not None and earlier.contains(len(chunk), diagnosis.reading.run_count)
+        diagnosis.feed(chunk, earlier_starts=is_earlier)
+    if earlier and not earlier.has_enough_starts(diagnosis.reading.run_count) and log.plain:
         log.plain.seek(0)
         return _fed(log, options, whole=True)
     diagnosis.add_notes(*log.notes)
@@ -244,7 +245,8 @@ def _why_on(read: Log, options: Options, rule_id: str) -> str:
         place = f"fires: line {finding.evidence[0].line}: {finding.evidence[0].text}"
         cause = "" if report.primary == rule_id else f"; the cause is {report.primary}"
         return f"{log}: {rule_id} {place}{cause}\n"
-    return f"{log}: {rule_id} does not fire: {why_not_fired(diagnosis, diagnosis.base.rules[rule_id])}\n"
+    rule = diagnosis.reading.base.rules[rule_id]
+    return f"{log}: {rule_id} does not fire: {why_not_fired(diagnosis.reading, rule)}\n"
 
 
 def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:

@@ -13,6 +13,8 @@ from vllm_doctor.cli.streams import discard
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import exit_status
 from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.diagnosis.live_verdict import current_limit, failure_cause
+from vllm_doctor.diagnosis.stalls import stall_report
 from vllm_doctor.errors import InputError
 from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.language import language
@@ -116,7 +118,7 @@ class LiveReporter:
             if self._silent_bytes > 0:
                 self._silent_bytes -= len(piece)
                 run = diagnosis.runs[-1]
-                self._old_failure = (run.number, diagnosis.failure_cause())
+                self._old_failure = (run.number, failure_cause(diagnosis.reading))
                 self._ready = run.number if run.status == "serving" else 0
             else:
                 self._check_rules(diagnosis)
@@ -146,7 +148,7 @@ class LiveReporter:
         """Yield what arrives, b"" while nothing does; report a stalled start once per phase."""
         source = iter(reader)
         last = time.monotonic()
-        progress = StartProgress(diagnosis.base.stalls, last, self._language)
+        progress = StartProgress(diagnosis.reading.base.stalls, last, self._language)
         while True:
             run, now = diagnosis.runs[-1], time.monotonic()
             self._update_status_line("" if run.status else progress.line(now), now)
@@ -166,7 +168,7 @@ class LiveReporter:
     def _report_stall(self, diagnosis: Diagnosis, seconds: float) -> None:
         """Report a stalled start once per phase, when nothing has arrived for long enough."""
         after, phase = self._values.get("stall_after"), diagnosis.runs[-1].phase or "args"
-        report = None if after == 0 or phase == self._stalled else diagnosis.stall_report(seconds, after)
+        report = None if after == 0 or phase == self._stalled else stall_report(diagnosis.reading, seconds, after)
         if report is not None:
             self._stalled = phase
             self._print_report(report, whole=False)
@@ -185,7 +187,7 @@ class LiveReporter:
         if news == self._checked or now < self._next_check:
             return
         self._checked = news
-        cause = diagnosis.failure_cause()
+        cause = failure_cause(diagnosis.reading)
         if cause is not None and cause != self._cause and (run.number, cause) != self._old_failure:
             self._cause = cause
             if not self._once:
@@ -199,7 +201,7 @@ class LiveReporter:
         if self._arrived == self._checked_pause or time.monotonic() < self._arrived + _PAUSE:
             return
         self._checked_pause = self._arrived
-        cause, number = diagnosis.failure_cause(paused=True), diagnosis.runs[-1].number
+        cause, number = failure_cause(diagnosis.reading, paused=True), diagnosis.runs[-1].number
         if cause is not None and cause != self._cause and (number, cause) != self._old_failure:
             self._cause = cause
             if not self._once:
@@ -242,7 +244,7 @@ class LiveReporter:
                 over = self._language.say("over for now: {title} ({id})", title=title, id=self._lasting_limit)
                 self._print(f"\nvllm-doctor: {log}{over}{f', {when}' if when else ''}\n")
             self._lasting_limit = ""
-        limit = diagnosis.current_limit() if lasts else None
+        limit = current_limit(diagnosis.reading) if lasts else None
         if lasts and limit and limit not in self._limits:
             self._limits[limit], self._lasting_limit = lasts[0], limit
             self._print_report(diagnosis.snapshot(), whole=False)

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vllm_doctor.diagnosis import report_builder
+from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.diagnosis.second_reading import REJOINED
+from vllm_doctor.diagnosis.second_reading import REJOINED, explains_more
 from vllm_doctor.logs.pasted_text import Row, rejoined
 from vllm_doctor.memory import model_kv_bytes
 from vllm_doctor.messages import Message, message
+from vllm_doctor.options import Options
 from vllm_doctor.pages import Excerpt, Page
 from vllm_doctor.pages.kinds import is_output
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.reports.shared_text import failure_title, said
 
-NOTHING = message(
+_NOTHING = message(
            "The text is a page without output of a server. What it says in its own words, and commands that no output "
            "follows, are no evidence: paste what the server printed.")
-QUOTED = message(
+_QUOTED = message(
     "The text is a page that quotes this message and holds no log: the numbers are those of the quoted message.")
+_WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
 _LARGEST = 1 << 20  # bytes of a page; tags and scripts take most of them
 _HEADS = (b"<", b"{", b"[", b"\xef\xbb\xbf<")
 _MOST_STARTS = 8
@@ -33,7 +36,58 @@ def may_be_large(data: bytes | bytearray) -> bool:
     return len(data) <= _LARGEST and bytes(data[:64]).lstrip().startswith(_HEADS)
 
 
-def readings(page: Page) -> Iterator[tuple[Sequence[Excerpt], tuple[str, ...]]]:
+def read(page: Page, raw: LogReading) -> tuple[LogReading, Report]:
+    """Read the server output that a page holds, and return the reading with the report on it.
+
+    `raw` is the reading of the page as if it were a log; the secrets that it found stay hidden.
+    """
+    lines = raw.session.lines
+    source = Source(raw.path, lines.line_count, lines.byte_count, 1, 1)
+    as_a_log = raw.report() if raw.options.run in {None, 1} else None
+    if not page.excerpts:
+        if as_a_log is not None and as_a_log.cause is not None and as_a_log.cause.confidence > _WEAK:
+            return raw, _as_quoted(as_a_log)
+        reading = _new_reading(page, raw, raw.options._replace(run=None))
+        return reading, reading.report()._replace(source=source).with_caveats(_NOTHING)
+    reading, report = _best_reading(page, raw)
+    runs, run = reading.run_count, report.source.run
+    report = report._replace(source=source._replace(runs=runs, run=run))
+    return reading, report.with_caveats(*_caveats(page, [reading.analysis(run) for run in reading.runs], report))
+
+
+def _new_reading(page: Page, raw: LogReading, options: Options) -> LogReading:
+    options = options._replace(shortcuts=False)
+    reading = LogReading(raw.base, options, raw.path, raw.given, live=True, redactor=raw.session.redactor)
+    reading.cards, reading.remarks = page.cards, raw.remarks
+    return reading
+
+
+def _as_quoted(report: Report) -> Report:
+    """Return the report on a message that a page quotes without any log: a message has no starts and no command."""
+    notes = tuple(note for note in report.notes if not note.startswith("The log holds "))
+    return report._replace(notes=(_QUOTED, *notes))
+
+
+def _best_reading(page: Page, raw: LogReading) -> tuple[LogReading, Report]:
+    """Return the reading of the excerpts as they are, or the first one with joined lines that explains more."""
+    best: tuple[LogReading, Report] | None = None
+    for excerpts, note in _excerpts(page):
+        reading = _new_reading(page, raw, raw.options)
+        reading.is_page = True
+        for excerpt in excerpts:
+            if excerpt.is_new_server:
+                reading.session.begin_server()
+            reading.feed_rows(excerpt.rows)
+        reading.session.finish()
+        report = reading.report().with_caveats(*note)
+        if best is None or explains_more(report, best[1]):
+            best = reading, report
+    if best is None:
+        raise ValueError("a page without excerpts")
+    return best
+
+
+def _excerpts(page: Page) -> Iterator[tuple[Sequence[Excerpt], tuple[str, ...]]]:
     """Yield the excerpts to read, with the notes on them: as they are, then with broken lines joined."""
     yield page.excerpts, ()
     seen = [page.excerpts]
@@ -59,7 +113,7 @@ def _with_messages(rows: Sequence[Row]) -> list[Row]:
     return made
 
 
-def caveats(page: Page, starts: Sequence[RunAnalysis], report: Report) -> tuple[str, ...]:
+def _caveats(page: Page, starts: Sequence[RunAnalysis], report: Report) -> tuple[str, ...]:
     """Return what the report on a page says about what was read of it, and about the other starts on it."""
     places = ", ".join(str(excerpt.first_line) for excerpt in page.excerpts[:_MOST_PLACES])
     more = message(" and later") if len(page.excerpts) > _MOST_PLACES else ""

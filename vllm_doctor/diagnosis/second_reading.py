@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from vllm_doctor.logs.pasted_text import Row, corrected, is_altered, known_words, lookalikes, restored
+from vllm_doctor.diagnosis.log_reading import LogReading
+from vllm_doctor.logs.pasted_text import LONGEST, Row, corrected, is_altered, known_words, lookalikes, restored
 from vllm_doctor.messages import message
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report
@@ -21,7 +22,25 @@ _MISREAD = 4  # words with a lookalike in place of a character that make a text 
 _ESCAPES = lazy_pattern(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
 
 
-def is_wanted(report: Report, data: bytes) -> bool:
+def read_again(data: bytes, first: LogReading, report: Report) -> Report:
+    """Return the report of a second reading if it identifies a failure that the first one did not, else that one."""
+    if len(data) > LONGEST or not _is_wanted(report, data):
+        return report
+    if first.options.run not in {None, first.telling_run().number}:
+        return report
+    options = first.options._replace(run=None, shortcuts=False)
+    for rows, note in _readings(data, first.base, report):
+        again = LogReading(first.base, options, first.path, first.given, live=True)
+        again.feed_rows(rows)
+        again.session.finish()
+        found = again.report()
+        if _is_better(found, report, data, note):
+            found = found._replace(source=report.source, notes=(*found.notes, note))
+            return found.with_caveats(*first.remarks)
+    return report
+
+
+def _is_wanted(report: Report, data: bytes) -> bool:
     """Return whether a second reading may help: the report has no cause, or only a fallback."""
     cause = report.cause
     if cause is None:
@@ -29,7 +48,7 @@ def is_wanted(report: Report, data: bytes) -> bool:
     return cause.confidence <= _WEAK or is_altered(data)
 
 
-def is_better(report: Report, first: Report, data: bytes, note: str = REJOINED) -> bool:
+def _is_better(report: Report, first: Report, data: bytes, note: str = REJOINED) -> bool:
     """Return whether the second reading explains more than the first, or withdraws what only misread calls said."""
     cause, before = report.cause, first.cause
     if note == CORRECTED and cause is None and before is not None and before.confidence <= _WEAK:
@@ -46,7 +65,7 @@ def explains_more(report: Report, first: Report) -> bool:
     return cause is not None and (before is None or cause.confidence > before.confidence)
 
 
-def readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Sequence[Row], str]]:
+def _readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Sequence[Row], str]]:
     """Yield the rows to read, with the note that says how they were made, the least changed first.
 
     Words are corrected only where the first reading found no exception with its place, or where several of its words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.report_builder import finding
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
@@ -12,7 +13,19 @@ from vllm_doctor.rulebase.model import Stall
 from vllm_doctor.templating import evaluator
 
 
-def stalled(report: Report, analysis: RunAnalysis, stall: Stall, seconds: float) -> Report:
+def stall_report(reading: LogReading, seconds: float, after: float | None = None) -> Report | None:
+    """Return the report if no line for `seconds` is a stall in the phase reached, else None.
+
+    `after` is the user's bound in place of the phase's own. A serving server may be idle.
+    """
+    run = reading.runs[-1]
+    stall = reading.base.stalls.get(run.phase or "args")
+    if stall is None or run.status or seconds < (stall.after if after is None else after):
+        return None
+    return _stalled(reading.report(), reading.analysis(run), stall, seconds)
+
+
+def _stalled(report: Report, analysis: RunAnalysis, stall: Stall, seconds: float) -> Report:
     """Return the report of a start without a line for `seconds`: status `stalled`, with the likely cause."""
     note = message("No log line for {seconds:.0f} s in phase {phase}. The most common cause is {likely}.",
                    seconds=seconds, phase=stall.phase, likely=message(stall.likely))

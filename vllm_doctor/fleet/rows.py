@@ -86,12 +86,12 @@ def _starts(file: LogFile, log: Log, options: Options, state: str, pattern: re.P
         diagnosis.feed(chunk)
         tail.append(chunk[-_TAIL:])
     report = diagnosis.finish()
-    reports = {} if diagnosis.is_page else {run.number: (run, one) for run, one in ended}
+    reports = {} if diagnosis.reading.is_page else {run.number: (run, one) for run, one in ended}
     for run in diagnosis.runs:
         if run.number == report.source.run:
             reports[run.number] = run, report
         elif run.has_output and run.number not in reports:
-            reports[run.number] = run, diagnosis.report(run)
+            reports[run.number] = run, diagnosis.reading.report(diagnosis.reading.analysis(run))
     times = _TIME.findall(b"".join(tail)[-_TAIL:])
     made = LogRows([], [])
     redactor = report.redactor or Redactor()

@@ -51,7 +51,7 @@ class _Log(NamedTuple):
 
 def together(read: Sequence[tuple[Diagnosis, Report]]) -> Report:
     """Return the report on the log that has the cause, with the others as its consequences."""
-    runs = [diagnosis.analysis().run for diagnosis, _ in read]
+    runs = [diagnosis.reading.analysis().run for diagnosis, _ in read]
     reference = runs[0].clock
     logs = [_Log(place, report, run, _kind(report), _time(run.clock, reference))
             for place, ((_, report), run) in enumerate(zip(read, runs, strict=True))]

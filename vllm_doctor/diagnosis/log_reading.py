@@ -1,0 +1,129 @@
+"""One reading of a log: the starts of the server in it, which of them is reported on, and the reports.
+
+A paste may be read more than once: as the log it seems to be, as a page, with its broken lines joined.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from vllm_doctor.diagnosis.failed import failed
+from vllm_doctor.diagnosis.given import Given
+from vllm_doctor.diagnosis.log_notes import InputSummary, input_notes, notes
+from vllm_doctor.diagnosis.log_session import LogSession
+from vllm_doctor.diagnosis.report_builder import build
+from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
+from vllm_doctor.errors import InputError
+from vllm_doctor.gpu_status import Card
+from vllm_doctor.logs.pasted_text import Row
+from vllm_doctor.messages import message
+from vllm_doctor.options import Options
+from vllm_doctor.redact import Redactor
+from vllm_doctor.reports.model import Report, Source
+from vllm_doctor.rulebase.model import RuleBase
+
+
+class LogReading:
+    """Reads the lines of a log, or of excerpts, and reports on the starts in them."""
+
+    def __init__(self, base: RuleBase, options: Options, path: str, given: Given, *, live: bool,
+                 redactor: Redactor | None = None) -> None:
+        self.base = base
+        self.options = options
+        self.path = path
+        self.given = given
+        self.cards: tuple[Card, ...] = ()  # the GPUs that the input shows beside the log
+        self.remarks: tuple[str, ...] = ()
+        self.is_page = False  # its starts are excerpts of a page, of several servers perhaps
+        self.session = LogSession(base, options, live=live)
+        self.session.programs.typed = given.typed
+        if redactor is not None:
+            self.session.redactor = redactor
+        elif self.session.redactor is not None:
+            self.session.redactor.learn(options.command or options.config or "")
+
+    @property
+    def runs(self) -> deque[Run]:
+        """Return the last starts of the server, the current one at the end."""
+        return self.session.runs
+
+    @property
+    def run_count(self) -> int:
+        """Return how many starts of the server were seen so far."""
+        return self.session.events.run
+
+    def feed_rows(self, rows: Iterable[Row]) -> None:
+        """Read rows that were made of the input's lines; they keep the numbers of these lines."""
+        for row in rows:
+            self.session.miss(max(0, row.number - self.session.next_number()))
+            self.session.feed(row.text.encode() + b"\n")
+            self.session.miss(row.lines - 1)
+
+    def analysis(self, run: Run | None = None) -> RunAnalysis:
+        """Return the analysis of a start (by default the one the report is about) as it is now."""
+        self.session.settle()
+        return self.settled_analysis(run or self.chosen_run())
+
+    def settled_analysis(self, run: Run) -> RunAnalysis:
+        """Return the analysis of a start whose lines have all been read, as those of an ended start have."""
+        given = self.given.command
+        typed = given or run.command or (self.session.finder.command if run is self.runs[-1] else None)
+        return RunAnalysis(run, self.base, self.options, typed, self.session.redactor, is_given=given is not None,
+                           programs=None if given is not None else self.session.programs,
+                           cards=self.given.cards or self._cards_of(run))
+
+    def report(self, analysis: RunAnalysis | None = None) -> Report:
+        """Return the report on a start (by default the one that tells most, or that was asked for) as it is now."""
+        analysis = analysis or self.analysis()
+        lines, run = self.session.lines, analysis.run
+        runs = max(self.run_count - self._typed_only(), run.number)
+        source = Source(self.path, lines.line_count, lines.byte_count, runs, run.number)
+        summary = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, runs,
+                               self.options.run is not None, tuple(sorted(self.session.matcher.slow)))
+        report = build(analysis, source, notes(analysis, summary), input_notes(analysis, summary))
+        return report.with_caveats(*self.remarks)
+
+    def chosen_run(self) -> Run:
+        """Return the start the report is about. Raises InputError when there is none of the number asked for."""
+        wanted, kept = self.options.run, self.session.chosen
+        if wanted is None:
+            return self.telling_run()
+        for run in (*self.runs, *([kept] if kept else [])):
+            if run.number == wanted:
+                return run
+        raise InputError(message("there is no run {run}: the log holds {runs}", run=wanted, runs=self.run_count))
+
+    def telling_run(self) -> Run:
+        """Return the start that a report is about where the user asks for none: the last one that explains itself."""
+        last = self.runs[-1 - self._typed_only()]
+        if self.is_page:  # its starts are of several servers: the last one with output counts
+            return last
+        if last.state() not in {"starting", "unknown"} or self.analysis(last).fired:
+            return last
+        explained = [run for run in self.runs if run.state() == "failed" or self.analysis(run).fired]
+        if not explained:
+            explained = [run for run in self.runs if self._shows_a_failure(run)]
+        return explained[-1] if explained else last
+
+    def _shows_a_failure(self, run: Run) -> bool:
+        """Return whether a start without markers and rules shows a failure, such as a bare exception."""
+        found = failed(self.analysis(run), run.state())
+        return found is not None and found.failure.kind != "request"
+
+    def _typed_only(self) -> int:
+        """Return how many starts at the end are commands without output: those started no server."""
+        runs = list(self.runs)
+        count = 0
+        while count < len(runs) - 1 and not runs[-1 - count].has_output:
+            count += 1
+        return count
+
+    def _cards_of(self, run: Run) -> tuple[Card, ...]:
+        """Return the GPUs shown after the output of a start began, and before that of the next one."""
+        begins = [other.first_line for other in self.runs]
+        at = self.runs.index(run) if run in self.runs else 0
+        low = begins[at] if at else 0
+        high = next((line for line in begins[at + 1:] if line), None)
+        return tuple(card for card in self.cards if card.line >= low and (high is None or card.line < high))
