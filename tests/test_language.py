@@ -73,6 +73,25 @@ def test_text_of_rule_is_rendered_in_the_language() -> None:
     assert (text, text.said(TOY.gettext)) == ("It needs 3.", "它需要 3。")
 
 
+def test_separators_are_translated() -> None:
+    toy = Language("zh", "zh-CN", {", ": "、"})
+    assert joined(", ", ["a", "b"]).said(toy.gettext) == "a、b"
+
+
+def test_text_of_rule_that_is_only_a_value_is_said_in_the_language() -> None:
+    text = render_line("{{ notes }}", {"notes": message("{n:,} lines", n=3)})
+    assert isinstance(text, Message)
+    assert (text, text.said(TOY.gettext)) == ("3 lines", "3 行")
+
+
+def test_no_blank_between_a_chinese_value_and_chinese_text() -> None:
+    toy = Language("zh", "zh-CN", {"Use {{ code }} now": "使用 {{ code }} 即可", "the code": "代码"})
+    for value, said in ((message("the code"), "使用代码即可"), ("trl", "使用 trl 即可")):
+        text = render_line("Use {{ code }} now", {"code": value})
+        assert text is not None
+        assert text.said(toy.gettext) == said
+
+
 @pytest.mark.parametrize(("expression", "english", "chinese"), [
     ("'this GPU' | given(n == 3)", "this GPU", "这张 GPU"),
     ("n | in_words('size ')", "size 3", "大小为 3"),
