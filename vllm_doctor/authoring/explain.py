@@ -12,7 +12,7 @@ from vllm_doctor.authoring import template_outline as outline
 from vllm_doctor.catalog import flag_meanings, flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.language import ENGLISH, Language
-from vllm_doctor.messages import N_, message
+from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
@@ -53,7 +53,7 @@ def page(name: str, version: str = "", folders: Iterable[str] = (), language: La
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if near:
         raise InputError(message("no rule, flag or fact is named `{name}`; near: {names}", name=name,
-                                 names=", ".join(near)))
+                                 names=joined(", ", near)))
     raise InputError(message("no rule, flag or fact is named `{name}`", name=name))
 
 
@@ -170,7 +170,7 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase, link: Link = "`{}`
         choices = flag.choices(release)
         if choices:
             parts.append(_("Choices in {release}: {choices}.", release=release,
-                           choices=", ".join(f"`{choice}`" for choice in choices)))
+                           choices=joined(", ", (f"`{choice}`" for choice in choices))))
     else:
         parts.append(_("vLLM {release} does not have it.", release=release) + _replacement_advice(flag, language))
     spellings = [f"`{alias}`" for alias in flag.aliases]
@@ -179,11 +179,11 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase, link: Link = "`{}`
     if flag.keyword:
         spellings.append(f"Python `{flag.keyword}=`")
     if spellings:
-        parts.append(_("Other spellings: {names}.", names=", ".join(spellings)))
+        parts.append(_("Other spellings: {names}.", names=joined(", ", spellings)))
     users = sorted(rule.id for rule in base.rules.values()
                    if any(flag.name in fix.set or flag.name in fix.unset for fix in rule.fixes))
     if users:
-        parts.append(_("Rules that change it: {rules}.", rules=", ".join(link(user) for user in users)))
+        parts.append(_("Rules that change it: {rules}.", rules=joined(", ", map(link, users))))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -218,7 +218,7 @@ def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: L
         parts += [_("Read from lines with:"), "\n".join(lines)]
     users = sorted(rule.id for rule in base.rules.values() if name in rule.explain or name in rule.background)
     if users:
-        parts.append(_("Rules that mention it: {rules}.", rules=", ".join(link(user) for user in users)))
+        parts.append(_("Rules that mention it: {rules}.", rules=joined(", ", map(link, users))))
     return "\n\n".join(parts) + "\n"
 
 
