@@ -55,7 +55,7 @@ def _suite(report: Report) -> ET.Element:
 
 def _case(finding: Finding, language: Language) -> ET.Element:
     outcome = {"error": "failure", "warning": "skipped"}.get(finding.severity, "system-out")
-    return _test(finding.id, finding.phase, outcome, shared_text.said(finding), _text(finding, language))
+    return _test(finding.id, finding.phase, outcome, shared_text.said(finding, language), _text(finding, language))
 
 
 def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
