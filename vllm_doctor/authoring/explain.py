@@ -65,11 +65,11 @@ def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format, language: 
     phase = _("phase {phase}", phase=rule.phase)
     parts = [f"# {outline.title(translated(rule.title, translate))}",
              f"`{rule.id}` · {_(rule.severity)} · {phase}{role}"]
-    parts += [f"## {_('Meaning')}", outline.prose(translated(rule.explain, translate))]
+    parts += [f"## {_('Meaning')}", outline.prose(translated(rule.explain, translate), translate)]
     if len(titles) > 1:
         parts += [_("The report's title depends on the log:"), "\n".join(f"- {title}" for title in titles)]
     if rule.background:
-        parts += [f"## {_('Background')}", outline.prose(translated(rule.background, translate))]
+        parts += [f"## {_('Background')}", outline.prose(translated(rule.background, translate), translate)]
     if rule.fixes:
         parts += [f"## {_('Fixes')}", _fixes(rule, base, language)]
     parts += _messages(rule, language)
@@ -144,12 +144,14 @@ def _fix_line(number: int, fix: FixRule, base: RuleBase, language: Language) -> 
     translate = language.gettext
     titles = outline.titles(translated(fix.title, translate))
     one = outline.title(translated(fix.title, translate))
-    line = f"{number}. {' / '.join(titles) if len(titles) <= _MOST_TITLES else one}"
-    line += f" (vLLM {fix.vllm})" if fix.vllm else ""
-    line += ". " + language.say("Cost: {cost}", cost=outline.title(translated(fix.cost, translate))) if fix.cost else ""
+    line = f"{' / '.join(titles) if len(titles) <= _MOST_TITLES else one}"
+    line += language.say(" ({remark})", remark=f"vLLM {fix.vllm}") if fix.vllm else ""
+    if fix.cost:
+        line = language.say("{title}. Cost: {cost}", title=line, cost=outline.title(translated(fix.cost, translate)))
+    line = f"{number}. {line}"
     if fix.action in base.actions:
         steps = "\n".join(f"    - {line}" for step in base.actions[fix.action].steps
-                          for line in outline.steps(translated(step, translate)))
+                          for line in outline.steps(translated(step, translate), translate))
         line += f"\n{steps}" if steps else ""
     return line
 
@@ -196,7 +198,7 @@ def _replacement_advice(flag: flags.Flag, language: Language) -> str:
     said = language.say(" Write `{words}` instead.", words=replacement) if replacement else ""
     if advice.drop and not replacement:
         said = language.say(" Leave it out.")
-    return said + (f" {language.gettext(advice.note)}" if advice.note else "")
+    return joined(" ", [said, language.gettext(advice.note)]).said(language.gettext) if advice.note else said
 
 
 def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: Language = ENGLISH) -> str:
