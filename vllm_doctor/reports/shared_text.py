@@ -10,7 +10,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.messages import N_, Message, joined, message, say
-from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
+from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
 _TITLE = 240  # characters of a message in a headline
@@ -207,8 +207,12 @@ def said(finding: Finding, language: Language = ENGLISH) -> str:
 
 def evidence_text(finding: Finding, language: Language = ENGLISH) -> str:
     """Return the finding's evidence, one numbered log line per line."""
-    return "\n".join(language.say("line {number}: {text}", number=item.line, text=item.text)
-                     for item in finding.evidence)
+    return "\n".join(line_with(item, language) for item in finding.evidence)
+
+
+def line_with(item: Evidence | Failure, language: Language = ENGLISH) -> str:
+    """Return `line 12: its text`."""
+    return language.say("line {number}: {text}", number=item.line, text=item.text)
 
 
 def line_of(number: int, language: Language = ENGLISH) -> str:

@@ -80,7 +80,7 @@ def _notes(report: Report) -> Iterator[_Annotation]:
 
 
 def _message(finding: Finding, language: Language) -> str:
-    pieces = [f"{shared_text.line_of(item.line, language)}: {item.text}" for item in finding.evidence[:1]]
+    pieces = [shared_text.line_with(item, language) for item in finding.evidence[:1]]
     pieces.append(finding.explanation)
     if finding.fixes:
         fix = finding.fixes[0]
