@@ -13,9 +13,20 @@ import pytest
 
 from vllm_doctor.authoring.translations import problems
 from vllm_doctor.diagnosis.engine import diagnose
-from vllm_doctor.language import ENGLISH, Language, language, read_catalogue, typed_language, wanted_language
+from vllm_doctor.language import (
+    ENGLISH,
+    Language,
+    catalogues,
+    entries,
+    language,
+    read_catalogue,
+    typed_language,
+    wanted_language,
+)
 from vllm_doctor.messages import Message, joined, message, say
 from vllm_doctor.options import Options
+from vllm_doctor.redact import Redactor
+from vllm_doctor.redact.rendered import redact_rendered
 from vllm_doctor.reports import to_json, to_text
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.reports.shared_text import effect
@@ -71,6 +82,25 @@ def test_text_of_rule_is_rendered_in_the_language() -> None:
     text = render_line("It  needs {{ n }}.", {"n": 3})
     assert isinstance(text, Message)
     assert (text, text.said(TOY.gettext)) == ("It needs 3.", "它需要 3。")
+
+
+def test_separators_are_translated() -> None:
+    toy = Language("zh", "zh-CN", {", ": "、"})
+    assert joined(", ", ["a", "b"]).said(toy.gettext) == "a、b"
+
+
+def test_text_of_rule_that_is_only_a_value_is_said_in_the_language() -> None:
+    text = render_line("{{ notes }}", {"notes": message("{n:,} lines", n=3)})
+    assert isinstance(text, Message)
+    assert (text, text.said(TOY.gettext)) == ("3 lines", "3 行")
+
+
+def test_no_blank_between_a_chinese_value_and_chinese_text() -> None:
+    toy = Language("zh", "zh-CN", {"Use {{ code }} now": "使用 {{ code }} 即可", "the code": "代码"})
+    for value, said in ((message("the code"), "使用代码即可"), ("trl", "使用 trl 即可")):
+        text = render_line("Use {{ code }} now", {"code": value})
+        assert text is not None
+        assert text.said(toy.gettext) == said
 
 
 @pytest.mark.parametrize(("expression", "english", "chinese"), [
@@ -142,6 +172,15 @@ def test_string_on_several_lines() -> None:
 ])
 def test_check_of_translations(english: str, chinese: str, found: list[str]) -> None:
     assert problems(english, chinese, is_template=True) == found
+
+
+def test_no_translation_is_taken_for_a_secret() -> None:
+    """What follows `--api-key` or a word for a secret is masked: a translation must not end in one, or explain one."""
+    redactor = Redactor()
+    for path in catalogues("zh"):
+        for source, translation, _ in entries(path.read_text(encoding="utf-8")):
+            masked = [redact_rendered(f"{text}   word\n", "text", redactor).count("***") for text in (source, translation)]
+            assert masked[0] == masked[1], translation
 
 
 def test_wrapping_breaks_between_characters_but_not_before_punctuation() -> None:

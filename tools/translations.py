@@ -42,6 +42,7 @@ from vllm_doctor.authoring.translations import problems  # noqa: E402
 from vllm_doctor.catalog import flags  # noqa: E402
 from vllm_doctor.catalog.flag_file import table  # noqa: E402
 from vllm_doctor.reports.shared_text import fact_label  # noqa: E402
+from vllm_doctor.rulebase.lint import DERIVED_FACTS  # noqa: E402
 from vllm_doctor.rulebase.model import rule_of  # noqa: E402
 from vllm_doctor.templating.evaluator import parse, yielded  # noqa: E402
 from vllm_doctor.templating.renderer import one_line, split_paragraphs  # noqa: E402
@@ -54,7 +55,7 @@ RULES = ROOT / "rules"
 PACKAGE = ROOT / "vllm_doctor"
 KEYWORDS: dict[str, Any] = {"_": None, "N_": None, "message": None, "say": None, "gettext": None,
                             "ngettext": (1, 2), "_action": (2,), "FixRule": (2,), "_Way": (1,)}
-_WORD = re.compile(r"[^\W\d_]{2}|^[,;] $|^\{\w+\}[.:]|\{\w+\} \(\{")
+_WORD = re.compile(r"[^\W\d_]{2}|^[,;] $|^\{\w+\}[.:]|^ \(\{|\{\w+\} \(\{")
 _WORDS = re.compile(r"(?:^|\s)[A-Za-z]+\s(?=.)")  # in a constant: prose, and no value of a flag
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
@@ -108,9 +109,13 @@ def tables() -> Iterator[tuple[str, str, str]]:
     for name, fact in read(RULES / "facts" / "names.yaml").items():
         yield "rules/facts", fact_label(name), f"{name}: label"
         yield "rules/facts", one_line(fact["about"]), f"{name}: about"
+    for name in sorted(DERIVED_FACTS):
+        yield "rules/facts", fact_label(name), f"{name}: label"
     catalog = PACKAGE / "catalog"
     for flag, text in read(catalog / "flag_meanings.yaml")["meanings"].items():
         yield "vllm_doctor/flags", one_line(text), flag
+    for flag, text in read(catalog / "flag_meanings.yaml")["unset"].items():
+        yield "vllm_doctor/flags", one_line(text), f"{flag}: default"
     for name in table().flags:
         known = flags.lookup(name)
         if known is not None and known.replaced_by is not None and known.replaced_by.note:

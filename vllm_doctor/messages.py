@@ -61,7 +61,7 @@ def text(source: str) -> Message:
 
 
 def joined(separator: str, parts: Iterable[str]) -> Message:
-    """Return the parts joined; no blank follows full-width punctuation."""
+    """Return the parts joined; separators are translated, and no blank follows full-width punctuation."""
     parts = tuple(parts)
     return Message(separator.join(parts), partial(_joined, separator, parts))
 
@@ -81,7 +81,7 @@ def _formatted(source: str, values: Mapping[str, Any], translate: Translate) -> 
 
 
 def _joined(separator: str, parts: tuple[str, ...], translate: Translate) -> str:
-    return _AFTER_FULL_WIDTH.sub("", separator.join(say(part, translate) for part in parts))
+    return _AFTER_FULL_WIDTH.sub("", translate(separator).join(say(part, translate) for part in parts))
 
 
 def _changed(text: Message, change: Callable[[str], str], translate: Translate) -> str:

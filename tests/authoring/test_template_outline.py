@@ -44,6 +44,14 @@ def test_prose_has_every_branch() -> None:
     assert template_outline.prose(template) == "The node is down.\n\nOr: The network failed.\n\nThe code is <b>."
 
 
+def test_words_between_branches_are_translated() -> None:
+    words = {"Or: {text}": "或：{text}", "On {platform}": "{platform} 平台", "{name}: {reason}": "{name}：{reason}"}
+    translate = lambda text: words.get(text, text)  # noqa: E731
+    assert template_outline.prose("{% if a %}节点故障。{% else %}网络故障。{% endif %}", translate) == "节点故障。\n\n或：网络故障。"
+    assert template_outline.steps("{% if device == 'rocm' %}rocm-smi{% else %}nvidia-smi{% endif %}", translate) == [
+        "ROCm 平台：rocm-smi", "CUDA 平台：nvidia-smi"]
+
+
 def test_no_page_of_explain_shows_a_template() -> None:
     base = builtin()
     pages = [*base.rules, *base.names, *flags.flags_of(flags.releases()[-1])]

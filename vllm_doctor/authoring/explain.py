@@ -12,7 +12,7 @@ from vllm_doctor.authoring import template_outline as outline
 from vllm_doctor.catalog import flag_meanings, flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.language import ENGLISH, Language
-from vllm_doctor.messages import N_, message
+from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
@@ -53,7 +53,7 @@ def page(name: str, version: str = "", folders: Iterable[str] = (), language: La
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if near:
         raise InputError(message("no rule, flag or fact is named `{name}`; near: {names}", name=name,
-                                 names=", ".join(near)))
+                                 names=joined(", ", near)))
     raise InputError(message("no rule, flag or fact is named `{name}`", name=name))
 
 
@@ -65,11 +65,11 @@ def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format, language: 
     phase = _("phase {phase}", phase=rule.phase)
     parts = [f"# {outline.title(translated(rule.title, translate))}",
              f"`{rule.id}` · {_(rule.severity)} · {phase}{role}"]
-    parts += [f"## {_('Meaning')}", outline.prose(translated(rule.explain, translate))]
+    parts += [f"## {_('Meaning')}", outline.prose(translated(rule.explain, translate), translate)]
     if len(titles) > 1:
         parts += [_("The report's title depends on the log:"), "\n".join(f"- {title}" for title in titles)]
     if rule.background:
-        parts += [f"## {_('Background')}", outline.prose(translated(rule.background, translate))]
+        parts += [f"## {_('Background')}", outline.prose(translated(rule.background, translate), translate)]
     if rule.fixes:
         parts += [f"## {_('Fixes')}", _fixes(rule, base, language)]
     parts += _messages(rule, language)
@@ -144,12 +144,14 @@ def _fix_line(number: int, fix: FixRule, base: RuleBase, language: Language) -> 
     translate = language.gettext
     titles = outline.titles(translated(fix.title, translate))
     one = outline.title(translated(fix.title, translate))
-    line = f"{number}. {' / '.join(titles) if len(titles) <= _MOST_TITLES else one}"
-    line += f" (vLLM {fix.vllm})" if fix.vllm else ""
-    line += ". " + language.say("Cost: {cost}", cost=outline.title(translated(fix.cost, translate))) if fix.cost else ""
+    line = f"{' / '.join(titles) if len(titles) <= _MOST_TITLES else one}"
+    line += language.say(" ({remark})", remark=f"vLLM {fix.vllm}") if fix.vllm else ""
+    if fix.cost:
+        line = language.say("{title}. Cost: {cost}", title=line, cost=outline.title(translated(fix.cost, translate)))
+    line = f"{number}. {line}"
     if fix.action in base.actions:
         steps = "\n".join(f"    - {line}" for step in base.actions[fix.action].steps
-                          for line in outline.steps(translated(step, translate)))
+                          for line in outline.steps(translated(step, translate), translate))
         line += f"\n{steps}" if steps else ""
     return line
 
@@ -170,7 +172,7 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase, link: Link = "`{}`
         choices = flag.choices(release)
         if choices:
             parts.append(_("Choices in {release}: {choices}.", release=release,
-                           choices=", ".join(f"`{choice}`" for choice in choices)))
+                           choices=joined(", ", (f"`{choice}`" for choice in choices))))
     else:
         parts.append(_("vLLM {release} does not have it.", release=release) + _replacement_advice(flag, language))
     spellings = [f"`{alias}`" for alias in flag.aliases]
@@ -179,11 +181,11 @@ def flag_page(flag: flags.Flag, version: str, base: RuleBase, link: Link = "`{}`
     if flag.keyword:
         spellings.append(f"Python `{flag.keyword}=`")
     if spellings:
-        parts.append(_("Other spellings: {names}.", names=", ".join(spellings)))
+        parts.append(_("Other spellings: {names}.", names=joined(", ", spellings)))
     users = sorted(rule.id for rule in base.rules.values()
                    if any(flag.name in fix.set or flag.name in fix.unset for fix in rule.fixes))
     if users:
-        parts.append(_("Rules that change it: {rules}.", rules=", ".join(link(user) for user in users)))
+        parts.append(_("Rules that change it: {rules}.", rules=joined(", ", map(link, users))))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -196,7 +198,7 @@ def _replacement_advice(flag: flags.Flag, language: Language) -> str:
     said = language.say(" Write `{words}` instead.", words=replacement) if replacement else ""
     if advice.drop and not replacement:
         said = language.say(" Leave it out.")
-    return said + (f" {language.gettext(advice.note)}" if advice.note else "")
+    return joined(" ", [said, language.gettext(advice.note)]).said(language.gettext) if advice.note else said
 
 
 def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: Language = ENGLISH) -> str:
@@ -218,7 +220,7 @@ def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: L
         parts += [_("Read from lines with:"), "\n".join(lines)]
     users = sorted(rule.id for rule in base.rules.values() if name in rule.explain or name in rule.background)
     if users:
-        parts.append(_("Rules that mention it: {rules}.", rules=", ".join(link(user) for user in users)))
+        parts.append(_("Rules that mention it: {rules}.", rules=joined(", ", map(link, users))))
     return "\n\n".join(parts) + "\n"
 
 

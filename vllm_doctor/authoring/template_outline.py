@@ -8,8 +8,11 @@ from functools import lru_cache
 
 from jinja2 import Environment, nodes
 
+from vllm_doctor.messages import Translate, message
+
 _MOST = 64  # variants of a title
 _MOST_WORDINGS = 4  # of a paragraph
+_ENDS = (".", ":", "!", "。", "：", "！")
 _DEVICES = {
     "cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "tpu": "TPU", "npu": "Ascend NPU", "hpu": "Gaudi", "cpu": "CPU",
 }
@@ -17,7 +20,7 @@ _DEVICES = {
 
 def title(template: str) -> str:
     """Return a template in one line, with the last branch of each choice: the one that needs no fact."""
-    return _joined(_nodes(template), every_branch=False)
+    return _joined(_nodes(template), None)
 
 
 def titles(template: str) -> list[str]:
@@ -33,7 +36,7 @@ def titles(template: str) -> list[str]:
     return list(dict.fromkeys(" ".join(text.split()) for text in found))
 
 
-def prose(template: str) -> str:
+def prose(template: str, translate: Translate = str) -> str:
     """Return a template of paragraphs; the branches of a choice follow each other, separated by "Or".
 
     A choice inside a sentence gives the paragraph once for each branch.
@@ -41,7 +44,7 @@ def prose(template: str) -> str:
     blocks = []
     for parts in _paragraphs(_nodes(template)):
         texts = _wordings(parts)
-        text = "\n\nOr: ".join(texts) if texts else _joined(parts, every_branch=True)
+        text = _or(texts, translate) if texts else _joined(parts, translate)
         blocks += [block.strip() for block in re.split(r"\n\s*\n", text) if block.strip()]
     return "\n\n".join(blocks)
 
@@ -63,23 +66,32 @@ def _wordings(parts: Sequence[nodes.Node]) -> list[str]:
     """Return a paragraph once for each branch of the choices inside its sentences; empty for none or too many."""
     choices = [part for part in parts if isinstance(part, nodes.If)]
     is_inside = len([part for part in parts if not _is_blank(part)]) > len(choices)
-    if not choices or not is_inside or any(label for choice in choices for label, _ in _branches(choice)):
+    if not choices or not is_inside or any(label for choice in choices for label, _ in _branches(choice, str)):
         return []
     texts = list(dict.fromkeys(text.strip() for text in _variants(parts)))
     return texts if 1 < len(texts) <= _MOST_WORDINGS and not any("\n\n" in text for text in texts) else []
 
 
-def steps(template: str) -> list[str]:
+def steps(template: str, translate: Translate = str) -> list[str]:
     """Return the lines of a step: one for each branch of a choice that is the entire step, else a single line."""
     parts = [part for part in _nodes(template) if not _is_blank(part)]
     if len(parts) != 1 or not isinstance(parts[0], nodes.If):
-        return [_joined(parts, every_branch=True)]
+        return [_joined(parts, translate)]
     lines = []
-    for label, body in _branches(parts[0]):
-        text = _joined(body, every_branch=True)
+    for label, body in _branches(parts[0], translate):
+        text = _joined(body, translate)
         if text.strip():
-            lines.append(f"{label}: {text}" if label else text)
+            lines.append(_labelled(label, text, translate))
     return lines
+
+
+def _or(texts: Sequence[str], translate: Translate) -> str:
+    """Return texts of which one is shown."""
+    return "\n\n".join([texts[0], *(message("Or: {text}", text=text).said(translate) for text in texts[1:])])
+
+
+def _labelled(label: str, text: str, translate: Translate) -> str:
+    return message("{name}: {reason}", name=label, reason=text).said(translate) if label else text
 
 
 def _variants(body: Sequence[nodes.Node]) -> list[str]:
@@ -90,7 +102,7 @@ def _variants(body: Sequence[nodes.Node]) -> list[str]:
         elif isinstance(part, nodes.If):
             texts = [text for inner in _bodies(part) for text in _variants(inner)]
         else:
-            texts = [_text(part, every_branch=True)]
+            texts = [_text(part, str)]
         found = [start + text for start in found for text in texts][:_MOST]
     return found
 
@@ -117,17 +129,18 @@ def _is_blank(part: nodes.Node) -> bool:
     return isinstance(part, nodes.TemplateData) and not part.data.strip()
 
 
-def _joined(parts: Iterable[nodes.Node], *, every_branch: bool) -> str:
-    return "".join(_text(part, every_branch=every_branch) for part in parts)
+def _joined(parts: Iterable[nodes.Node], translate: Translate | None) -> str:
+    """Return nodes as text with every branch of a choice; without `translate`, with the last one only."""
+    return "".join(_text(part, translate) for part in parts)
 
 
-def _text(part: nodes.Node, *, every_branch: bool) -> str:
+def _text(part: nodes.Node, translate: Translate | None) -> str:
     if isinstance(part, nodes.Output):
-        return _joined(part.nodes, every_branch=every_branch)
+        return _joined(part.nodes, translate)
     if isinstance(part, nodes.TemplateData):
         return part.data
     if isinstance(part, nodes.If):
-        return _choice(part, every_branch=every_branch)
+        return _choice(part, translate)
     if isinstance(part, nodes.Const):
         return str(part.value)
     names = [name.name for name in part.find_all(nodes.Name)]
@@ -136,33 +149,36 @@ def _text(part: nodes.Node, *, every_branch: bool) -> str:
     return f"<{names[0]}>" if names else ""
 
 
-def _choice(part: nodes.If, *, every_branch: bool) -> str:
-    branches = _branches(part)
-    if not every_branch:
-        return _joined(part.else_, every_branch=False)
+def _choice(part: nodes.If, translate: Translate | None) -> str:
+    if translate is None:
+        return _joined(part.else_, None)
+    branches = _branches(part, translate)
     texts = []
     for label, body in branches:
-        text = _joined(body, every_branch=True)
+        text = _joined(body, translate)
         if text.strip():
-            texts.append(f"{label}: {text.strip()}" if label and len(branches) > 1 else text)
+            texts.append(_labelled(label, text.strip(), translate) if label and len(branches) > 1 else text)
     if len(texts) < 2:
         return "".join(texts)
-    separator = "\n\nOr: " if any(text.rstrip().endswith((".", ":", "!")) for text in texts) else " / "
-    return separator.join([texts[0], *(text.strip() for text in texts[1:])])
+    texts = [texts[0], *(text.strip() for text in texts[1:])]
+    return _or(texts, translate) if any(text.rstrip().endswith(_ENDS) for text in texts) else " / ".join(texts)
 
 
-def _branches(part: nodes.If) -> list[tuple[str, Sequence[nodes.Node]]]:
+def _branches(part: nodes.If, translate: Translate) -> list[tuple[str, Sequence[nodes.Node]]]:
     """Return (platform or "", body) of each branch of a choice."""
-    found: list[tuple[str, Sequence[nodes.Node]]] = [(_platform(one.test), one.body) for one in (part, *part.elif_)]
+    named = [(_platform(one.test), one.body) for one in (part, *part.elif_)]
+    platforms = [platform for platform, _ in named]
+    found: list[tuple[str, Sequence[nodes.Node]]] = [
+        (message("On {platform}", platform=platform).said(translate) if platform else "", body)
+        for platform, body in named]
     if part.else_:
-        is_device_choice = any(label for label, _ in found)
-        others = "On CUDA" if is_device_choice and all(label != "On CUDA" for label, _ in found) else "Elsewhere"
-        found.append((others if is_device_choice else "", part.else_))
+        others = message("Elsewhere") if "CUDA" in platforms else message("On {platform}", platform="CUDA")
+        found.append((others.said(translate) if any(platforms) else "", part.else_))
     return found
 
 
 def _platform(test: nodes.Node) -> str:
-    """Return "On ROCm" for a comparison of the fact `device` with one platform; "" for any other condition."""
+    """Return "ROCm" for a comparison of the fact `device` with that platform; "" for any other condition."""
     if not isinstance(test, nodes.Compare) or len(test.ops) != 1 or test.ops[0].op != "eq":
         return ""
     value = test.ops[0].expr
@@ -170,4 +186,4 @@ def _platform(test: nodes.Node) -> str:
                     if isinstance(name, nodes.Name))
     if not is_device or not isinstance(value, nodes.Const):
         return ""
-    return f"On {_DEVICES.get(str(value.value), str(value.value))}"
+    return _DEVICES.get(str(value.value), str(value.value))

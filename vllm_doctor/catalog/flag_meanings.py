@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from vllm_doctor.catalog.flag_table import COMPUTED, Flag, release_index
+from vllm_doctor.messages import N_
 
 
 def meaning(name: str) -> str:
@@ -28,14 +29,14 @@ def default_text(flag: Flag, version: str | None = None) -> str:
         is_newest = release_index(version) >= flag.last_index
         decided = _texts()["unset"].get(flag.name)
         if decided:
-            return decided if is_newest else "decided at startup"
+            return decided if is_newest else N_("decided at startup")
     if default is COMPUTED:
-        return "decided at startup"
+        return N_("decided at startup")
     if default is None:
-        return "not set"
+        return N_("not set")
     if isinstance(default, bool):
-        return "on" if default else "off"
-    return f"`{_typed(default)}`" if default or default == 0 else "empty"
+        return N_("on") if default else N_("off")
+    return f"`{_typed(default)}`" if default or default == 0 else N_("empty")
 
 
 def _typed(default: Any) -> str:

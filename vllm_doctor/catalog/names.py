@@ -41,7 +41,7 @@ from vllm_doctor.catalog.name_table import (
     table,
 )
 from vllm_doctor.catalog.requirements import is_required, requirement
-from vllm_doctor.messages import listed, message
+from vllm_doctor.messages import joined, listed, message
 from vllm_doctor.patterns import lazy_pattern
 
 Kind = Literal[
@@ -602,7 +602,7 @@ def _sentence(answer: Direction) -> str:  # noqa: C901 - one sentence a kind
         case "dependency" if answer.tested:
             return (
                 message("vLLM {release} requires {asked}; tested with {tested}.", release=answer.release,
-                        asked=listed(answer.asked), tested=", ".join(answer.tested))
+                        asked=listed(answer.asked), tested=joined(", ", answer.tested))
             )
         case "dependency" if answer.asked:
             return message("vLLM {release} requires {asked}.", release=answer.release, asked=listed(answer.asked))

@@ -23,7 +23,7 @@ from vllm_doctor.command.render import yaml_scalar
 from vllm_doctor.command.shell import read_options
 from vllm_doctor.command.words import split
 from vllm_doctor.literal_search import any_of
-from vllm_doctor.messages import message
+from vllm_doctor.messages import joined, message
 from vllm_doctor.patterns import lazy_pattern
 
 _MAX_LINES = 200
@@ -464,16 +464,16 @@ class _Translator:
         if has_text and self._form in {"yaml", "keyword"}:
             yield message("{program}: this belongs in {place}.", program=name, place=where)
         elif self._settings and not has_text:
-            shown = "; ".join(self._assigned(name, value) for name, value in self._settings.items())
+            shown = joined("; ", (self._assigned(name, value) for name, value in self._settings.items()))
             yield (message("In {program}: {settings} ({place}).", program=name, settings=shown, place=where)
                    if is_placed
                    else message("In {program}: {settings}.", program=name, settings=shown))
         elif self._settings and is_placed:
             yield message("{program} reads them from {place}.", program=name, place=where)
         if self._removed and not (has_text and self._form in {"option", "override"}):
-            yield message("Remove {names} where {program} sets it.", names=", ".join(self._removed), program=name)
+            yield message("Remove {names} where {program} sets it.", names=joined(", ", self._removed), program=name)
         if self._variables and "[" not in frontend.variables and (frontend.variables or not has_text):
-            names = ", ".join(f"{variable}={value}" for variable, value in self._variables.items())
+            names = joined(", ", (f"{variable}={value}" for variable, value in self._variables.items()))
             place = (message(_literally(frontend.variables)) if frontend.variables
                      else message("in the environment of {program}", program=name))
             yield message("Set {names} {place}.", names=names, place=place)

@@ -110,7 +110,7 @@ def requests(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
                                                               "max_model_len"))
     if not count or not needed or not length or length < _FAR * needed:
         return ""
-    prompts = ", ".join(f"P{percent} {facts[f'request_prompt_p{percent}']:,}" for percent in (50, 95, 99))
+    prompts = joined(", ", (f"P{percent} {facts[f'request_prompt_p{percent}']:,}" for percent in (50, 95, 99)))
     parts: list[str] = [(message("The first {count:,.0f} requests in the log have prompts of {prompts} tokens; with "
                                  "the output they ask for, 99 % need at most {longest:,}. --max-model-len "
                                  "{length:,.0f} is {ratio:.1f} times that: --max-model-len {needed:,.0f} holds them",

@@ -50,20 +50,20 @@ def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
     if run.phase and not run.begun:
         said.append(message("The beginning of the server start is missing from the log."))
     if run.omissions:
-        lines = ", ".join(str(line) for line in run.omissions)
+        lines = joined(", ", map(str, run.omissions))
         said.append(message("Lines are omitted from the log (at line {lines}).", lines=lines))
     if analysis.fired and analysis.frontend is None and analysis.command is not None:
         if analysis.left_out:
             said.append(message("Not included in the rebuilt command: {left_out}.",
                                 left_out=joined(", ", analysis.left_out)))
         if analysis.differing:
-            flags = ", ".join("--" + name.replace("_", "-") for name in analysis.differing)
+            flags = joined(", ", ("--" + name.replace("_", "-") for name in analysis.differing))
             said.append(message("The command in the log and the arguments vLLM printed differ ({flags}); the printed "
                                 "ones are used.", flags=flags))
     if summary.long_lines:
         said.append(message("{long_lines} very long lines were truncated.", long_lines=summary.long_lines))
     if summary.slow:
-        said.append(message("Patterns skipped because they took too long: {slow}.", slow=", ".join(summary.slow)))
+        said.append(message("Patterns skipped because they took too long: {slow}.", slow=joined(", ", summary.slow)))
     return tuple(said)
 
 
@@ -80,11 +80,11 @@ def input_notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]
                           words=analysis.releases_by_wording.words())
     return (
         message("Encoding {encoding}; wrappers: {wrappers}.", encoding=summary.encoding,
-                wrappers=", ".join(summary.wrappers) or message("none")),
+                wrappers=joined(", ", summary.wrappers) or message("none")),
         message("{release}.", release=release),
         message("{runs} starts, this is {number}; phase: {phase}.", runs=summary.runs, number=run.number,
                 phase=run.phase or message("none")),
-        message("Rules with a pattern in the log: {hits}.", hits=", ".join(sorted(run.hits)) or message("none")),
+        message("Rules with a pattern in the log: {hits}.", hits=joined(", ", sorted(run.hits)) or message("none")),
         *_conflicting_measurements(run, analysis.facts),
     )
 

@@ -10,7 +10,7 @@ from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.diagnosis.second_reading import REJOINED, explains_more
 from vllm_doctor.logs.pasted_text import Row, rejoined
 from vllm_doctor.memory import model_kv_bytes
-from vllm_doctor.messages import Message, message
+from vllm_doctor.messages import Message, joined, message
 from vllm_doctor.options import Options
 from vllm_doctor.pages import Excerpt, Page
 from vllm_doctor.pages.kinds import is_output
@@ -115,7 +115,7 @@ def _with_messages(rows: Sequence[Row]) -> list[Row]:
 
 def _caveats(page: Page, starts: Sequence[RunAnalysis], report: Report) -> tuple[str, ...]:
     """Return what the report on a page says about what was read of it, and about the other starts on it."""
-    places = ", ".join(str(excerpt.first_line) for excerpt in page.excerpts[:_MOST_PLACES])
+    places = joined(", ", (str(excerpt.first_line) for excerpt in page.excerpts[:_MOST_PLACES]))
     more = message(" and later") if len(page.excerpts) > _MOST_PLACES else ""
     where = message("its text") if page.is_converted else message("the input")
     read = (message("The text is a page: only the server output in it was read (from line {places}{more} of "

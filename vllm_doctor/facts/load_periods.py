@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from vllm_doctor.messages import message
 from vllm_doctor.patterns import lazy_pattern
 
 LASTING = 3
@@ -89,12 +90,18 @@ class LoadPeriods(NamedTuple):
             return ""
         begin, end = self.first.first.stamp[:-3], self.last.last.stamp[:-3]
         end = end[6:] if end[:5] == begin[:5] else end
-        if self.number == 1:
-            when = f"{_duration(self.seconds)} " + (f"at {begin}" if begin.endswith(end) else f"from {begin} to {end}")
+        duration = _duration(self.seconds)
+        if self.number > 1:
+            when = message("{duration} in {number:,} periods between {begin} and {end}, the longest of {longest}",
+                           duration=duration, number=self.number, begin=begin, end=end,
+                           longest=_duration(self.longest.seconds))
+        elif begin.endswith(end):
+            when = message("{duration} at {begin}", duration=duration, begin=begin)
         else:
-            when = (f"{_duration(self.seconds)} in {self.number:,} periods between {begin} and {end}, "
-                    f"the longest of {_duration(self.longest.seconds)}")
-        return f"{when}, while up to {self.waiting:,} request{'' if self.waiting == 1 else 's'} waited"
+            when = message("{duration} from {begin} to {end}", duration=duration, begin=begin, end=end)
+        if self.waiting == 1:
+            return message("{when}, while up to 1 request waited", when=when)
+        return message("{when}, while up to {count:,} requests waited", when=when, count=self.waiting)
 
 
 class LoadPeriodTracker:
@@ -155,5 +162,7 @@ def _length(period: LoadPeriod) -> tuple[float, int]:
 
 def _duration(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+        return message("{count:.0f} seconds", count=seconds)
+    if seconds < 7200:
+        return message("{count:.0f} minutes", count=seconds / 60)
+    return message("{count:.1f} hours", count=seconds / 3600)

@@ -9,7 +9,7 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.failures.model import Failure
-from vllm_doctor.messages import N_
+from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import FixRule
 
@@ -250,9 +250,9 @@ def names(failure: Failure) -> dict[str, str]:
     package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")  # one's own file is in no package
     if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
         package = imported["package"]
-    return {"calling_code": package if _PLAIN.fullmatch(package) else "the calling code",
-            "own_file": own if _PLAIN.fullmatch(own) else "your own code",
-            "name_direction": f"{failure.direction_sentence} {failure.direction_command}".strip()}
+    return {"calling_code": package if _PLAIN.fullmatch(package) else message("the calling code"),
+            "own_file": own if _PLAIN.fullmatch(own) else message("your own code"),
+            "name_direction": joined(" ", filter(None, (failure.direction_sentence, failure.direction_command)))}
 
 
 def _action(name: str, title: str, why: str = "") -> FixRule:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from vllm_doctor.fleet import plots
 from vllm_doctor.fleet.summary import Group, Summary
 from vllm_doctor.language import ENGLISH, Language
-from vllm_doctor.messages import say
+from vllm_doctor.messages import joined, message, say
 from vllm_doctor.redact import Redactor, safe_text
 from vllm_doctor.redact.rendered import redact_rendered
 from vllm_doctor.reports import escape
@@ -94,7 +94,8 @@ def _span(group: Group, language: Language) -> str:
 def _most(counter: dict[str, int], most: int = 3, *, language: Language) -> str:
     """Return the most frequent names with their counts: `node3 (12), node7 (2) and 4 more`."""
     ranked = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
-    named = ", ".join(f"{name} ({count})" for name, count in ranked[:most])
+    named = joined(", ", (message("{name} ({count})", name=name, count=count)
+                          for name, count in ranked[:most])).said(language.gettext)
     more = len(ranked) - most
     return language.say("{names} and {count} more", names=named, count=more) if more > 0 else named
 

@@ -131,5 +131,5 @@ def _notes(first: _Log, failed: Sequence[_Log], logs: Sequence[_Log]) -> list[st
                 "The clock of {log} is about {seconds:.0f} s behind.", log=log.report.source.path, seconds=-offset))
     good = [log.report.source.path for log in logs if log not in failed]
     if good and failed:
-        notes.append(message("No failure in {good}.", good=", ".join(good)))
+        notes.append(message("No failure in {good}.", good=joined(", ", good)))
     return notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.language import ENGLISH, Language
-from vllm_doctor.messages import N_
+from vllm_doctor.messages import N_, joined
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Incident
 
@@ -22,7 +22,7 @@ def sentences(incident: Incident, language: Language = ENGLISH) -> list[str]:
         said.append(_(source, log=one_line(one.log), id=one.id))
     if len(incident.consequences) > _MOST:
         said.append(_("Consequences in {count} more logs.", count=len(incident.consequences) - _MOST))
-    ranks = ", ".join(map(str, incident.silent_ranks))
+    ranks = joined(", ", map(str, incident.silent_ranks))
     if ranks:
         said.append(_("Ranks {ranks} printed nothing.", ranks=ranks) if len(incident.silent_ranks) > 1
                     else _("Rank {rank} printed nothing.", rank=ranks))

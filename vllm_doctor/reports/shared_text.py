@@ -10,7 +10,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.messages import N_, Message, joined, message, say
-from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
+from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
 
 _TITLE = 240  # characters of a message in a headline
@@ -47,7 +47,7 @@ def headline(report: Report) -> str:
     if report.status == "stalled":
         return _("The start is stalled")
     if cause is not None:
-        return said(cause)
+        return said(cause, report.language)
     if report.unexplained is not None:
         return failure_title(report.unexplained, report.language)
     if report.status == "failed":
@@ -198,14 +198,21 @@ def _whose(place: Place) -> str:
     return message("your own code or a plugin")
 
 
-def said(finding: Finding) -> str:
+def said(finding: Finding, language: Language = ENGLISH) -> str:
     """Return the finding's title with the ranks that reported it."""
-    return finding.title + (f" ({finding.ranks})" if finding.ranks else "")
+    if not finding.ranks:
+        return finding.title
+    return language.say("{title} ({where})", title=finding.title, where=finding.ranks)
 
 
 def evidence_text(finding: Finding, language: Language = ENGLISH) -> str:
     """Return the finding's evidence, one numbered log line per line."""
-    return "\n".join(f"{line_of(item.line, language)}: {item.text}" for item in finding.evidence)
+    return "\n".join(line_with(item, language) for item in finding.evidence)
+
+
+def line_with(item: Evidence | Failure, language: Language = ENGLISH) -> str:
+    """Return `line 12: its text`."""
+    return language.say("line {number}: {text}", number=item.line, text=item.text)
 
 
 def line_of(number: int, language: Language = ENGLISH) -> str:
@@ -344,7 +351,7 @@ def fact_rows(report: Report) -> list[tuple[str, str, str]]:
     rows = []
     for name, value in report.facts.items():
         lines = list(dict.fromkeys(str(place["line"]) for place in report.facts_at.get(name, ())))
-        where = ", ".join(lines[:3]) + (", …" if len(lines) > 3 else "")
+        where = joined(", ", lines[:3] + ["…"] * (len(lines) > 3)).said(report.language.gettext)
         rows.append((fact_label(name, report.language), value_text(value), where))
     computed = report.language.say("computed")
     return rows + [(fact_label(name, report.language), value_text(value), computed)
@@ -375,10 +382,11 @@ def fact_label(name: str, language: Language = ENGLISH) -> str:
     return language.gettext((text if text.startswith("vLLM") else text[:1].upper() + text[1:]) + unit)
 
 
-def proof_rows(report: Report, fix: Fix) -> list[tuple[str, str]]:
-    """Return (label, value) of the log's own numbers that a fix was computed from."""
-    return [(fact_label(name, report.language), value_text(value)) for name, value in fix.proof.items()
-            if name in report.facts or name in report.derived]
+def proof(report: Report, fix: Fix) -> str:
+    """Return the log's own numbers that a fix was computed from, with their names."""
+    known = [name for name in fix.proof if name in report.facts or name in report.derived]
+    numbers = (f"{fact_label(name, report.language)} {value_text(fix.proof[name])}" for name in known)
+    return joined(", ", numbers).said(report.language.gettext)
 
 
 def value_text(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vllm_doctor.messages import joined
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
@@ -48,7 +49,7 @@ def render(reports: Sequence[Report], width: int = 100) -> str:
             lines.append(" " * len(count) + group.id)
         names = [one_line(shared_text.log_name(report)) for report in group.reports[:_NAMES]]
         more = len(group.reports) - len(names)
-        named = ", ".join(names)
+        named = joined(", ", names).said(reports[0].language.gettext)
         named = _("{names} and {count} more", names=named, count=more) if more else named
         lines += wrap(named, max(40, width), " " * len(count), break_long_words=False)
     return inert_text("\n".join(line.rstrip() for line in lines) + "\n")
@@ -66,7 +67,7 @@ def _key(report: Report) -> tuple[str, str]:
 def _group(rule_id: str, members: tuple[Report, ...]) -> Group:
     first = members[0]
     if first.cause is not None:
-        return Group(rule_id, shared_text.said(first.cause), first.cause.severity, members)
+        return Group(rule_id, shared_text.said(first.cause, first.language), first.cause.severity, members)
     if first.unexplained is not None:
         return Group(rule_id, shared_text.failure_title(first.unexplained, first.language), "error", members)
     return Group("", shared_text.headline(first), "error" if first.status == "failed" else "", members)

@@ -18,13 +18,11 @@ def render(report: Report) -> str:
     language = report.language
     pieces = [shared_text.headline(report)]
     if cause is not None:
-        pieces += [cause.explanation, *(f"{shared_text.line_of(item.line, language)}: {item.text}"
-                                       for item in cause.evidence[:1])]
+        pieces += [cause.explanation, *(shared_text.line_with(item, language) for item in cause.evidence[:1])]
         pieces += ["\n".join((language.say("Fix: {title}", title=fix.title),
                               shared_text.change(fix, language)[1])).strip()
                    for fix in cause.fixes[:1]]
         pieces += [f"vllm-doctor explain {cause.id}"]
     elif failure is not None:
-        pieces += [shared_text.failure_place(failure, language),
-                   f"{shared_text.line_of(failure.line, language)}: {failure.text}"]
+        pieces += [shared_text.failure_place(failure, language), shared_text.line_with(failure, language)]
     return shared_text.as_many_as_fit([finish(piece, "text", [report]) for piece in pieces], MAX_BYTES - 1) + "\n"

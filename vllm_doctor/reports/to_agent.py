@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from vllm_doctor.language import Language
+from vllm_doctor.messages import joined
 from vllm_doctor.reports import shared_text
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Failure, Finding, Fix, Report
@@ -56,7 +58,7 @@ def _document(report: Report, length: int) -> dict[str, Any]:
         "note": _NOTE,
         "status": report.status,
         "phase": report.phase,
-        "cause": None if cause is None else _cause(cause, length),
+        "cause": None if cause is None else _cause(cause, length, report.language),
         "fixes": [_fix(fix, length) for fix in fixes[:_MAX_FIXES]],
         "also": [finding.id for finding in shared_text.reported(report) if finding is not cause][:8],
         "next": _next(report, fixes),
@@ -70,9 +72,10 @@ def _document(report: Report, length: int) -> dict[str, Any]:
     }
 
 
-def _cause(cause: Finding, length: int) -> dict[str, Any]:
-    return {"id": cause.id, "title": _short(shared_text.said(cause), length), "severity": cause.severity,
-            "confidence": cause.confidence, "explanation": _short(cause.explanation, length)}
+def _cause(cause: Finding, length: int, language: Language) -> dict[str, Any]:
+    explanation = joined(" ", cause.explanation.split("\n\n")).said(str)
+    return {"id": cause.id, "title": _short(shared_text.said(cause, language), length), "severity": cause.severity,
+            "confidence": cause.confidence, "explanation": _short(explanation, length)}
 
 
 def _fix(fix: Fix, length: int) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
             continue
         rank = 0 if finding.id == report.primary else 1 if finding.role == "cause" and not finding.recovered else 2
         yield _Annotation(_LEVEL.get(finding.severity, "notice"), rank, fingerprint(finding),
-                          where + shared_text.said(finding), _message(finding, report.language),
+                          where + shared_text.said(finding, report.language), _message(finding, report.language),
                           path, finding.evidence[0].line if finding.evidence else None, report.language)
 
 
@@ -80,7 +80,7 @@ def _notes(report: Report) -> Iterator[_Annotation]:
 
 
 def _message(finding: Finding, language: Language) -> str:
-    pieces = [f"{shared_text.line_of(item.line, language)}: {item.text}" for item in finding.evidence[:1]]
+    pieces = [shared_text.line_with(item, language) for item in finding.evidence[:1]]
     pieces.append(finding.explanation)
     if finding.fixes:
         fix = finding.fixes[0]

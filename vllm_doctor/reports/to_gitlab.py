@@ -36,7 +36,7 @@ def _issues(report: Report) -> Iterator[dict[str, Any]]:
         yield _issue(report, UNEXPLAINED, shared_text.headline(report), mark=unexplained_fingerprint(report),
                      severity="error" if failure else "warning", line=failure.line if failure else 1)
     for finding in shared_text.reported(report):
-        said = [message("{sentence}.", sentence=shared_text.said(finding)),
+        said = [message("{sentence}.", sentence=shared_text.said(finding, report.language)),
                 *(message("Fix: {title}.", title=fix.title) for fix in finding.fixes[:1])]
         yield _issue(report, finding.id, joined(" ", said).said(report.language.gettext), mark=fingerprint(finding),
                      severity=finding.severity, line=finding.evidence[0].line if finding.evidence else 1)

@@ -37,7 +37,7 @@ def _suite(report: Report) -> ET.Element:
     if report.cause is None and (report.status == "failed" or report.unexplained):
         told = report.unexplained
         text = shared_text.advice(report) if told is None else "\n\n".join([
-            shared_text.failure_status(report), f"{shared_text.line_of(told.line, report.language)}: {told.text}",
+            shared_text.failure_status(report), shared_text.line_with(told, report.language),
             shared_text.failure_place(told, report.language),
             shared_text.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
         cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", shared_text.headline(report), text))
@@ -55,7 +55,7 @@ def _suite(report: Report) -> ET.Element:
 
 def _case(finding: Finding, language: Language) -> ET.Element:
     outcome = {"error": "failure", "warning": "skipped"}.get(finding.severity, "system-out")
-    return _test(finding.id, finding.phase, outcome, shared_text.said(finding), _text(finding, language))
+    return _test(finding.id, finding.phase, outcome, shared_text.said(finding, language), _text(finding, language))
 
 
 def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
@@ -73,7 +73,7 @@ def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.El
 
 def _text(finding: Finding, language: Language) -> str:
     """Return the evidence, the explanation and the fixes as text."""
-    pieces = [shared_text.evidence_text(finding), finding.explanation]
+    pieces = [shared_text.evidence_text(finding, language), finding.explanation]
     for number, fix in enumerate(finding.fixes, 1):
         _, change = shared_text.change(fix, language)
         lines = [language.say("Fix {number}: {title}", number=number, title=fix.title),

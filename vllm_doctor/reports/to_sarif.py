@@ -120,7 +120,7 @@ def _unexplained_rule(language: Language) -> dict[str, Any]:
 
 def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[str, Any]:
     language = report.language
-    words = [_stop(shared_text.said(finding), language), finding.explanation,
+    words = [_stop(shared_text.said(finding, language), language), finding.explanation,
              *(language.say("Fix: {title}", title=_stop(fix.title, language)) for fix in finding.fixes[:1])]
     result: dict[str, Any] = {
         "ruleId": finding.id,

@@ -93,10 +93,11 @@ class _Page:
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
             "timeline_rows": self.timeline_rows, "change_list": self.change_list,
             "incident_rows": self.incident_rows, "also_row": self.also_row, "footer": self.footer,
-            "proof": partial(_proof, self._report),
+            "proof": partial(shared_text.proof, self._report),
             "settings": _settings,
             "length_rows": self.length_rows,
-            "said": shared_text.said, "effect": shared_text.effect, "advice": shared_text.advice,
+            "said": partial(shared_text.said, language=language),
+            "effect": shared_text.effect, "advice": shared_text.advice,
             "failure_status": shared_text.failure_status,
             "failure_place": partial(shared_text.failure_place, language=language),
         }
@@ -117,7 +118,7 @@ class _Page:
         finding = self._main[0] if self._main else None
         text = shared_text.headline(self._report)
         if finding is not None and self._report.status != "stalled":
-            return self.head(finding.severity, shared_text.said(finding))
+            return self.head(finding.severity, shared_text.said(finding, self._report.language))
         return self.head(shared_text.grade(self._report), text)
 
     def head(self, severity: str, title: str) -> str:
@@ -187,8 +188,10 @@ class _Page:
     def also_row(self, finding: Finding) -> str:
         """Return another finding in a line."""
         line = shared_text.line_of(finding.evidence[0].line, self._report.language) if finding.evidence else ""
-        where = f"({finding.id}, {line})" if line else f"({finding.id})"
-        return self.wrap(f"{_SIGNS[finding.severity]} {finding.title} {where}", 2, 4)
+        _ = self._report.language.say
+        title = (_("{title} ({id}, {line})", title=finding.title, id=finding.id, line=line) if line
+                 else _("{title} ({where})", title=finding.title, where=finding.id))
+        return self.wrap(f"{_SIGNS[finding.severity]} {title}", 2, 4)
 
     def memory_rows(self) -> Iterator[str]:
         """Yield where the memory of a GPU went: a bar if the parts balance with a known total, else the numbers."""
@@ -208,7 +211,7 @@ class _Page:
         yield f"  {shared_text.memory_title(self._report)}"
         yield f"  [{_bar(parts, total, max(20, min(self._width - 8, _MOST_BAR)))}]"
         for part in parts:
-            origin = "" if part.origin == "log" else f"  ({language.gettext(part.origin)})"
+            origin = "" if part.origin == "log" else " " + _(" ({remark})", remark=_(part.origin))
             label = ljust(shared_text.part_label(part.name, language), 22)
             yield f"  {_mark(part.name)} {label} {part.gib:8.2f} GiB{origin}"
         if memory.note:
@@ -309,9 +312,5 @@ def _bar(parts: list[Any], total: float, room: int) -> str:
     return cells.ljust(room)
 
 
-def _proof(report: Report, fix: Fix) -> str:
-    return ", ".join(f"{label} {value}" for label, value in shared_text.proof_rows(report, fix))
-
-
 def _settings(failure: Failure) -> str:
-    return ", ".join(f"{one.flag} {one.value}".strip() for one in failure.settings)
+    return joined(", ", (f"{one.flag} {one.value}".strip() for one in failure.settings))

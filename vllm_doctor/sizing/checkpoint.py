@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.messages import message
 from vllm_doctor.text_files import read_bytes
 
 _MAX_HEADER_BYTES = 100 << 20  # bytes; safetensors' own bound
@@ -63,13 +64,14 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         return _safetensors(folder, files)
     index = folder / "model.safetensors.index.json"
     if (total := _index_total(index)) is not None:
-        return Checkpoint(total, (), f"{index.name}; the files are missing", 0)
+        return Checkpoint(total, (), message("{name}; the files are missing", name=index.name), 0)
     for pattern in ("*.gguf", "*.bin", "*.pt", "*.pth"):
         matches = [path for path in sorted(folder.glob(pattern))
                  if path.is_file() and not path.name.startswith(("training_args", "optimizer", "tokenizer"))]
         if matches:
             size = sum(_lfs_pointer_size(path) or path.stat().st_size for path in matches)
-            return Checkpoint(size, (), f"the size of {len(matches)} {pattern} file(s)", len(matches))
+            source = message("the size of {count} {pattern} file(s)", count=len(matches), pattern=pattern)
+            return Checkpoint(size, (), source, len(matches))
     return None
 
 
@@ -78,13 +80,16 @@ def _safetensors(folder: Path, files: list[Path]) -> Checkpoint:
     if pointers:
         if len(pointers) != len(files):
             raise InputError(f"{folder}: some of the weights are Git LFS pointers and some are not")
-        return Checkpoint(sum(pointers), (), "Git LFS pointers; the files are missing", len(files))
+        source = message("{name}; the files are missing", name="Git LFS pointers")
+        return Checkpoint(sum(pointers), (), source, len(files))
     tensors = tuple(tensor for path in files for tensor in _tensors(path))
     index = _index_total(folder / "model.safetensors.index.json")
     total = sum(tensor.size for tensor in tensors)
     if index is not None and index > total * 1.02:
-        return Checkpoint(index, (), "model.safetensors.index.json; some of its files are not there", len(files))
-    return Checkpoint(total, tensors, f"the headers of {len(files)} safetensors file(s)", len(files))
+        source = message("model.safetensors.index.json; some of its files are not there")
+        return Checkpoint(index, (), source, len(files))
+    source = message("the headers of {count} safetensors file(s)", count=len(files))
+    return Checkpoint(total, tensors, source, len(files))
 
 
 def _tensors(path: Path) -> Iterator[Tensor]:

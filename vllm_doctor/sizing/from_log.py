@@ -42,8 +42,8 @@ def logged_launch(report: Report) -> LoggedLaunch:
     facts, memory = report.facts, report.memory
     weights, available = number(facts, "model_weights_gib"), number(facts, "kv_cache_available_gib")
     if facts.get("device") == "cpu":
-        raise InputError(f"{report.source.path}: a log of the CPU backend; pass the model folder with --device cpu "
-                         "--kv-cache-space GIB")
+        raise InputError(message("{name}: a log of the CPU backend; pass the model folder with --device cpu "
+                                 "--kv-cache-space GIB", name=report.source.path))
     if weights is None and available is None:
         raise InputError(message("{name}: the log shows neither the weights nor the KV cache",
                                  name=report.source.path))
@@ -60,8 +60,8 @@ def logged_launch(report: Report) -> LoggedLaunch:
     if weights is not None and available is not None and budget is not None and not by_hand:
         overhead = budget - weights - available - (estimate or 0.0 if inside else 0.0)
         if overhead <= 0:
-            raise InputError(f"{report.source.path}: the memory figures in the log do not add up; "
-                             "pass the model folder instead")
+            raise InputError(message("{name}: the memory figures in the log do not add up; "
+                                     "pass the model folder instead", name=report.source.path))
     elif (peak := number(facts, "peak_activation_gib")) is not None:
         overhead = peak + (number(facts, "non_torch_gib") or 0.0)
     per_token = linear_token_bytes(report.derived)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from vllm_doctor.errors import InputError
+from vllm_doctor.messages import message
 
 _MODEL_ID = re.compile(r"[A-Za-z0-9]\w*(?:[.-]+\w+)*/[A-Za-z0-9]\w*(?:[.-]+\w+)*", re.ASCII)
 _REVISION = re.compile(r"[0-9a-f]{7,64}")
@@ -26,8 +27,8 @@ def cached_model(model_id: str) -> Path:
         revision = ""
     snapshot = model / "snapshots" / revision
     if _REVISION.fullmatch(revision) is None or not (snapshot / "config.json").is_file():
-        raise InputError(f"{model_id}: no such folder, and not in the local Hugging Face cache; "
-                         f"run: hf download {model_id} --include '*.json'")
+        raise InputError(message("{name}: no such folder, and not in the local Hugging Face cache; "
+                                 "run: hf download {name} --include '*.json'", name=model_id))
     return snapshot
 
 

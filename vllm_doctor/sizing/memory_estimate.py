@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from math import ceil
 
+from vllm_doctor.messages import message
 from vllm_doctor.sizing.checkpoint import Tensor
 from vllm_doctor.sizing.kv_pages import stages
 from vllm_doctor.sizing.launch import Launch
@@ -61,13 +62,13 @@ def weights(model: ModelConfig, launch: Launch) -> tuple[Range, str]:
         gib = _parameter_bytes(model, launch) / _GIB / ranks
         plain = not model.latent and not model.has_states and not model.multimodal
         estimate = Range(gib * 0.98, gib * 1.01, gib * 1.05) if plain else Range(gib * 0.9, gib, gib * 1.15)
-        source = "the shapes in config.json; there are no weights in the folder"
+        source = message("the shapes in config.json; there are no weights in the folder")
     if launch.cpu_offload_gb:
         off = min(launch.cpu_offload_gb, estimate.expected)
         # Layers that a kernel repacks may stay on the GPU: up to a tenth of the offloaded size.
         estimate = Range(max(0.0, estimate.low - off), max(0.0, estimate.expected - off),
                          max(0.0, estimate.high - 0.9 * off))
-        source += f", less {launch.cpu_offload_gb:g} GiB offloaded"
+        source = message("{source}, less {gib:g} GiB offloaded", source=source, gib=launch.cpu_offload_gb)
     return estimate, source
 
 

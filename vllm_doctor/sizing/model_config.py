@@ -97,8 +97,9 @@ def read_model(folder: str | Path) -> ModelConfig:
         path = cached_model(str(folder))
     path = path.parent if path.is_file() and path.name == "config.json" else path
     if not path.is_dir():
-        known = "is a file, not a model folder" if path.exists() else "no such folder; models are not downloaded"
-        raise InputError(f"{folder}: {known}")
+        if path.exists():
+            raise InputError(message("{name}: is a file, not a model folder", name=folder))
+        raise InputError(message("{name}: no such folder; models are not downloaded", name=folder))
     document = _json(path / "config.json")
     if document is None:
         raise InputError(message("{name}: no config.json in this folder", name=folder))

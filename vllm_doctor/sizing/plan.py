@@ -179,14 +179,16 @@ def _check(target: LaunchTarget, launch: Launch) -> None:
     """Raise InputError for a launch that vLLM refuses regardless of the memory."""
     model, ranks = target.model, launch.tensor_parallel_size
     if model is not None and model.attention_heads and model.attention_heads % ranks:
-        raise InputError(f"the model's {model.attention_heads} attention heads are not divisible by "
-                         f"--tensor-parallel-size {ranks}")
+        raise InputError(message("the model's {heads} attention heads are not divisible by "
+                                 "--tensor-parallel-size {ranks}", heads=model.attention_heads, ranks=ranks))
     if not 0 < launch.utilization <= 1:
-        raise InputError(f"--gpu-memory-utilization {launch.utilization:g} must be greater than 0 and at most 1")
+        raise InputError(message("--gpu-memory-utilization {share:g} must be greater than 0 and at most 1",
+                                 share=launch.utilization))
     own = target.derived_length or (model.max_model_len if model else 0)
     if launch.max_model_len and own and launch.max_model_len > own:
-        raise InputError(f"--max-model-len {launch.max_model_len} is more than the model's own {own}; vLLM refuses "
-                         "that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or a rope scaling")
+        raise InputError(message("--max-model-len {length} is more than the model's own {own}; vLLM refuses that "
+                                 "without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or a rope scaling",
+                                 length=launch.max_model_len, own=own))
 
 
 def _layout(target: LaunchTarget, launch: Launch, tokens: int) -> KvLayout:
@@ -237,13 +239,14 @@ def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[Pla
     else:
         raise InputError(message("the log does not show the size of the weights; pass the model folder as well"))
     if _unsure_of_states(target, launch):
-        notes.append("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they are in "
-                     "the model's dtype.")
+        notes.append(message("The states are taken to be float32, as on a processor with AVX-512 BF16; without it they "
+                             "are in the model's dtype."))
     if launch.device == "cpu":
         return tuple(parts), tuple(notes)
     parts += _beside(target, launch, tokens)
     if model is not None and model.multimodal:
-        notes.append("The encoder's peak depends on the largest image or video; the range allows for 4 GiB.")
+        notes.append(message("The encoder's peak depends on the largest image or video; "
+                             "the range allows for 4 GiB."))
     return tuple(parts), tuple(notes)
 
 

@@ -60,4 +60,4 @@ def _beside(at_once: int, sequences: float | None) -> str:
 
 
 def _percentiles(lengths: Lengths) -> str:
-    return ", ".join(f"P{percent} {tokens:,}" for percent, tokens in sorted(lengths.percentiles.items()))
+    return joined(", ", (f"P{percent} {tokens:,}" for percent, tokens in sorted(lengths.percentiles.items())))

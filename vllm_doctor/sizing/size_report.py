@@ -22,7 +22,9 @@ _WORDS = {"full": N_("every token"), "sliding": N_("a window of tokens"), "mla":
           "indexer": N_("an index of every token"), "state": N_("a state of fixed size")}
 _VERDICTS = {"fits": N_("✓ Fits: {launch}"), "likely": N_("! Probably fits: {launch}"),
              "does-not-fit": N_("✗ Does not fit: {launch}")}
-_NAMES = {"weights": N_("weights"), "activations": N_("activations"), "non_torch": N_("non-torch memory"),
+_NAMES = {"activations_and_non_torch": N_("activations and non torch"),
+          "activations_and_non_torch_and_cuda_graphs": N_("activations and non torch and cuda graphs"),
+          "weights": N_("weights"), "activations": N_("activations"), "non_torch": N_("non-torch memory"),
           "cuda_graphs": N_("CUDA graphs")}
 
 
@@ -187,7 +189,8 @@ def _cache(plan: Plan, width: int, language: Language) -> list[str]:
     model = plan.target.model
     if model is not None and not layout.linear:
         kinds = layer_kinds(model.layers)
-        counts = ", ".join(f"{_(_WORDS[kind])}: {count}" for kind, count in kinds.items())
+        counts = joined(", ", (message("{name}: {reason}", name=message(_WORDS[kind]), reason=count)
+                               for kind, count in kinds.items()))
         lines += _wrap(_("Layers that keep {counts}. A request's KV cache is not proportional to its length.",
                          counts=counts), width, 2)
     lines.append("  " + _("one request of {tokens:,} tokens needs {gib:.2f} GiB", tokens=plan.length,
@@ -231,13 +234,13 @@ def _length_rows(plan: Plan, language: Language) -> list[str]:
 
 def _requests(requests: Requests, plan: Plan) -> Message:
     def percentiles(source: str, lengths: Lengths) -> Message:
-        shares = ", ".join(f"P{percent} {value:,}" for percent, value in lengths.percentiles.items())
+        shares = joined(", ", (f"P{percent} {value:,}" for percent, value in lengths.percentiles.items()))
         return message(source, shares=shares, longest=lengths.longest)
 
     outputs = (percentiles(N_("outputs {shares}, longest {longest:,}"), requests.outputs) if requests.outputs
                else message("output lengths unknown"))
     said = [message("{count:,} requests{counted}: {prompts}; {outputs}.", count=requests.count,
-                    counted=f" ({requests.counted})" if requests.counted else "",
+                    counted=message(" ({remark})", remark=requests.counted) if requests.counted else "",
                     prompts=percentiles(N_("prompts {shares}, longest {longest:,}"), requests.prompts),
                     outputs=outputs),
             message("A max_model_len of {length:,} covers a P99 prompt and a P99 output.", length=requests.needed)]

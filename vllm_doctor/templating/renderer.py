@@ -17,10 +17,14 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from vllm_doctor.messages import Message, Translate, joined, say
+from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.templating import filters
 from vllm_doctor.templating.evaluator import UNKNOWN, apply_filter, arithmetic
 from vllm_doctor.templating.parser import ExpressionError, read_text
 
+_EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
+_BETWEEN_IDEOGRAPHS = lazy_pattern("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # beside a value, which may be Chinese
+_LETTER = lazy_pattern(r"[^\W\d_]")
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv"}
 
 
@@ -93,7 +97,9 @@ def _translated(english: str, source: str, known: Mapping[str, Any], translate: 
     """Return the translated text; the English one where there is none, or it cannot be rendered."""
     line = one_line(source)
     translation = translate(line)
-    return english if translation == line else _rendered(translation, known, translate) or english
+    if translation == line and _LETTER.search(_EXPRESSION.sub("", line)):
+        return english
+    return _BETWEEN_IDEOGRAPHS.sub("", _rendered(translation, known, translate) or "") or english
 
 
 def translated(source: str, translate: Translate) -> str:
@@ -108,7 +114,7 @@ def with_ellipses(source: str) -> Message:
 
 
 def _elided(source: str) -> str:
-    return one_line(re.sub(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}", "…", source))
+    return one_line(_EXPRESSION.sub("…", source))
 
 
 def split_paragraphs(text: str) -> list[str]:
