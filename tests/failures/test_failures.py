@@ -514,3 +514,35 @@ def test_the_stack_below_a_crash_is_read_from_its_deepest_call() -> None:
 def test_the_symbols_of_a_crash_name_the_feature(symbol: str, feature: str | None) -> None:
     failure = failure_of(f"!!!!!!! Segfault encountered !!!!!!!\n{symbol}\n")
     assert (failure.feature, failure.origin) == (feature, None)
+
+
+def test_of_two_exceptions_of_a_class_the_one_with_words_is_told() -> None:
+    inner = traceback((f"{SITE}/vllm/v1/executor/widgets.py", 9, "bend", "raise TimeoutError"), error="TimeoutError")
+    outer = traceback((f"{SITE}/vllm/v1/executor/widgets.py", 7, "wait", "raise TimeoutError("),
+                      error="TimeoutError: RPC call to bend_widgets timed out.")
+    record = "ERROR 01-09 03:49:46 [core.py:902] "
+    text = inner + "\nThe above exception was the direct cause of the following exception:\n   \n" + outer
+    failure = failure_of("".join(f"{record}{line}\n" for line in text.splitlines()))
+    assert (failure.exception, failure.message) == ("TimeoutError", "RPC call to bend_widgets timed out.")
+    assert failure.feature == "distributed"
+
+
+@pytest.mark.parametrize("line", ["`ValueError: the widget is bent`", "**ValueError: the widget is bent**",
+                                  "> ```ValueError: the widget is bent```"])
+def test_a_line_that_a_page_marks_as_code_or_bold(line: str) -> None:
+    failure = failure_of(line + "\n")
+    assert (failure.exception, failure.message) == ("ValueError", "the widget is bent")
+
+
+def test_a_fault_in_a_plugin_is_no_matter_of_other_software() -> None:
+    log = traceback(("/vllm-workspace/vllm-ascend/vllm_ascend/worker/model_runner_v1.py", 7, "_allocate_kv_cache_widgets",
+                     "assert widget % 2"), error="AssertionError")
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert (report.failure.kind, report.failure.feature, report.phase) == ("library", "kv-cache", "kv-cache")
+
+
+def test_calls_prove_that_a_kernel_is_in_use() -> None:
+    log = traceback((f"{SITE}/vllm/utils/deep_gemm.py", 453, "fp8_gemm_nt", "return widget("),
+                    error="RuntimeError: Assertion error (widgets.hpp:76): bent")
+    assert failure_of(log).fixes[0].env == {"VLLM_USE_DEEP_GEMM": "0"}

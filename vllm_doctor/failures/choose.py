@@ -150,6 +150,8 @@ def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
         return not is_cascade(outer)
     if is_cascade(outer):
         return False
+    if outer.exception == inner.exception and outer.message and not inner.message:
+        return True  # only the outer one says what failed
     inner_words, outer_words = content_words(inner.message), content_words(outer.message)
     if inner.message and len(inner_words) > 2 and inner.message.strip()[:200] in outer.message:
         return True  # it quotes it

@@ -250,7 +250,8 @@ class FailureCollector:
         if told is not None and level not in _QUIET:
             self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
-            self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
+            if text.strip():  # a blank row says nothing, and stands between the exceptions of a chain
+                self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
         elif not level:
             self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
 

@@ -16,14 +16,14 @@ _SERVICE = lazy_pattern(
     r"|create_(?:chat_completion|completion|embedding|transcription|score)|add_request")
 """What an engine or an API server calls for requests alone; all of it runs below, also what loads an adapter."""
 _PHASES = (
-    ("weights", lazy_pattern(r"load_model|_?get_model|load_weights")),
+    ("weights", lazy_pattern(r"load_model|_?get_model|load_weights|process_weights_after_loading")),
     # The memory profiling run measures CUDA graphs and runs the model as well.
     ("profiling", lazy_pattern(
         r"determine_num_available_blocks|determine_available_memory|profile_num_available_blocks|profile_run"
         r"|profile_cudagraph_memory")),
     ("graph-capture", lazy_pattern(r"compile_or_warm_up_model|warm_up_model|capture_model|kernel_warmup")),
     ("kv-cache", lazy_pattern(
-        r"_?initialize_kv_caches?|initialize_from_config|initialize_cache|_init_cache_engine|init_kv_cache")),
+        r"_?(?:initialize|allocate|init)_kv_cache\w*|initialize_from_config|initialize_cache|_init_cache_engine")),
     ("distributed-init", lazy_pattern(
         r"init_device|init_(?:worker_)?distributed_environment|ensure_model_parallel_initialized|_init_workers_ray")),
     ("config", lazy_pattern(r"create_(?:engine|model|speculative)_config")),
