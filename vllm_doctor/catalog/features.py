@@ -11,6 +11,8 @@ from typing import Any
 from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.patterns import lazy_pattern
 
+_LONGEST_NAME = 200  # characters of a function's name
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -71,7 +73,7 @@ def feature_of_path(place: str) -> str | None:
 
 def feature_of_function(function: str) -> str | None:
     """Return the feature of a function in a file that several features share, or None."""
-    name = function.rpartition(".")[2]
+    name = function[-_LONGEST_NAME:].rpartition(".")[2]
     return next((one.id for one in features() if one.functions is not None and one.functions.fullmatch(name)), None)
 
 

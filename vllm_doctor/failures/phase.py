@@ -12,7 +12,7 @@ from vllm_doctor.patterns import lazy_pattern
 _OTHERS = frozenset({"tpu_inference"})
 """Packages with vLLM's workers whose names do not begin with vllm."""
 _SERVICE = lazy_pattern(
-    r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step|step_with_batch_queue|\w*_stream_generator"
+    r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step|step_with_batch_queue|\w{0,60}_stream_generator"
     r"|create_(?:chat_completion|completion|embedding|transcription|score)|add_request")
 """What an engine or an API server calls for requests alone; all of it runs below, also what loads an adapter."""
 _PHASES = (
@@ -23,7 +23,7 @@ _PHASES = (
         r"|profile_cudagraph_memory")),
     ("graph-capture", lazy_pattern(r"compile_or_warm_up_model|warm_up_model|capture_model|kernel_warmup")),
     ("kv-cache", lazy_pattern(
-        r"_?(?:initialize|allocate|init)_kv_cache\w*|initialize_from_config|initialize_cache|_init_cache_engine")),
+        r"_?(?:initialize|allocate|init)_kv_cache\w{0,60}|initialize_from_config|initialize_cache|_init_cache_engine")),
     ("distributed-init", lazy_pattern(
         r"init_device|init_(?:worker_)?distributed_environment|ensure_model_parallel_initialized|_init_workers_ray")),
     ("config", lazy_pattern(r"create_(?:engine|model|speculative)_config")),
