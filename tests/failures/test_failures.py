@@ -546,3 +546,10 @@ def test_calls_prove_that_a_kernel_is_in_use() -> None:
     log = traceback((f"{SITE}/vllm/utils/deep_gemm.py", 453, "fp8_gemm_nt", "return widget("),
                     error="RuntimeError: Assertion error (widgets.hpp:76): bent")
     assert failure_of(log).fixes[0].env == {"VLLM_USE_DEEP_GEMM": "0"}
+
+
+def test_a_fault_in_a_worker_is_not_that_of_the_offline_interface() -> None:
+    log = traceback((f"{SITE}/vllm/entrypoints/llm.py", 560, "encode", "outputs = self._run_engine()"),
+                    (f"{SITE}/vllm/worker/embedding_model_runner.py", 121, "execute_model", "self.model.widget("),
+                    error="RuntimeError: the widget of the pooler is bent")
+    assert failure_of(log).feature == "pooling"

@@ -188,11 +188,14 @@ def _by_deepest_call(frames: Sequence[Frame]) -> str | None:
     """Return the feature of the deepest call that has one; functions that only forward calls have none."""
     fallback = None
     launched = None
+    is_in_worker = False
     for frame in reversed(frames):
         package, file = package_of(frame.path)
         if file.startswith(_PASSES_ON):
-            fallback = fallback or _of_file(file, frame.function)
+            if not is_in_worker:  # a worker's fault is not that of the interface which it was called by
+                fallback = fallback or _of_file(file, frame.function)
             continue
+        is_in_worker = is_in_worker or _SHARED_FILES.match(file) is not None
         if package == "python":
             continue
         if _LAUNCHES.match(file):
