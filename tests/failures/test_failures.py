@@ -330,6 +330,11 @@ def test_a_cache_of_the_hub_that_cannot_be_written_gets_another_folder() -> None
     ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "reasoning"),
     ("AttributeError: module 'widgetry.rollout' has no attribute 'Bent'", "environment"),
     ("KeyError: 'layers.5.widget_proj.weight'", "model-loading"),
+    ("ValueError: There is no module or parameter named 'widget' in Eagle3LlamaForCausalLM.", "speculative-decoding"),
+    ("ValueError: There is no module or parameter named 'widget' in LlamaForCausalLM.", "model-loading"),
+    ("ValueError: Model architectures ['EagleWidgetForCausalLM'] are not supported for now.", "speculative-decoding"),
+    (("ValueError: Model architectures ['WidgetForCausalLM'] are not supported for now. Supported architectures: "
+      "dict_keys(['EagleLlamaForCausalLM'])"), "model-class"),
 ])
 def test_the_feature_of_one_line(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
@@ -553,3 +558,13 @@ def test_a_fault_in_a_worker_is_not_that_of_the_offline_interface() -> None:
                     (f"{SITE}/vllm/worker/embedding_model_runner.py", 121, "execute_model", "self.model.widget("),
                     error="RuntimeError: the widget of the pooler is bent")
     assert failure_of(log).feature == "pooling"
+
+
+def test_the_output_of_a_command_says_more_than_that_it_failed() -> None:
+    inner = traceback(("/usr/lib/python3.12/subprocess.py", 571, "run", "raise CalledProcessError("),
+                      error="subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
+    outer = traceback((f"{SITE}/flashinfer/jit/widgets.py", 7, "run_ninja", "raise RuntimeError(msg) from e"),
+                      error="RuntimeError: Ninja build failed. Ninja output: the widget is bent")
+    text = inner + "\nThe above exception was the direct cause of the following exception:\n \n" + outer
+    failure = failure_of("".join(f"ERROR 01-09 03:49:46 [core.py:902] {line}\n" for line in text.splitlines()))
+    assert (failure.exception, failure.message) == ("RuntimeError", "Ninja build failed. Ninja output: the widget is bent")
