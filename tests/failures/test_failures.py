@@ -568,3 +568,11 @@ def test_the_output_of_a_command_says_more_than_that_it_failed() -> None:
     text = inner + "\nThe above exception was the direct cause of the following exception:\n \n" + outer
     failure = failure_of("".join(f"ERROR 01-09 03:49:46 [core.py:902] {line}\n" for line in text.splitlines()))
     assert (failure.exception, failure.message) == ("RuntimeError", "Ninja build failed. Ninja output: the widget is bent")
+
+
+def test_a_wrapper_that_has_no_words_of_the_error_gives_way_to_its_calls() -> None:
+    inner = traceback(("/opt/vllm-ascend/vllm_ascend/spec_decode/widgets.py", 9, "bend", "assert widget"), error="AssertionError")
+    outer = traceback(("/opt/vllm-ascend/vllm_ascend/worker/model_runner_v1.py", 7, "wrap", "raise RuntimeError("),
+                      error="RuntimeError: NPUModelRunner failed, error is ")
+    failure = failure_of(inner + "\nDuring handling of the above exception, another exception occurred:\n\n" + outer)
+    assert (failure.exception, failure.feature) == ("AssertionError", "speculative-decoding")

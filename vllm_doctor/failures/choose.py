@@ -44,7 +44,8 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
 _WRAPPERS = lazy_pattern(
     r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
-    r"|An error|something went wrong|failed to be inspected|returned non-zero exit status", re.IGNORECASE)
+    r"|An error|failed, error is|something went wrong|failed to be inspected|returned non-zero exit status",
+    re.IGNORECASE)
 _LOOKUPS = frozenset({
     "KeyError", "IndexError", "StopIteration", "AttributeError", "LookupError", "FileNotFoundError", "TypeError",
     "ModuleNotFoundError", "ImportError", "NotImplementedError", "UnicodeDecodeError",
