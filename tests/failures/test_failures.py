@@ -330,6 +330,11 @@ def test_a_cache_of_the_hub_that_cannot_be_written_gets_another_folder() -> None
     ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "reasoning"),
     ("AttributeError: module 'widgetry.rollout' has no attribute 'Bent'", "environment"),
     ("KeyError: 'layers.5.widget_proj.weight'", "model-loading"),
+    ("ValueError: There is no module or parameter named 'widget' in Eagle3LlamaForCausalLM.", "speculative-decoding"),
+    ("ValueError: There is no module or parameter named 'widget' in LlamaForCausalLM.", "model-loading"),
+    ("ValueError: Model architectures ['EagleWidgetForCausalLM'] are not supported for now.", "speculative-decoding"),
+    (("ValueError: Model architectures ['WidgetForCausalLM'] are not supported for now. Supported architectures: "
+      "dict_keys(['EagleLlamaForCausalLM'])"), "model-class"),
 ])
 def test_the_feature_of_one_line(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
@@ -420,3 +425,154 @@ def test_the_feature_of_an_installation_or_tokenizer(line: str, feature: str) ->
 ])
 def test_the_feature_of_a_message_of_vllm(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
+
+
+@pytest.mark.parametrize(("calls", "error", "feature"), [
+    ([("vllm/v1/worker/gpu_model_runner.py", "bend_kv_cache_widgets")], "AssertionError", "kv-cache"),
+    ([("vllm/v1/worker/gpu_model_runner.py", "execute_model")], "AssertionError", None),
+    ([("vllm/model_executor/models/widget.py", "load_weights")], "KeyError: 'widget.4.bent'", "model-loading"),
+    ([("vllm/model_executor/models/widget.py", "forward")], "KeyError: 'widget.4.bent'", "model-class"),
+    ([("vllm/v1/spec_decode/widgets.py", "load_model"), ("vllm/model_executor/parameter.py", "load_row_parallel_weight")],
+     "AssertionError", "speculative-decoding"),
+    ([("vllm_ascend/spec_decode/widgets.py", "propose")],
+     "TypeError: AscendWidgetBuilder.bend() missing 1 required positional argument: 'x'", "speculative-decoding"),
+    ([("vllm/lora/widgets.py", "bend"), ("triton/runtime/jit.py", "run"), ("triton/backends/nvidia/driver.py", "__call__")],
+     "RuntimeError: Triton Error [CUDA]: the widget is bent", "lora"),
+    ([("triton/runtime/jit.py", "run")], "RuntimeError: Triton Error [CUDA]: the widget is bent", "compilation"),
+    ([("transformers/models/widget/processing_widget.py", "__init__")], "AttributeError: no bent widget", "multimodal"),
+    ([("vllm/utils/deep_gemm.py", "fp8_gemm_nt")], "RuntimeError: Assertion error (layout.hpp:76): bent", "quantization"),
+    ([("vllm/utils/deep_gemm.py", "m_grouped_fp8_gemm")], "RuntimeError: Assertion error (layout.hpp:76): bent", "moe"),
+])
+def test_the_feature_of_calls(calls: list[tuple[str, str]], error: str, feature: str | None) -> None:
+    log = traceback(*[(f"{SITE}/{file}", 7, function, "widget(") for file, function in calls], error=error)
+    assert failure_of(log).feature == feature
+
+
+def test_the_source_line_tells_what_an_answer_is_read_by() -> None:
+    log = traceback((f"{SITE}/vllm/entrypoints/openai/widgets.py", 7, "stream", "sent = tool_parser.widgets[index]"),
+                    error="IndexError: list index out of range")
+    assert failure_of(log).feature == "tool-calling"
+
+
+def test_a_library_that_lacks_a_name_of_vllm_is_no_other_software() -> None:
+    log = ('  File "/srv/site-packages/transformers/models/widget/processing_widget.py", line 124, in __init__\n'
+           "AttributeError: 'MistralTokenizer' object has no attribute 'convert_tokens_to_ids'\n")
+    assert failure_of(log).feature == "multimodal"
+
+
+@pytest.mark.parametrize(("calls", "phase"), [
+    (["init_device"], "distributed-init"),
+    (["create_engine_config"], "config"),
+    (["_initialize_kv_caches", "load_model"], "weights"),
+    (["_initialize_kv_caches", "determine_available_memory", "profile_cudagraph_memory", "capture_model"], "profiling"),
+    (["_initialize_kv_caches", "compile_or_warm_up_model", "execute_model"], "graph-capture"),
+    (["_initialize_kv_caches", "initialize_from_config"], "kv-cache"),
+    (["run_busy_loop", "execute_model", "load_model"], "runtime"),
+    (["worker_busy_loop", "execute_model"], "runtime"),
+    (["widget"], None),
+])
+def test_the_phase_of_calls(calls: list[str], phase: str | None) -> None:
+    log = traceback(*[(f"{SITE}/vllm/v1/worker/gpu_worker.py", 7, function, "widget(") for function in calls],
+                    error="AssertionError: the widget is bent")
+    assert diagnose(log.encode()).phase == phase
+
+
+def test_calls_do_not_set_the_phase_back_and_only_those_of_vllm_count() -> None:
+    log = traceback((f"{SITE}/vllm/v1/worker/gpu_worker.py", 7, "load_model", "widget("), error="AssertionError: bent")
+    assert diagnose(("INFO 07-20 11:02:41 [x.py:1] Graph capturing finished in 1 secs, took 0.1 GiB\n" + log).encode()).phase == (
+        "graph-capture")
+    own = traceback(("/home/user/train.py", 7, "load_model", "widget("), error="AssertionError: bent")
+    assert diagnose(own.encode()).phase is None
+
+
+def test_a_path_that_a_paste_shortened_is_that_of_vllm_if_it_has_the_function() -> None:
+    log = traceback(("mamba_utils.py", 118, "collect_mamba_copy_meta", "widgets[9]"), error="IndexError: bent")
+    failure = failure_of(log)
+    assert failure.origin == Place("vllm", "vllm/v1/worker/mamba_utils.py", "collect_mamba_copy_meta", 118)
+    assert (failure.feature, failure.kind) == ("prefix-caching", "bug")
+    assert failure.text.startswith('  File "mamba_utils.py", line 118')  # as the log has it
+    own = failure_of(traceback(("mamba_utils.py", 118, "bend_widgets", "widgets[9]"), error="IndexError: bent"))
+    assert (own.origin, own.kind) == (Place(None, "mamba_utils.py", "bend_widgets", 118), "other-software")
+
+
+def test_the_stack_below_a_crash_is_read_from_its_deepest_call() -> None:
+    failure = failure_of(
+        "Fatal Python error: Segmentation fault\n\n"
+        "Thread 0x00007f2b3effd640 (most recent call first):\n"
+        '  File "/usr/lib/python3.12/threading.py", line 359 in wait\n\n'
+        "Current thread 0x00007f2e1d3fa740 (most recent call first):\n"
+        f'  File "{SITE}/nixl/_api.py", line 432 in add_widget\n'
+        f'  File "{SITE}/vllm/v1/worker/gpu_worker.py", line 700 in execute_model\n\n'
+        "Extension modules: numpy._core._multiarray_umath (total: 40)\n")
+    assert failure.message == "Fatal Python error: Segmentation fault"
+    assert failure.origin == Place("nixl", "nixl/_api.py", "add_widget", 432)
+    assert failure.vllm_frame == Place("vllm", "vllm/v1/worker/gpu_worker.py", "execute_model", 700)
+    assert failure.feature == "kv-transfer"
+
+
+@pytest.mark.parametrize(("symbol", "feature"), [
+    ('  File "<unknown>", line 0, in nixlAgent::bendWidgets(std::string const&)', "kv-transfer"),
+    ("#3  0x00007f2e1d3fa740 in ncclBendWidgets () from /usr/lib/libnccl.so.2", "distributed"),
+    (" 4  /usr/lib/libucs.so.0(ucp_bend_widgets+0x2dc) [0x7f01]", "kv-transfer"),
+    ("#3  0x00007f2e1d3fa740 in bend_widgets () from /usr/lib/libgcc_s.so.1", None),
+])
+def test_the_symbols_of_a_crash_name_the_feature(symbol: str, feature: str | None) -> None:
+    failure = failure_of(f"!!!!!!! Segfault encountered !!!!!!!\n{symbol}\n")
+    assert (failure.feature, failure.origin) == (feature, None)
+
+
+def test_of_two_exceptions_of_a_class_the_one_with_words_is_told() -> None:
+    inner = traceback((f"{SITE}/vllm/v1/executor/widgets.py", 9, "bend", "raise TimeoutError"), error="TimeoutError")
+    outer = traceback((f"{SITE}/vllm/v1/executor/widgets.py", 7, "wait", "raise TimeoutError("),
+                      error="TimeoutError: RPC call to bend_widgets timed out.")
+    record = "ERROR 01-09 03:49:46 [core.py:902] "
+    text = inner + "\nThe above exception was the direct cause of the following exception:\n   \n" + outer
+    failure = failure_of("".join(f"{record}{line}\n" for line in text.splitlines()))
+    assert (failure.exception, failure.message) == ("TimeoutError", "RPC call to bend_widgets timed out.")
+    assert failure.feature == "distributed"
+
+
+@pytest.mark.parametrize("line", ["`ValueError: the widget is bent`", "**ValueError: the widget is bent**",
+                                  "> ```ValueError: the widget is bent```"])
+def test_a_line_that_a_page_marks_as_code_or_bold(line: str) -> None:
+    failure = failure_of(line + "\n")
+    assert (failure.exception, failure.message) == ("ValueError", "the widget is bent")
+
+
+def test_a_fault_in_a_plugin_is_no_matter_of_other_software() -> None:
+    log = traceback(("/vllm-workspace/vllm-ascend/vllm_ascend/worker/model_runner_v1.py", 7, "_allocate_kv_cache_widgets",
+                     "assert widget % 2"), error="AssertionError")
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert (report.failure.kind, report.failure.feature, report.phase) == ("library", "kv-cache", "kv-cache")
+
+
+def test_calls_prove_that_a_kernel_is_in_use() -> None:
+    log = traceback((f"{SITE}/vllm/utils/deep_gemm.py", 453, "fp8_gemm_nt", "return widget("),
+                    error="RuntimeError: Assertion error (widgets.hpp:76): bent")
+    assert failure_of(log).fixes[0].env == {"VLLM_USE_DEEP_GEMM": "0"}
+
+
+def test_a_fault_in_a_worker_is_not_that_of_the_offline_interface() -> None:
+    log = traceback((f"{SITE}/vllm/entrypoints/llm.py", 560, "encode", "outputs = self._run_engine()"),
+                    (f"{SITE}/vllm/worker/embedding_model_runner.py", 121, "execute_model", "self.model.widget("),
+                    error="RuntimeError: the widget of the pooler is bent")
+    assert failure_of(log).feature == "pooling"
+
+
+def test_the_output_of_a_command_says_more_than_that_it_failed() -> None:
+    inner = traceback(("/usr/lib/python3.12/subprocess.py", 571, "run", "raise CalledProcessError("),
+                      error="subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
+    outer = traceback((f"{SITE}/flashinfer/jit/widgets.py", 7, "run_ninja", "raise RuntimeError(msg) from e"),
+                      error="RuntimeError: Ninja build failed. Ninja output: the widget is bent")
+    text = inner + "\nThe above exception was the direct cause of the following exception:\n \n" + outer
+    failure = failure_of("".join(f"ERROR 01-09 03:49:46 [core.py:902] {line}\n" for line in text.splitlines()))
+    assert (failure.exception, failure.message) == ("RuntimeError", "Ninja build failed. Ninja output: the widget is bent")
+
+
+def test_a_wrapper_that_has_no_words_of_the_error_gives_way_to_its_calls() -> None:
+    inner = traceback(("/opt/vllm-ascend/vllm_ascend/spec_decode/widgets.py", 9, "bend", "assert widget"), error="AssertionError")
+    outer = traceback(("/opt/vllm-ascend/vllm_ascend/worker/model_runner_v1.py", 7, "wrap", "raise RuntimeError("),
+                      error="RuntimeError: NPUModelRunner failed, error is ")
+    failure = failure_of(inner + "\nDuring handling of the above exception, another exception occurred:\n\n" + outer)
+    assert (failure.exception, failure.feature) == ("AssertionError", "speculative-decoding")

@@ -11,6 +11,8 @@ from typing import Any
 from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.patterns import lazy_pattern
 
+_LONGEST_NAME = 200  # characters of a function's name
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -31,12 +33,16 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of vLLM, recognized by `words` in the message, `paths` of the calls, or else `hints` in the message."""
+    """A feature of vLLM, recognized by `words` in the message, `paths` of the calls, or else `hints` in the message.
+
+    `functions` match the names of functions in files that several features share.
+    """
 
     id: str
     words: tuple[re.Pattern[str], ...]
     hints: tuple[re.Pattern[str], ...]
     paths: tuple[str, ...]
+    functions: re.Pattern[str] | None
     flags: tuple[str, ...]
     env: tuple[str, ...]
     without: tuple[Switch, ...]
@@ -59,10 +65,16 @@ def feature_of_path(place: str) -> str | None:
     best, length = None, 0
     for name, paths in _paths():
         for path in paths:
-            found = path[1:] in place if path.startswith("*") else place.startswith(path)
-            if found and len(path) > length:
+            head, _, rest = path.partition("*")
+            if len(path) > length and place.startswith(head) and (not rest or rest in place[len(head):]):
                 best, length = name, len(path)
     return best
+
+
+def feature_of_function(function: str) -> str | None:
+    """Return the feature of a function in a file that several features share, or None."""
+    name = function[-_LONGEST_NAME:].rpartition(".")[2]
+    return next((one.id for one in features() if one.functions is not None and one.functions.fullmatch(name)), None)
 
 
 @lru_cache(maxsize=1)
@@ -80,6 +92,7 @@ def _feature(entry: Mapping[str, Any]) -> Feature:
         words=tuple(lazy_pattern(word) for word in entry.get("words", ())),
         hints=tuple(lazy_pattern(word) for word in entry.get("hints", ())),
         paths=tuple(entry.get("paths", ())),
+        functions=lazy_pattern(entry["functions"]) if "functions" in entry else None,
         flags=tuple(entry.get("flags", ())),
         env=tuple(entry.get("env", ())),
         without=switches,

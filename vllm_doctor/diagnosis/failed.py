@@ -11,6 +11,7 @@ from vllm_doctor.diagnosis import fixes
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures import next_steps
+from vllm_doctor.failures.short_paths import with_full_paths
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Rule
 
@@ -39,6 +40,7 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     candidate = failures.find(run.failures, start, proofs, passing)
     if candidate is None:
         return None
+    candidate = with_full_paths(candidate)
     given, source = _given(analysis)
     found = failures.describe(candidate, start, given, source, run.failures,
                               release=str(release) if (release := analysis.facts.get("vllm_version")) else None)

@@ -14,6 +14,7 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures import Origin
 from vllm_doctor.failures.frames import origin as origin_of
+from vllm_doctor.failures.phase import phase_of
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.messages import Message, message
 from vllm_doctor.phases import ORDER
@@ -53,7 +54,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
     return Report(
         source=source._replace(path=analysis.redactor.redact(source.path)) if analysis.redactor else source,
         status=status,
-        phase=run.phase or None,
+        phase=_phase(run, found) or None,
         facts=clean(dict(analysis.facts)),
         facts_at=_places(analysis, clean),
         derived=derived,
@@ -207,6 +208,12 @@ def _clean_fix(fix: Fix, clean: Callable[[Any], Any]) -> Fix:
     )
 
 
+def _phase(run: Run, found: Failed | None) -> str:
+    """Return the phase that the start reached, by its lines and by the calls of what failed."""
+    by_calls = "" if found is None else phase_of(found.candidate.frames)
+    return max(run.phase, by_calls, key=lambda phase: ORDER.get(phase, -1))
+
+
 def _passing(found: Failed | None) -> bool:
     """Return whether the rule that explains it is about requests, whose failure a server survives."""
     return found is not None and found.explained_by is not None and found.explained_by.rule.survives
@@ -252,7 +259,8 @@ def _excerpt(found: Failed, clean: Callable[[Any], Any]) -> str:
     lines = []
     for frame in (*shown, *calls[-_CALLS:]):
         place = f", line {frame.line}" if frame.line else ""
-        lines.append(f'  File "{frame.path}"{place}' + (f", in {frame.function}" if frame.function else ""))
+        function = f", in {frame.function}" if frame.function else ""
+        lines.append(f'  File "{frame.shown or frame.path}"{place}{function}')
         if frame.code:
             lines.append(f"    {frame.code}")
     head = found.failure.exception

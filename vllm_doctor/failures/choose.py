@@ -44,7 +44,8 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
 _WRAPPERS = lazy_pattern(
     r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
-    r"|An error|something went wrong|failed to be inspected|returned non-zero exit status", re.IGNORECASE)
+    r"|An error|failed, error is|something went wrong|failed to be inspected|returned non-zero exit status",
+    re.IGNORECASE)
 _LOOKUPS = frozenset({
     "KeyError", "IndexError", "StopIteration", "AttributeError", "LookupError", "FileNotFoundError", "TypeError",
     "ModuleNotFoundError", "ImportError", "NotImplementedError", "UnicodeDecodeError",
@@ -150,9 +151,14 @@ def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
         return not is_cascade(outer)
     if is_cascade(outer):
         return False
+    if outer.exception == inner.exception and outer.message and not inner.message:
+        return True  # only the outer one says what failed
     inner_words, outer_words = content_words(inner.message), content_words(outer.message)
     if inner.message and len(inner_words) > 2 and inner.message.strip()[:200] in outer.message:
-        return True  # it quotes it
+        # It quotes it. Where it is raised anew as the same class, the calls of the inner one show the place.
+        return not (outer.exception == inner.exception and inner.frames)
+    if inner.exception == "CalledProcessError":  # it has the command only; what the command printed is in the outer one
+        return len(outer_words) > 2
     if inner.exception in _TRANSPORT or (inner.exception in _LOOKUPS and chain == "handling"):
         return len(outer_words) > max(4, len(inner_words) // 3)
     if chain == "handling":

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.events.single_line_tracebacks import TRACEBACK
-from vllm_doctor.failures import exceptions, frames, messages
+from vllm_doctor.failures import crash_stacks, exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.patterns import lazy_pattern
@@ -44,6 +44,7 @@ class _Open:
     group: int = 0
     chained: bool = False
     ignored: bool = False
+    crash: crash_stacks.CrashStack | None = None  # below the message of a crash
 
 
 class RepeatedCalls(NamedTuple):
@@ -249,7 +250,8 @@ class FailureCollector:
         if told is not None and level not in _QUIET:
             self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
-            self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
+            if text.strip():  # a blank row says nothing, and stands between the exceptions of a chain
+                self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
         elif not level:
             self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
 
@@ -268,6 +270,7 @@ class FailureCollector:
             exception is not None and not message)
         stream.frames, stream.begin, stream.ignored = [], 0, False
         stream.chained = False
+        stream.crash = crash_stacks.CrashStack() if crash_stacks.is_crash(made) else None
 
     @staticmethod
     def _made(event: Event, shape: str, exception: str | None, message: str,
@@ -284,6 +287,10 @@ class FailureCollector:
         text = event.text
         gap = event.line - made.last_line
         stream.last_line = event.line
+        called = None if stream.crash is None else crash_stacks.extended(made, stream.crash, text)
+        if called is not None:
+            stream.candidate = called
+            return True
         if gap == 1 and stream.last_text and text.startswith(f"{stream.last_text} "):  # a row that was rejoined
             rest = text[len(stream.last_text) + 1:]
             stream.lines, stream.last_text = stream.lines + 1, text

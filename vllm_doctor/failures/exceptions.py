@@ -26,6 +26,8 @@ _BARE = lazy_pattern(
 _ALONE = lazy_pattern(
     r"(?P<before>(?:\[(?:[^\[\]]{0,60}\]|(?![^\[\]]{0,60}\]))|\((?:[^()]{0,60}\)|(?![^()]{0,60}\)))|[^\w\[(]|E )*)"
     r"(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
+_MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<text>.*)(?P=mark)\s*$")
+"""A line that a page shows as code or bold, with the marks for it."""
 _QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
 _SENTENCE = lazy_pattern(r"[A-Za-z]{2}(?:,? [a-z']{2,}){2}")
@@ -68,6 +70,8 @@ def ending(text: str) -> Raised | None:
 
 def bare(text: str) -> Raised | None:
     """Return the exception on a line of its own, also after a prefix or the text of a record."""
+    marked = _MARKED.match(text[:_LONGEST]) if text.lstrip()[:1] in {"`", "*", "-", ">"} else None
+    text = marked["text"] if marked is not None else text
     match = _BARE.match(text)
     if match is not None and match["name"] not in _WORD_ERROR:
         before = match["before"].strip()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from vllm_doctor.catalog.features import feature_of_path, features
+from vllm_doctor.catalog.features import feature_of_function, feature_of_path, features
 from vllm_doctor.catalog.raised_texts import raised_in
-from vllm_doctor.failures.frames import package_of
+from vllm_doctor.failures.frames import LIBRARIES, package_of
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.patterns import lazy_pattern
 
@@ -26,11 +26,20 @@ _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "depend
 _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
                "vllm/config",
               "vllm/v1/engine/async_llm", "ray/", "pydantic/", "argparse.py")
-_PLUGINS = lazy_pattern(r"^vllm_(?:ascend|gaudi|spyre|omni|metal|neuron|hpu|tpu)/(?:core/|worker/)?")
+_LAUNCHES = lazy_pattern(r"triton/(?:runtime/(?:jit|autotuner)\.py|backends/\w+/driver\.py)")
+"""Files of Triton that start a compiled kernel: what then fails is the caller's."""
+_PLUGINS = lazy_pattern(
+    r"^(?:vllm_(?:ascend|gaudi|spyre|omni|metal|neuron|hpu|tpu)|tpu_inference)/(?:core/|worker/|runner/)?")
 """Packages for other hardware, whose folders have the names of vLLM's."""
 _MIRRORED = ("vllm/v1/", "vllm/", "vllm/model_executor/")
 _CONTAINERS = frozenset({"config", "api-server", "model-class"})
 """Parts whose files raise the errors of other parts as well."""
+_SHARED = frozenset({None, "model-class", "platform"})
+"""Parts whose files have functions of other parts."""
+_SHARED_FILES = lazy_pattern(r"(?:vllm/(?:v1/)?|vllm_\w+/|tpu_inference/)(?:worker|runner|models|model_executor)/")
+_OF_DRAFT_MODELS = frozenset({None, "model-class", "model-loading"})
+"""Parts that speculative decoding uses for its own model as well."""
+_GENERAL = frozenset({"request", "environment", "platform", "config"})
 _LAST_CALLS = 3  # calls whose names and source lines are read where nothing else decides
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 
@@ -46,7 +55,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
     text = f"{candidate.said} {candidate.exception or ''}: {message}"
     by_calls = _by_calls(candidate.frames)
-    if direction in _OF_CALLERS:
+    if direction in _OF_CALLERS and not _is_of_library(candidate.frames):
         return "other-software"
     if direction in _OF_INSTALLATION:
         return "environment"
@@ -67,7 +76,9 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     if kind == "other-software" and by_calls in {None, "api-server"}:
         return "other-software"
     if by_calls is not None:
-        return by_calls
+        return (_by_code(candidate.frames[-1]) or by_calls) if by_calls == "api-server" else by_calls
+    if candidate.native:
+        return _by_symbols(candidate.native)
     by_text = _by_raised_text(candidate)
     if by_text is not None and by_text not in _CONTAINERS:
         return by_text
@@ -80,6 +91,23 @@ def _is_of_application(candidate: Candidate) -> bool:
     if not packages:
         return candidate.shape == "fatal" and bool(candidate.said)
     return "vllm" not in packages and packages[-1] is not None
+
+
+def _is_of_library(frames: Sequence[Frame]) -> bool:
+    """Return whether a library that vLLM uses raised it."""
+    return bool(frames) and package_of(frames[-1].path)[0] in LIBRARIES
+
+
+def _by_code(frame: Frame) -> str | None:
+    """Return the feature that the source line of a call names."""
+    found = _by_words(frame.code)
+    return None if found in _GENERAL else found
+
+
+def _by_symbols(symbols: str) -> str | None:
+    """Return the feature of native calls, of which every library has some."""
+    return next((one.id for one in features() if one.id not in _GENERAL
+                 and any(word.search(symbols) for word in (*one.words, *one.hints))), None)
 
 
 def _of_import(candidate: Candidate, text: str, *, has_settings: bool) -> str | None:
@@ -141,21 +169,43 @@ def _of_file(file: str, function: str) -> str | None:
     return of_vllm or found or "platform"
 
 
-def _by_calls(frames: Iterable[Frame]) -> str | None:
+def _of_call(file: str, function: str) -> str | None:
+    """Return the feature of a call: of its file, or of its function in a file that several parts share."""
+    found = _of_file(file, function)
+    return found if found not in _SHARED or not _SHARED_FILES.match(file) else feature_of_function(function) or found
+
+
+def _by_calls(frames: Sequence[Frame]) -> str | None:
+    """Return the feature of the deepest call that has one, or of speculative decoding whose model it belongs to."""
+    found = _by_deepest_call(frames)
+    if found in _OF_DRAFT_MODELS and any(
+            _of_file(package_of(frame.path)[1], frame.function) == "speculative-decoding" for frame in frames):
+        return "speculative-decoding"
+    return found
+
+
+def _by_deepest_call(frames: Sequence[Frame]) -> str | None:
     """Return the feature of the deepest call that has one; functions that only forward calls have none."""
     fallback = None
-    for frame in reversed(tuple(frames)):
+    launched = None
+    is_in_worker = False
+    for frame in reversed(frames):
         package, file = package_of(frame.path)
         if file.startswith(_PASSES_ON):
-            fallback = fallback or _of_file(file, frame.function)
+            if not is_in_worker:  # a worker's fault is not that of the interface which it was called by
+                fallback = fallback or _of_file(file, frame.function)
             continue
+        is_in_worker = is_in_worker or _SHARED_FILES.match(file) is not None
         if package == "python":
             continue
-        found = _of_file(file, frame.function)
+        if _LAUNCHES.match(file):
+            launched = "compilation"
+            continue
+        found = _of_call(file, frame.function)
         if (found == "model-class" and file.startswith("vllm/model_executor/layers/")
                 and fallback in {None, "model-class"}):
             fallback = found
             continue
         if found is not None:
             return found if fallback is None or fallback == "model-class" else fallback
-    return fallback
+    return fallback or launched

@@ -26,7 +26,8 @@ _STDLIB = lazy_pattern(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
 _REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
 # Packages that people run from a checkout, by the folder that holds their modules.
 _CHECKOUTS = (
-    "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
+    "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "tpu_inference",
+    "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
@@ -44,6 +45,10 @@ LIBRARIES = frozenset({
     "prometheus_client", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks", "tvm_ffi",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
+PLUGINS = frozenset({
+    "vllm_ascend", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "vllm_neuron", "vllm_tpu", "tpu_inference",
+})
+"""Packages for other hardware, which replace parts of vLLM."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.failures.frames import LIBRARIES
+from vllm_doctor.failures.frames import LIBRARIES, PLUGINS
 from vllm_doctor.failures.model import Candidate, Origin
 from vllm_doctor.patterns import lazy_pattern
 
@@ -64,7 +64,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
         return "refusal" if name in _REFUSALS else "bug"
     if package:
-        return "library" if vllm_frame is not None or package in LIBRARIES else "other-software"
+        is_library = vllm_frame is not None or package in LIBRARIES or package in PLUGINS
+        return "library" if is_library else "other-software"
     if _SIGNATURES.search(message):
         return "other-software"
     if name in _REFUSALS:

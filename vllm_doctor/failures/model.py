@@ -11,13 +11,15 @@ MAX_MESSAGE = 4096  # characters of a message that are kept
 class Frame:
     """One call of a traceback: the path as printed, the line, the function and its source line, where they are shown.
 
-    `function` is empty and `line` is 0 where the log does not show them.
+    `function` is empty and `line` is 0 where the log does not show them. `shown` is the path as printed, where `path`
+    completes it.
     """
 
     path: str
     line: int = 0
     function: str = ""
     code: str = ""
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Candidate:
     ignored: bool = False  # Python printed that it ignores it
     begin: int = 0  # the line with which its traceback begins; its own line where it has none
     module: str = ""  # of the exception's class, where the log shows it
+    native: str = ""  # the symbols of native code on the stack of a crash, one a line, the most recent first
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,8 @@ def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
             continue
         if switch.set and _is_set(switch.set, given, facts):
             continue
-        if (switch.set or switch.env) and known.id not in _ALWAYS_ON and not _given(known.flags, given):
+        is_in_use = known.id in _ALWAYS_ON or bool(switch.paths) or _given(known.flags, given)
+        if (switch.set or switch.env) and not is_in_use:
             continue
         yield _switch(known.id, number, switch, drop)
 
