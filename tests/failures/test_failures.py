@@ -92,6 +92,14 @@ def test_processes_that_are_ended(line: str, message: str) -> None:
     assert report.worst() == "error"
 
 
+def test_a_client_that_nobody_answers_is_told_to_check_the_address() -> None:
+    log = traceback(
+        (f"{SITE}/aiohttp/connector.py", 1345, "_wrap_create_connection", "sock = await connect()"),
+        ("/usr/lib/python3.12/asyncio/selector_events.py", 674, "_sock_connect_cb", "raise OSError(err)"),
+        error="ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 8000)")
+    assert [fix.id for fix in failure_of(log).fixes] == ["check-server-address"]
+
+
 def test_an_exception_that_ray_wraps() -> None:
     log = ("ray.exceptions.RayTaskError(ValueError): ray::Trainer.step() (pid=12, ip=10.0.0.3)\n"
            '  File "/home/me/train.py", line 3, in step\n    engine.run()\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.templating.model_filters import is_base_model, reasoning_parser_for, tool_parser_for
+from vllm_doctor.templating.model_filters import address_target, is_base_model, reasoning_parser_for, tool_parser_for
 
 
 @pytest.mark.parametrize(("model", "release", "wanted"), [
@@ -20,6 +20,21 @@ from vllm_doctor.templating.model_filters import is_base_model, reasoning_parser
 ])
 def test_tool_parser(model: str, release: str, wanted: str | None) -> None:
     assert tool_parser_for(model, Releases.of(release)) == wanted
+
+
+@pytest.mark.parametrize(("model", "wanted"), [
+    ("https://huggingface.co/org/model-8b", "org/model-8b"),
+    ("https://huggingface.co/org/model-8b/tree/main", "org/model-8b"),
+    ("http://hub.example:8080/org/model-8b.git", "org/model-8b"),
+    ("https://www.modelscope.cn/models/org/model-8b/summary", "org/model-8b"),
+    ("file:///models/a", "/models/a"),
+    ("https://example.org/a/b/c/d", None),
+    ("s3://bucket/model", None),
+    ("org/model-8b", None),
+    ("/models/a", None),
+])
+def test_address_target(model: str, wanted: str | None) -> None:
+    assert address_target(model) == wanted
 
 
 def test_reasoning_parser() -> None:

@@ -27,6 +27,7 @@ _OF_VLLM = lazy_pattern(
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
 _NETWORK = lazy_pattern(
     r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
+_REFUSED = lazy_pattern(r"Connect call failed|Connection refused|Cannot connect to host")
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
@@ -233,7 +234,9 @@ def _resource(text: str) -> Iterator[FixRule]:
 
 
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
-    if direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
+    if _REFUSED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
+        yield _action("check-server-address", "Start the server, or correct the address that the client connects to")
+    elif direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
         yield _action("downgrade-vllm", "Try the vLLM release that the calling code was written for")
     elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:

@@ -10,10 +10,15 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.patterns import lazy_pattern
 
 __all__ = [
+    "address_target",
     "is_base_model",
     "reasoning_parser_for",
     "tool_parser_for",
 ]
+
+_FILE_ADDRESS = lazy_pattern(r"file://(?:localhost)?(?P<path>/\S+)")
+_PAGE_OF_MODEL = lazy_pattern(
+    r"https?://[\w.-]+(?::\d+)?/(?:models/)?(?P<repository>[\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|summary|files)\b\S*|/)?$")
 
 # The parsers that support a family's format, the best first. The first one that the release has is used.
 _TOOL_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -98,6 +103,14 @@ def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: s
 def tool_parser_for(model: str, releases: Releases) -> str | None:
     """Return the --tool-call-parser of the model's family that the release has."""
     return _parser(model, _TOOL_PARSERS, "--tool-call-parser", releases)
+
+
+def address_target(model: str) -> str | None:
+    """Return what a web or file address given as the model stands for: `org/name`, or a path; None for another text."""
+    if match := _FILE_ADDRESS.match(model):
+        return match["path"]
+    match = _PAGE_OF_MODEL.match(model)
+    return match["repository"].removesuffix(".git") if match else None
 
 
 def reasoning_parser_for(model: str, releases: Releases) -> str | None:
