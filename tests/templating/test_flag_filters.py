@@ -10,6 +10,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.templating.flag_filters import (
     as_flag,
     flag_meant,
+    flag_of_config,
     later_flags,
     later_release,
     names_setting,
@@ -115,3 +116,18 @@ def test_the_setting_that_a_message_speaks_of(message: str, given: str, flag: st
 ])  # fmt: skip
 def test_a_message_names_a_setting(message: str, given: str, named: bool) -> None:
     assert names_setting(message, given) is named
+
+
+@pytest.mark.parametrize(("name", "settings", "flag"), [
+    ("KVTransferConfig", "", "--kv-transfer-config"),
+    ("CompilationConfig", "max_model_len compilation_config", "--compilation-config"),
+    ("PassConfig", "compilation_config", "--compilation-config"),
+    ("EPLBConfig", None, "--eplb-config"),
+    ("PoolerConfig", "override_pooler_config", "--override-pooler-config"),
+    ("CompilationConfig", "max_model_len", None),
+    ("SchedulerConfig", "", None),
+    ("", "", None),
+])
+def test_the_flag_that_a_class_of_settings_is_read_from(name: str, settings: str | None, flag: str | None) -> None:
+    """Return it only where the user set it, or where the settings are not known."""
+    assert flag_of_config(name, settings) == flag

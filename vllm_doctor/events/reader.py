@@ -60,6 +60,8 @@ _RECORD_APART = lazy_pattern(portable(
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
 _VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
+_NUMBER_READ = lazy_pattern(
+    r"(?:int|float)\(.{0,80}?(?:environ(?:\.get\(|\[)|getenv\()\s{0,4}[\"']([A-Z][A-Z0-9_]{1,100})[\"']")
 _FRAME = lazy_pattern(
     r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
 )
@@ -101,8 +103,9 @@ class Event(NamedTuple):
 
     `line` is its 1-based line number; `rank` the worker that printed it, if the prefix names one; `run` counts the
     starts of the server from 1. In the last lines of a traceback `frames` holds its calls, outermost first, as
-    `path/file.py:function` joined by newlines (the functions of vLLM's envs.py have no name: behind them stands the
-    variable that they read), and `context` the earlier lines of the exception's message.
+    `path/file.py:function` joined by newlines (behind a function of vLLM's envs.py, which has no name, and a module
+    that reads a number from the environment stands the variable), and `context` the earlier lines of the exception's
+    message.
     `is_code` marks a source line of a traceback, which is no message. `refusal` marks vLLM's message about a request it
     refused. `releases` is the version range that prints such a prefix, `time` the time in it as printed.
     """
@@ -521,11 +524,20 @@ def is_record(line: bytes) -> bool:
 
 
 def _name_variable(frames: list[str], code: str) -> None:
-    """Add the environment variable that a source line of vLLM's envs.py reads to the call, which has no name."""
-    if frames and frames[-1].endswith("vllm/envs.py:<lambda>"):
+    """Add the environment variable that a source line reads to the call.
+
+    Of vLLM's envs.py, whose calls have no name, any line counts; of other modules those that read a number when they
+    are imported, as the constants of huggingface_hub.
+    """
+    if not frames:
+        return
+    found = None
+    if frames[-1].endswith("vllm/envs.py:<lambda>"):
         found = _VARIABLE.search(code)
-        if found:
-            frames[-1] += f" {found[1]}"
+    elif frames[-1].endswith(":<module>") and ("environ" in code or "getenv" in code):
+        found = _NUMBER_READ.search(code)
+    if found:
+        frames[-1] += f" {found[1]}"
 
 
 def _begins_message(message: str) -> bool:

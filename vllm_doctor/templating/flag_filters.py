@@ -21,6 +21,7 @@ from vllm_doctor.templating.value_filters import scalar
 __all__ = [
     "as_flag",
     "flag_meant",
+    "flag_of_config",
     "later_flags",
     "later_release",
     "names_setting",
@@ -35,6 +36,10 @@ __all__ = [
 _FLAG = lazy_pattern(r"--?[A-Za-z][\w.-]*")
 
 _MIN_SIMILARITY = 0.8  # of a misspelt flag to the flag that was meant
+
+_WORD_START = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PARTS_OF_CONFIGS: Mapping[str, str] = MappingProxyType({
+    "DynamicShapesConfig": "compilation_config", "PassConfig": "compilation_config"})
 
 _NO_FLAG = "--model"  # in place of a missing flag; its value False means "do not change it"
 
@@ -278,6 +283,21 @@ def flag_meant(message: str, given: str) -> str | None:
     meant = {name for name in given.split()
              if name not in _TOO_GENERAL and any(part in text for part in _message_terms(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
+
+
+def flag_of_config(name: str, given: str | None) -> str | None:
+    """Return the flag whose value one of vLLM's config classes is read from, or None.
+
+    `CompilationConfig` is read from --compilation-config, `PassConfig` from a part of it. `given` are the settings of
+    the user (space-separated keywords); without them every such flag counts.
+    """
+    snake = _WORD_START.sub("_", name).lower()
+    known = table().flags
+    for keyword in (_PARTS_OF_CONFIGS.get(name, snake), f"override_{snake}"):
+        flag = as_flag(keyword)
+        if flag in known and (not given or keyword in given.split()):
+            return flag
+    return None
 
 
 def names_setting(message: str, given: str) -> bool:
