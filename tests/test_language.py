@@ -32,7 +32,7 @@ from vllm_doctor.reports.model import Fix
 from vllm_doctor.reports.shared_text import effect
 from vllm_doctor.templating.evaluator import parse, yielded
 from vllm_doctor.templating.renderer import render_line
-from vllm_doctor.terminal_width import columns, wrap
+from vllm_doctor.text.terminal_width import columns, wrap
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures" / "logs"

@@ -24,12 +24,12 @@ from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, literal_form
 from vllm_doctor.fastpath.line_skipper import Consumer, LineSkipper, Mode, candidate_literals, mode_of
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, StatisticsLines
-from vllm_doctor.literal_search import Trie
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.options import Options
 from vllm_doctor.reports.to_json import render
 from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.text.literal_search import Trie
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor import literal_search
 from vllm_doctor.matching.anchors import Anchors
+from vllm_doctor.text import literal_search
 
 WORDS = st.text(alphabet="ab*.[", min_size=1, max_size=4)
 

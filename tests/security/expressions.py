@@ -16,8 +16,8 @@ import pytest
 
 import vllm_doctor
 from vllm_doctor import redact
-from vllm_doctor.patterns import _LazyPattern
 from vllm_doctor.redact import program_options, prose, token_shapes
+from vllm_doctor.text.patterns import _LazyPattern
 
 METHODS = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}
 _DEPTH = 4
@@ -131,7 +131,7 @@ class _Recorder:
     def __call__(self, source: Any, flags: int = 0) -> Any:
         made = self._compile(source, flags)
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        return _Recorded(made, self.used) if caller.startswith("vllm_doctor.") and caller != "vllm_doctor.patterns" else made
+        return _Recorded(made, self.used) if caller.startswith("vllm_doctor.") and caller != "vllm_doctor.text.patterns" else made
 
 
 class _Recorded:

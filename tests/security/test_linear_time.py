@@ -21,11 +21,11 @@ from pumped_logs import SIZE, logs
 from vllm_doctor.cli.diagnose_logs import render
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.options import Options
-from vllm_doctor.patterns import portable
 from vllm_doctor.rulebase.lint import check_linear, lint
 from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import Pattern, read_rule
 from vllm_doctor.rulebase.regex_check import pumps, slow_code, slow_frames, slow_pattern
+from vllm_doctor.text.patterns import portable
 
 BASE = builtin()
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from vllm_doctor.logs.inputs import chunks
 from vllm_doctor.logs.lines import LineReader
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import redact
-from vllm_doctor.terminal_safe import safe_text
+from vllm_doctor.text.terminal_safe import safe_text
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|/[\w./-]+")

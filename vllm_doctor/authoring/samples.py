@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.events.reader import EventReader
 from vllm_doctor.logs.lines import LineReader
-from vllm_doctor.patterns import portable
 from vllm_doctor.rulebase.model import Pattern, Rule, RuleBase, read_rule
 from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
+from vllm_doctor.text.patterns import portable
 
 
 class Example(NamedTuple):

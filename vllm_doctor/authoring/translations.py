@@ -12,8 +12,8 @@ from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
 from vllm_doctor.language import LANGUAGES, catalogues, read_catalogue
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.templating.parser import ExpressionError, read_text
+from vllm_doctor.text.patterns import lazy_pattern
 
 _EXPRESSION = lazy_pattern(r"\{\{.{0,250}?\}\}|\{%.{0,250}?%\}")
 _FLAG = lazy_pattern(r"(?<![\w-])--?[A-Za-z][\w.-]{0,80}(?<![.-])")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from vllm_doctor.catalog.yaml_catalog import read_catalog
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _LONGEST_NAME = 200  # characters of a function's name
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from packaging.version import Version
 
 from vllm_doctor.catalog.flag_file import table
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 
 class Computed:

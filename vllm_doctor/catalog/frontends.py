@@ -11,7 +11,7 @@ from typing import Any, Literal
 from packaging.version import InvalidVersion, Version
 
 from vllm_doctor.catalog.yaml_catalog import read_catalog
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 Form = Literal["env", "option", "override", "yaml", "keyword", "field", "file-or-option"]
 

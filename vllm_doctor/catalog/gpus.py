@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = ["NAMES", "gib_of", "total_for_gpu"]
 

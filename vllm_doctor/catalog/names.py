@@ -42,7 +42,7 @@ from vllm_doctor.catalog.name_table import (
 )
 from vllm_doctor.catalog.requirements import is_required, requirement
 from vllm_doctor.messages import joined, listed, message
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 Kind = Literal[
     "older",  # the name was removed after `last`: the code needs an older vLLM

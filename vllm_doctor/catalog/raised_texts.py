@@ -11,7 +11,7 @@ import lzma
 from functools import lru_cache
 from importlib.resources import files
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _WORD = lazy_pattern(r"[A-Za-z_]{2,}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 ReleaseNumbers = tuple[int, int, int]
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text_files import read_bytes
 
 OWN_FILE = "vllm-doctor.toml"

@@ -26,7 +26,7 @@ from vllm_doctor.command.shell import (
 )
 from vllm_doctor.command.words import split
 from vllm_doctor.facts.python_literals import read_value
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _KEY = lazy_pattern(
     r"(?P<indent>[ \t]*)(?P<dash>- +)?[\"']?"

@@ -16,8 +16,8 @@ from vllm_doctor.command.prompt import command_starts, find_command, is_prompted
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start, parse_bare
 from vllm_doctor.command.words import split
-from vllm_doctor.literal_search import any_of
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.literal_search import any_of
+from vllm_doctor.text.patterns import lazy_pattern
 
 _MAX_LINES = 200
 _MAX_CALL_LINES = 40

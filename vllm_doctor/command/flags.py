@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from vllm_doctor.catalog import flags
-from vllm_doctor.patterns import lazy_pattern
-from vllm_doctor.size_units import FACTORS
+from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.size_units import FACTORS
 
 MODEL = "--model"
 

@@ -22,9 +22,9 @@ from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.command.render import yaml_scalar
 from vllm_doctor.command.shell import read_options
 from vllm_doctor.command.words import split
-from vllm_doctor.literal_search import any_of
 from vllm_doctor.messages import joined, message
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.literal_search import any_of
+from vllm_doctor.text.patterns import lazy_pattern
 
 _MAX_LINES = 200
 _MAX_CHARACTERS = 32 * 1024

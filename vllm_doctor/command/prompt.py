@@ -13,7 +13,7 @@ from vllm_doctor.command.documents import parse_list
 from vllm_doctor.command.flags import Lookup
 from vllm_doctor.command.line import Command, Word
 from vllm_doctor.command.shell import may_start, parse_shell
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _PROMPT = lazy_pattern(
     r"\s*(?:\([\w .+/:-]{1,60}\)\s*)*"

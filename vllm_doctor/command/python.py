@@ -8,7 +8,7 @@ from __future__ import annotations
 from vllm_doctor.command.flags import Lookup, known_flag
 from vllm_doctor.command.line import Command, Document, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 CALL = lazy_pattern(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
 """The beginning of a call that may start vLLM."""

@@ -12,7 +12,7 @@ import shlex
 
 from vllm_doctor.command.line import Command, Option, Word
 from vllm_doctor.messages import message
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _VARIABLES = (
     "VLLM_", "CUDA_", "HF_", "HUGGING", "NCCL_", "TORCH", "PYTORCH_", "RAY_", "OMP_", "MKL_", "ROCR_", "HIP_",

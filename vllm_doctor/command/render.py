@@ -12,7 +12,7 @@ import yaml
 
 from vllm_doctor.command.flags import is_flag
 from vllm_doctor.command.line import Command, Word, join
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _PLAIN = lazy_pattern(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
 _NUMBER = lazy_pattern(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)

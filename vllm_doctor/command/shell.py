@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, parse_flag, value_count
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 MAX_CHARACTERS = 64 * 1024
 """The maximal length of a command; a longer text is no command that anyone typed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.command.line import Word
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _PARENTHESIS = lazy_pattern(r"[()]")
 _GAP = lazy_pattern(r"(?:[ \t\r]|\\\r?\n)+")

@@ -20,11 +20,11 @@ from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.diagnosis.fix_order import Candidate, ordered, says_to_try
 from vllm_doctor.logs.foreign_text import HIDDEN
 from vllm_doctor.messages import message
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Fix, ProgramChange
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
+from vllm_doctor.text.patterns import lazy_pattern
 
 _NEGATIVE = lazy_pattern(r"-\d[\d.]*")
 _LOADS_CODE = frozenset({

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.messages import joined, message
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 # A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
 _OMISSION = lazy_pattern(

@@ -14,9 +14,9 @@ from vllm_doctor.messages import Message, joined, message
 from vllm_doctor.options import Options
 from vllm_doctor.pages import Excerpt, Page
 from vllm_doctor.pages.kinds import is_output
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.reports.shared_text import failure_title, said
+from vllm_doctor.text.patterns import lazy_pattern
 
 _NOTHING = message(
            "The text is a page without output of a server. What it says in its own words, and commands that no output "

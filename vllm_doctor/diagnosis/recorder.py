@@ -15,8 +15,8 @@ from vllm_doctor.facts.store import Fact, read_settings
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
 from vllm_doctor.pages.kinds import kind_of
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import Pattern, RuleBase
+from vllm_doctor.text.patterns import lazy_pattern
 
 _OF_ONE_ENGINE = lazy_pattern(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")
 _SETTINGS = ("args: ", "non-default args: ", "Initializing a", "Dumping input data", "vLLM gRPC server args: ")

@@ -8,9 +8,9 @@ from functools import lru_cache
 from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.logs.pasted_text import LONGEST, Row, corrected, is_altered, known_words, lookalikes, restored
 from vllm_doctor.messages import message
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.model import RuleBase
+from vllm_doctor.text.patterns import lazy_pattern
 
 REJOINED = message(
     "The text was read a second time: broken lines joined, copy artefacts and typographic characters replaced.")

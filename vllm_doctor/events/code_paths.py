@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _V0 = lazy_pattern(r"vllm/(?:worker/|engine/llm_engine\.py|engine/multiprocessing/engine\.py|core/scheduler\.py"
            r"|engine/async_llm_engine\.py:"

@@ -20,7 +20,7 @@ from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback
 from vllm_doctor.logs.line_prefix import BARE, QUOTING
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
-from vllm_doctor.patterns import lazy_pattern, portable
+from vllm_doctor.text.patterns import lazy_pattern, portable
 
 _PROCESS = lazy_pattern(
     r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.line_prefix import QUOTING
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.literal_search import any_of
+from vllm_doctor.text.patterns import lazy_pattern
 
 _PROMPT = lazy_pattern(r"(?:^|[$#>%+]\s)\S*(?:vllm serve |python3? -m vllm\.entrypoints)")
 _ENDED = (

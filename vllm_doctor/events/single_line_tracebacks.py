@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 TRACEBACK = "Traceback (most recent call last):"
 _CALL = lazy_pattern(

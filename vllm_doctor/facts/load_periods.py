@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.messages import message
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 LASTING = 3
 """Consecutive statistics lines of one engine that make a period, or end one."""

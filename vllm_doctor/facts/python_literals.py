@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Generic, NamedTuple, TypeVar
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from vllm_doctor.failures.kind import is_bad_request, kind_of
 from vllm_doctor.failures.model import Candidate, Failure, Frame
 from vllm_doctor.failures.settings import settings_of
 from vllm_doctor.failures.signature import signature
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
 _INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")

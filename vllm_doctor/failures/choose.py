@@ -9,7 +9,7 @@ from itertools import pairwise
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Candidate
 from vllm_doctor.failures.signature import content_words
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _CASCADE_CLASSES = frozenset({
     "EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError", "SystemExit", "KeyboardInterrupt",

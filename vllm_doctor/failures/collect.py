@@ -12,7 +12,7 @@ from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.failures import crash_stacks, exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\))? ")
 """What IPython prints before the source line of a call."""

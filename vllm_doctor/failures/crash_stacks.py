@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vllm_doctor.failures.model import Candidate, Frame
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _CRASH = lazy_pattern(
     r"Fatal Python error|encountered !{3}|Segmentation fault|Bus error|Illegal instruction|Caught signal \d"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _ENDINGS = (
     r"Error|Exception|ExceptionGroup|Interrupt|Exit|Failure|Fault|Expired|Exceeded|Timeout|NotFound|Refused|Died|Killed"

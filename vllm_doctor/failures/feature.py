@@ -9,7 +9,7 @@ from vllm_doctor.catalog.features import feature_of_function, feature_of_path, f
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures.frames import LIBRARIES, package_of
 from vllm_doctor.failures.model import Candidate, Frame
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _MEMORY = lazy_pattern(r"(?:CUDA|HIP|XPU) (?:error: )?out of memory|OutOfMemoryError")
 _OPTIONAL = frozenset({"lora", "multimodal", "speculative-decoding", "kv-transfer", "offload", "cuda-graphs",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from vllm_doctor.failures.model import Frame, Origin
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _CALL = lazy_pattern(
     r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')

@@ -6,7 +6,7 @@ import re
 
 from vllm_doctor.failures.frames import LIBRARIES, PLUGINS
 from vllm_doctor.failures.model import Candidate, Origin
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _RESOURCE = lazy_pattern(
     r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 # Lines behind which the message is over, whatever it was.
 _LONGEST = 500  # characters of a line that are looked at

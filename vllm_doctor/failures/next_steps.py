@@ -10,8 +10,8 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.messages import N_, joined, message
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import FixRule
+from vllm_doctor.text.patterns import lazy_pattern
 
 _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-caching", "sampling", "model-class",
                         "metrics", "scheduler", "moe"})

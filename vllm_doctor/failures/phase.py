@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Frame
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _OTHERS = frozenset({"tpu_inference"})
 """Packages with vLLM's workers whose names do not begin with vllm."""

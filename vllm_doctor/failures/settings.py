@@ -8,7 +8,7 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import feature
 from vllm_doctor.failures.model import Setting
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]+")
 _KEYWORD = lazy_pattern(r"\b[a-z]+(?:_[a-z0-9]+)+\b")

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from vllm_doctor.catalog.name_table import rows_with
 from vllm_doctor.failures.model import Candidate, Frame
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _FILE = lazy_pattern(r"(?:\.{2,3}/)?(?P<tail>(?:[a-z_]\w*/){0,6}[a-z_]\w*)\.py")
 _COMMON = frozenset({"main", "run", "forward", "wrapper", "inner", "load", "step", "get", "generate", "build", "init"})

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from vllm_doctor.failures import frames
 from vllm_doctor.failures.model import Frame
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _WORDS = 24  # content words of a message that count
 _FEW = 2  # content words with fewer of which the place counts as well

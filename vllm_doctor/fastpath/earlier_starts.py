@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import os
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _MANY = 32  # starts after which the estimate is made
 _START_LINE = lazy_pattern(

@@ -22,10 +22,10 @@ from itertools import accumulate, compress, count, repeat
 from typing import Any, NamedTuple
 
 from vllm_doctor.fastpath.repeated_tracebacks import HEAD, traceback_at
-from vllm_doctor.literal_search import Trie, rare_pieces, without_extensions
 from vllm_doctor.logs.encoding import NOISE, is_binary, is_noise, line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import NO_FRONT, Front, front
-from vllm_doctor.patterns import lazy_pattern, portable
+from vllm_doctor.text.literal_search import Trie, rare_pieces, without_extensions
+from vllm_doctor.text.patterns import lazy_pattern, portable
 
 # What the line reader removes or converts, so that a literal may be hidden in it: terminal escapes, non-breaking
 # spaces, and line continuations of a shell. As Latin-1.

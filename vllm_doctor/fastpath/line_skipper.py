@@ -22,12 +22,12 @@ from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.fastpath.line_scanner import FastScanner, LineTemplate, Row, Scanner
 from vllm_doctor.fastpath.repeated_tracebacks import Traceback, traceback_at
 from vllm_doctor.fastpath.statistics_lines import Layouts
-from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.logs.wrappers.timestamps import PART_WORDS
 from vllm_doctor.matching.matcher import pattern_ref
 from vllm_doctor.rulebase.model import Pattern, RuleBase
+from vllm_doctor.text.literal_search import any_of
 
 ENGINE = "VLLM_DOCTOR_ENGINE"
 """Environment variable: `re` disables the extra `fast`."""

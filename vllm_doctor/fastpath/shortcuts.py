@@ -23,11 +23,11 @@ from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanne
 from vllm_doctor.fastpath.repeated_messages import Plan, plan, printed
 from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.session import Session
-from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.redact import secrets_in
+from vllm_doctor.text.literal_search import any_of
+from vllm_doctor.text.patterns import lazy_pattern
 
 _STRUCTURE = (*EVENT_WORDS, *COMMAND_WORDS)
 _FAILURE = lazy_pattern(rb"ERROR|CRITICAL|[Ee]rror|[Ee]xception|HTTP/")  # a failure may be read from such a line

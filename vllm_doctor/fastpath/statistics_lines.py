@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.fastpath.retained_lines import FIRST, LAST, RetainedLine, RetainedLines
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
-from vllm_doctor.patterns import lazy_pattern, portable
 from vllm_doctor.rulebase.model import RuleBase
+from vllm_doctor.text.patterns import lazy_pattern, portable
 
 WORDINGS = ("stats-v1", "stats-v1-unnumbered", "stats-v0")
 """The wordings of facts (`rules/facts/runtime.yaml`) that match statistics lines."""

@@ -21,7 +21,7 @@ from vllm_doctor.redact.rendered import redact_rendered
 from vllm_doctor.reports import escape
 from vllm_doctor.reports.to_html import TEMPLATES, markup_in
 from vllm_doctor.reports.to_markdown import Raw, markdown_in
-from vllm_doctor.terminal_width import columns, cut
+from vllm_doctor.text.terminal_width import columns, cut
 from vllm_doctor.version import __version__
 
 _FOLDER = Path(__file__).resolve().parent / "templates"

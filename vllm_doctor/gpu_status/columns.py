@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from vllm_doctor.gpu_status.card import Card
 from vllm_doctor.gpu_status.units import gib
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _QUERY = lazy_pattern(r"--query-gpu[= ](?P<fields>[\w.,]{4,400})")
 _FIELDS = {

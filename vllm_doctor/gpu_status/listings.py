@@ -12,7 +12,7 @@ from typing import Any
 
 from vllm_doctor.gpu_status.card import Card
 from vllm_doctor.gpu_status.units import gib
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 # (expression, what it says); `value` is the value, `index` the card it is about where the line names it.
 _LINES = lazy_pattern(

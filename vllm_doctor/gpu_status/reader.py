@@ -11,7 +11,7 @@ from bisect import bisect_right
 
 from vllm_doctor.gpu_status import columns, listings, tables
 from vllm_doctor.gpu_status.card import Card
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _MOST = 1 << 18  # characters that are searched; people paste less
 _MOST_CARDS = 128

@@ -12,7 +12,7 @@ from itertools import chain, islice
 
 from vllm_doctor.gpu_status.card import Card, Process
 from vllm_doctor.gpu_status.units import gib
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _BAR = r"[|\u2502\u2503\u2551\u2506\u250a]"
 _BUS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"

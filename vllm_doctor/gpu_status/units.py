@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.size_units import GIB_OF_UNIT
+from vllm_doctor.text.size_units import GIB_OF_UNIT
 
 _MOST = 1 << 16  # GiB; no GPU has more
 

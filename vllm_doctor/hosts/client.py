@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from vllm_doctor.errors import InputError, reason
-from vllm_doctor.terminal_safe import safe_text
+from vllm_doctor.text.terminal_safe import safe_text
 
 _SECONDS = 30  # for an answer of some lines; a log takes as long as it takes
 _NAME = re.compile(r"[A-Za-z0-9][\w.:@-]{0,252}")

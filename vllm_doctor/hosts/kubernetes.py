@@ -10,7 +10,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.hosts.client import Pieces, checked_name, client, json_answer, output, with_lines
 from vllm_doctor.hosts.states import ended
 from vllm_doctor.logs.inputs import Log
-from vllm_doctor.terminal_safe import safe_text
+from vllm_doctor.text.terminal_safe import safe_text
 
 _KINDS = {"pod": "pod", "po": "pod", "statefulset": "statefulset", "sts": "statefulset", "deployment": "deployment",
           "deploy": "deployment", "job": "job", "replicaset": "replicaset", "rs": "replicaset",

@@ -9,7 +9,7 @@ from vllm_doctor.errors import InputError, reason
 from vllm_doctor.hosts.client import Pieces, answer, client, with_lines
 from vllm_doctor.hosts.states import ended
 from vllm_doctor.logs.inputs import Log
-from vllm_doctor.terminal_safe import safe_text
+from vllm_doctor.text.terminal_safe import safe_text
 
 _JOB = re.compile(r"\d{1,12}(?:_\d{1,9})?(?:\+\d{1,6})?")  # with the index of an array, the part of a mixed job
 _FIELD = re.compile(r"(?:^|\s)(?P<name>StdOut|StdErr|JobState|Reason|ExitCode)=(?P<value>\S*)")

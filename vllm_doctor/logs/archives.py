@@ -17,7 +17,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
 from vllm_doctor.logs.tar_members import Members
 from vllm_doctor.messages import message
-from vllm_doctor.terminal_safe import safe_text
+from vllm_doctor.text.terminal_safe import safe_text
 
 MOST_MEMBERS = 256  # files of an archive that are read
 LEAST_BOUND = 256 << 20  # bytes that may be unpacked of any archive

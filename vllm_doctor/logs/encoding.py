@@ -11,7 +11,7 @@ import codecs
 import re
 from typing import AnyStr
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 CONTROLS = bytes([*range(9), *range(11, 32), 127])
 NOISE = bytes(code for code in CONTROLS if code not in b"\0\a\b\r\x1b")

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from vllm_doctor.literal_search import any_of
 from vllm_doctor.logs.lines import Line
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.literal_search import any_of
+from vllm_doctor.text.patterns import lazy_pattern
 
 HIDDEN = "\u2026"
 """The character that replaces hidden text; no command, flag or pattern contains it."""

@@ -6,7 +6,7 @@ row begins a new line, or that a message follows a progress bar.
 
 from __future__ import annotations
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 VLLM_PROCESS = (
     r"\((?:API_?Server|Api_?Server|(?:DP)?EngineCore|CoreEngine|Worker|V(?:llm|LLM)_?Worker|VLLM_DP_Coord|DP_?Coord"

@@ -29,7 +29,7 @@ from vllm_doctor.logs.line_prefix import BARE, LOG_HEAD
 from vllm_doctor.logs.progress_bars import BAR_END, BAR_HINT, overwrite, visible_texts
 from vllm_doctor.logs.wrapped_rows import RowJoiner
 from vllm_doctor.logs.wrappers import Piece, Unwrapper
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 MAX_LINE = 256 * 1024  # bytes of one line; the rest of a longer line is dropped
 _SLICE = 256 * 1024  # bytes processed at once

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 LONGEST = 1 << 18
 """Maximal bytes of an input that is read a second time; people paste less."""

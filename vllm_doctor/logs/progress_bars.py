@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 # The end of a tqdm bar: `[00:02<00:06, 2.07s/it]`, `[00:02, 3.1it/s]`.
 BAR_END = lazy_pattern(r"\[(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:<|, )[^\[\]\r\n]{0,200}\]")

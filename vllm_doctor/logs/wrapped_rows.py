@@ -8,7 +8,7 @@ frame around a pod's log; a log copied from there has its bars and padding in ev
 from __future__ import annotations
 
 from vllm_doctor.logs.wrappers import Unwrapper
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _MIN_WIDTH, _MAX_WIDTH = 60, 250
 _MAX_ROWS = 400

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_doctor.literal_search import PATIENCE, LiteralFinder
 from vllm_doctor.logs.encoding import one_digit
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.literal_search import PATIENCE, LiteralFinder
+from vllm_doctor.text.patterns import lazy_pattern
 
 _NO_DIGITS = str.maketrans("123456789", "000000000")
 _DIGITS = lazy_pattern(r"\d+")

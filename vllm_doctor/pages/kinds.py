@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 Kind = Literal["output", "command", "prose", "blank", "other"]
 

@@ -13,7 +13,7 @@ from vllm_doctor.gpu_status import Card
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.pages import kinds, servers
 from vllm_doctor.pages.text import TextLine, lines_of, repaired
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _FENCE = lazy_pattern(r"\s{0,8}(?:```+|~~~+)\s{0,4}([\w+.#{} -]{0,30})\s*$")
 _STARTS_VLLM = lazy_pattern(r"(?m)^[ \t]{0,40}(?:image|command|args|model|entrypoint):|LLM\(|EngineArgs\(")

@@ -9,7 +9,7 @@ from typing import TypeVar
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.pages import kinds
 from vllm_doctor.pages.text import TextLine
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _MOST = 1 << 19  # characters of a page's text; entities and JSON escapes only shrink
 _DEPTH = 40

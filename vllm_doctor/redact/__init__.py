@@ -15,6 +15,6 @@ every scan goes forward only: the time is linear in the text. Masking never remo
 from vllm_doctor.redact.nested_values import redact_value
 from vllm_doctor.redact.redactor import Redactor, redact, redact_lines, secrets_in
 from vllm_doctor.redact.spans import MASK
-from vllm_doctor.terminal_safe import safe_text
+from vllm_doctor.text.terminal_safe import safe_text
 
 __all__ = ["MASK", "Redactor", "redact", "redact_lines", "redact_value", "safe_text", "secrets_in"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.redact import safe_text
+from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown", "one_line", "place_name",
            "relative_path", "workflow_data", "workflow_property", "xml_text"]

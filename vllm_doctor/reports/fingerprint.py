@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports.model import Finding, Report
+from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = ["UNEXPLAINED", "fingerprint", "shape", "unexplained_fingerprint"]
 

@@ -11,7 +11,7 @@ from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Report
 from vllm_doctor.severity import RANK
-from vllm_doctor.terminal_width import wrap
+from vllm_doctor.text.terminal_width import wrap
 
 __all__ = ["Group", "groups", "render"]
 

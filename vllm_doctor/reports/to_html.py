@@ -19,12 +19,12 @@ from markupsafe import Markup
 
 from vllm_doctor.language import Language
 from vllm_doctor.messages import N_
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
 from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text, to_markdown
 from vllm_doctor.reports.escape import inert_markup
 from vllm_doctor.reports.model import Fix, Report
+from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.version import __version__
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"

@@ -11,11 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vllm_doctor.language import Language
 from vllm_doctor.messages import N_, joined
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
-from vllm_doctor.terminal_width import columns, cut, ljust, rjust, wrap
+from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.terminal_width import columns, cut, ljust, rjust, wrap
 
 _STYLES: Mapping[str, str] = {
     "title": "1", "error": "1;31", "warning": "1;33", "info": "1;36", "healthy": "1;32", "command": "32",

@@ -13,7 +13,6 @@ from typing import Any
 from vllm_doctor.errors import RuleError
 from vllm_doctor.facts.store import FactName
 from vllm_doctor.logs.foreign_text import ForeignTable
-from vllm_doctor.patterns import portable
 from vllm_doctor.rulebase.model import (
     Action,
     Literals,
@@ -27,6 +26,7 @@ from vllm_doctor.rulebase.model import (
 )
 from vllm_doctor.rulebase.required_literals import required_literals
 from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml, rule_files
+from vllm_doctor.text.patterns import portable
 
 Document = dict[str, Any]
 """Everything in a folder of rules as JSON values, except the rules' tests, which are read from their files."""

@@ -21,7 +21,6 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import ServerLoad
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.rulebase.regex_check import slow_frames, slow_pattern
 from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
@@ -29,6 +28,7 @@ from vllm_doctor.templating import renderer
 from vllm_doctor.templating.evaluator import compared_with, parse
 from vllm_doctor.templating.evaluator import names as used_names
 from vllm_doctor.templating.parser import ExpressionError, Tree, read_text
+from vllm_doctor.text.patterns import lazy_pattern
 
 DERIVED_FACTS = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",

@@ -9,7 +9,7 @@ from vllm_doctor.catalog.release_numbers import ReleaseNumbers, release_numbers
 from vllm_doctor.errors import InputError
 from vllm_doctor.memory.era import default_utilization
 from vllm_doctor.messages import message
-from vllm_doctor.size_units import BINARY, FACTORS
+from vllm_doctor.text.size_units import BINARY, FACTORS
 
 _FLAGS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
           "gpu_memory_utilization", "kv_cache_dtype", "kv_cache_memory_bytes", "dtype", "quantization", "block_size",

@@ -14,7 +14,7 @@ from vllm_doctor.sizing.length_table import length_table
 from vllm_doctor.sizing.memory_estimate import Range
 from vllm_doctor.sizing.plan import LENGTHS, Plan, PlannedPart
 from vllm_doctor.sizing.request_lengths import Lengths, Requests
-from vllm_doctor.terminal_width import ljust, rjust, wrap
+from vllm_doctor.text.terminal_width import ljust, rjust, wrap
 from vllm_doctor.version import __version__
 
 SCHEMA_VERSION = "1.0"

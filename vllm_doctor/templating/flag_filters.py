@@ -15,8 +15,8 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.messages import joined, message, text
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.templating.value_filters import scalar
+from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [
     "as_flag",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [
     "address_target",

@@ -17,10 +17,10 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from vllm_doctor.messages import Message, Translate, joined, say
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.templating import filters
 from vllm_doctor.templating.evaluator import UNKNOWN, apply_filter, arithmetic
 from vllm_doctor.templating.parser import ExpressionError, read_text
+from vllm_doctor.text.patterns import lazy_pattern
 
 _EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
 _BETWEEN_IDEOGRAPHS = lazy_pattern("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # beside a value, which may be Chinese

@@ -14,8 +14,8 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.messages import joined
-from vllm_doctor.patterns import lazy_pattern
-from vllm_doctor.size_units import FACTORS
+from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.size_units import FACTORS
 
 __all__ = [
     "as_json",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from vllm_doctor.patterns import lazy_pattern
 from vllm_doctor.phases import ORDER
+from vllm_doctor.text.patterns import lazy_pattern
 
 _TIME = lazy_pattern(
     r"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,6}))?")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.logs.wrappers.timestamps import STAMP
-from vllm_doctor.patterns import lazy_pattern, portable
+from vllm_doctor.text.patterns import lazy_pattern, portable
 
 _DATE = r"[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] "
 _CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}+(?= {1,80}+\| )"

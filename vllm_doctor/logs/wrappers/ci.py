@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.timestamps import STAMP
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _GH_VIEW = lazy_pattern(rf"(?P<job>[^\t]{{1,200}})\t[^\t]{{1,300}}\t\ufeff?{STAMP}(?: |$)")
 _GH_MARK = lazy_pattern(r"##\[(?P<kind>[a-z-]{1,20})\]")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.kubernetes import REPLICA
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _COMPOSE = lazy_pattern(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
 _NOT_A_NAME = lazy_pattern(r"[0-9a-f]{2}[OE]")  # GitLab's stream letters

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vllm_doctor.logs.wrappers.timestamps import HOST_AND_PROGRAM, STAMP, stamped
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _SHORT = lazy_pattern(
     r"(?:(?:[^\W\d_]{3,5}\.?| ?\d{1,2}月) [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"

@@ -13,7 +13,7 @@ from typing import Any
 from vllm_doctor.logs.line_prefix import LOG_HEAD, VLLM_HEAD
 from vllm_doctor.logs.wrappers.structured import level_name, record_head
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 WHOLE = '\\n","stream":"'
 """Fields of a Docker record that cannot occur inside a longer message."""

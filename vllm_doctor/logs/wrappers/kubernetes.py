@@ -9,7 +9,7 @@ from __future__ import annotations
 from vllm_doctor.logs.line_prefix import LOG_HEAD, VLLM_PROCESS
 from vllm_doctor.logs.wrappers.timestamps import STAMP
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _POD_PREFIX = lazy_pattern(r"\[pod/(?P<name>[^\]\s]{1,300})\](?: |$)")
 _KUBETAIL = lazy_pattern(r"\[(?P<name>[a-z0-9][a-z0-9.-]*-[a-z0-9]{5}(?: [a-z0-9][\w-]*)?)\] ")

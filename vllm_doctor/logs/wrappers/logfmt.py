@@ -10,7 +10,7 @@ import json
 from vllm_doctor.logs.line_prefix import LOG_HEAD
 from vllm_doctor.logs.wrappers.structured import level_name, record_head
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _LINE = lazy_pattern(
     r'time=(?:"[^"]{1,60}"|[^\s"]{1,60}) level="?(?P<level>\w+)"? msg=(?P<message>"(?:[^"\\]|\\.)*"|[^\s"=]*)'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vllm_doctor.logs.line_prefix import VLLM_PROCESS
 from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
-from vllm_doctor.patterns import lazy_pattern
+from vllm_doctor.text.patterns import lazy_pattern
 
 _RAY = lazy_pattern(
     rf"(?P<keep>(?:{VLLM_PROCESS} )?)\((?P<who>(?:(?P<name>[A-Za-z_][\w.:<>-]{{0,120}}) )?(?:rank=\d+ )?pid=[\w-]+"

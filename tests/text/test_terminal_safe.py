@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.terminal_safe import safe_text
+from vllm_doctor.text.terminal_safe import safe_text
 
 
 @pytest.mark.parametrize(
