@@ -62,6 +62,7 @@ class Run:
         self.settled: set[int] = set()  # the patterns that a rule asks for, or must not see, and that were seen
         self.phase = ""
         self.status = ""
+        self.has_all_answers = False  # a script got the answers to its last batch
         self.serving_line = 0
         self.settings: dict[str, Any] = {}
         self.settings_kind = ""
@@ -93,12 +94,17 @@ class Run:
         A phase never goes back. Between a stop and a failure the first one counts: a server that is being
         stopped reports dead engines, and one whose engine died shuts down in good order.
         """
+        if status in {"batch-running", "batch-done"}:
+            self.has_all_answers = status == "batch-done"
+            return
         self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             self.advances += phase != self.phase
             self.phase, self.crashed = phase, False
             self.clock.reach(phase)
+        if status == "engine-ended":  # so it ends also behind a script that is done
+            status = "" if self.has_all_answers else "failed"
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "stopped":
