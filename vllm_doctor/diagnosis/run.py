@@ -104,7 +104,7 @@ class Run:
             self.phase, self.crashed = phase, False
             self.clock.reach(phase)
         if status == "engine-ended":  # so it ends also behind a script that is done
-            status = "" if self.has_all_answers else "failed"
+            status = "" if self.has_all_answers and not self.serving_line else "failed"
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "stopped":

@@ -201,7 +201,7 @@ class Matcher:
     def _is_of_fault(self, ref: PatternRef) -> bool:
         """Return whether a pattern reads a message that only a fault of the server prints."""
         if ref.marker is not None:
-            return ref.marker.status == "failed"
+            return ref.marker.status in {"failed", "engine-ended"}
         if not ref.rule:
             return ref.pattern.id in self._base.foreign.fault_facts
         return self._base.rules[ref.rule].severity == "error" and not self._is_for_requests(ref)
