@@ -15,7 +15,7 @@ from vllm_doctor.language import LANGUAGES, catalogues, read_catalogue
 from vllm_doctor.templating.parser import ExpressionError, read_text
 from vllm_doctor.text.patterns import lazy_pattern
 
-_EXPRESSION = lazy_pattern(r"\{\{.{0,250}?\}\}|\{%.{0,250}?%\}")
+_EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,250}\}\}|\{%[^{}]{0,250}%\}")
 _FLAG = lazy_pattern(r"(?<![\w-])--?[A-Za-z][\w.-]{0,80}(?<![.-])")
 _NUMBER = lazy_pattern(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)*")
 _VARIABLE = lazy_pattern(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
