@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ from vllm_doctor.redact.wrapped import over_line_ends, unwrapped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+_SENTENCE = 600  # characters
 _MOST_VALUES = 256  # remembered; memory does not grow with the log
 _LONGEST_VALUE = 512  # characters
 _LONGEST_LINE = 16_384  # characters of a line that is looked at to remember its secrets
@@ -141,6 +143,16 @@ def _anywhere(value: str) -> re.Pattern[str]:
 
 def find(text: str) -> list[Span]:
     """Return the secrets in a plain text, found by their names, places and shapes."""
+    return list(_find_in_sentence(text)) if len(text) <= _SENTENCE else _find(text)
+
+
+@lru_cache(maxsize=1024)
+def _find_in_sentence(text: str) -> tuple[Span, ...]:
+    """Do as `_find`: the sentences and commands of rules come again in every report of a fleet."""
+    return tuple(_find(text))
+
+
+def _find(text: str) -> list[Span]:
     found = [*key_spans(text), *url_spans(text), *named_spans(text), *option_spans(text), *token_spans(text),
              *prose_spans(text), *block_spans(text)]
     if "\n" in text and (joined := unwrapped(text)) is not None:
