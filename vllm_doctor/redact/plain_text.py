@@ -55,7 +55,8 @@ class PlainText:
         self._at: list[int] = []  # where pieces begin in the plain text,
         self._from: list[int] = []  # and in the original
         self._width: list[int] = []  # characters of the original for the piece's first
-        if not original.isascii() or not original.isprintable() or any(mark in original for mark in _MARKS):
+        is_plain = original.isascii() and original.replace("\n", "").isprintable()
+        if not is_plain or any(mark in original for mark in _MARKS):
             self._read(original)
 
     def _read(self, original: str) -> None:

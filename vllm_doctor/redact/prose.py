@@ -22,16 +22,18 @@ _ASKING = ("enter", "paste", "type", "input", "expected")  # what stands with a 
 _VERB = (r"(?:[ \t]{1,4}(?:is|was|are|were|of|with|ist|lautet|est|es|è|é|value|provided|given|used|set[ ]to))")
 _PAIR = r"[\w.@+-]{1,64}(?:[:/]|[ ]/[ ])(?=[^\s/:])"  # user:X, user/X
 
+_AT_NOUN = rf"(?i)\b{_NOUN}"
+
 # What stands right before the value.
 PLACES: tuple[str, ...] = (
-    rf"(?i)\b{_NOUN}{_VERB}{{0,2}}(?:[ \t]{{0,4}}[:=])?[ \t]{{1,4}}[(\[]?(?=[^\s(\[])",
-    rf"(?i)\b{_NOUN}[ \t]{{0,4}}[(\[](?=[^\s(\[])",
+    rf"{_AT_NOUN}{_VERB}{{0,2}}(?:[ \t]{{0,4}}[:=])?[ \t]{{1,4}}[(\[]?(?=[^\s(\[])",
+    rf"{_AT_NOUN}[ \t]{{0,4}}[(\[](?=[^\s(\[])",
     rf"(?i)\bcredentials?(?:[ \t]{{1,4}}(?:of|for|are|is|were|used))?[ \t:=]{{1,4}}[(\[\"']?{_PAIR}",
     rf"(?i)\b(?:log(?:ged|ging)?|sign(?:ed|ing)?)[ _-]?(?:in|on)[ \t]{{1,4}}(?:as|with|using)[ \t]{{1,4}}[\"']?{_PAIR}",
-    rf"(?i)\b{_NOUN}(?:[ \t]{{1,4}}[\w'-]{{1,20}}){{0,6}}?[ \t](?:is|was|è|ist|est|es)[ \t]{{1,4}}(?=\S)",
-    rf"(?i)\b{_NOUN}\b[^\n.;]{{0,60}}?\b(?:set|changed|updated|rotated|reset)[ \t](?:from|to)[ \t]{{1,4}}(?=\S)",
-    rf"(?i)\b{_NOUN}\b[^\n.;]{{0,60}}?\b(?:changed|updated|rotated)[ \t]from[ \t]\S{{1,100}}[ \t]to[ \t]{{1,4}}(?=\S)",
-    rf"(?i)\b{_NOUN}[ \t]{{0,40}}\|[ \t]{{0,40}}(?=[^\s|])",
+    rf"{_AT_NOUN}(?:[ \t]{{1,4}}[\w'-]{{1,20}}){{0,6}}?[ \t](?:is|was|è|ist|est|es)[ \t]{{1,4}}(?=\S)",
+    rf"{_AT_NOUN}\b[^\n.;]{{0,60}}?\b(?:set|changed|updated|rotated|reset)[ \t](?:from|to)[ \t]{{1,4}}(?=\S)",
+    rf"{_AT_NOUN}\b[^\n.;]{{0,60}}?\b(?:changed|updated|rotated)[ \t]from[ \t]\S{{1,100}}[ \t]to[ \t]{{1,4}}(?=\S)",
+    rf"{_AT_NOUN}[ \t]{{0,40}}\|[ \t]{{0,40}}(?=[^\s|])",
     r"(?i)\b(?:user(?:name)?|login)[=: ]{1,3}[\w.@+-]{1,64}[ \t,;/]{1,4}(?:pass|pwd|pw|pin)[=: ]{1,3}(?=\S)",
     r"(?:密[码碼钥]|口令|令牌)[^\s:!-~]{0,8}:[ \t]{0,4}(?=[!-~])",
 )
@@ -72,11 +74,13 @@ def prose_spans(text: str) -> list[Span]:
     is_asked = asks and any(word in lower for word in ("token", "secret", "pin"))
     if not is_asked and not any(cue in lower for cue in CUES):
         return []
-    found = [span for place in PLACES for span in _read(text, (m.end() for m in compiled(place).finditer(text)))]
-    for prompt in compiled(_PROMPT).finditer(text):
+    has_noun = compiled(_AT_NOUN).search(text) is not None
+    places = [place for place in PLACES if has_noun or not place.startswith(_AT_NOUN)]
+    found = [span for place in places for span in _read(text, (m.end() for m in compiled(place).finditer(text)))]
+    for prompt in compiled(_PROMPT).finditer(text) if compiled(_ASKS).search(text) else ():
         if compiled(_ASKS).search(text[max(prompt.start() - 60, 0) : prompt.start()]):
             found += _read(text, iter([prompt.end()]), is_sure=prompt[1] is not None)
-    found += [*_before(text), *_judged(text)]
+    found += [*(_before(text) if has_noun else ()), *_judged(text)]
     return found + _read(text, _mismatches(text)) if "expected" in lower else found
 
 
