@@ -379,6 +379,133 @@ def test_human_bytes(size: int, text: str) -> None:
     assert human_bytes(size) == text
 
 
+# --- each bound and each term decides --------------------------------------------------------------------------
+# On a GPU of 1.005 GiB the total less its rounding error is 1 GiB, and the errors of the numbers show in the result.
+
+
+def test_utilization_at_its_bounds() -> None:
+    assert utilization_for_need(10.0, 0.0, 0.4, 100.0, 50.0, rounding_gib=0) == 0.5  # as much as is free
+    assert utilization_for_need(10.0, 0.0, 0.4, 100.0, limit=0.5, rounding_gib=0) == 0.5
+    assert utilization_for_need(4.0, 4.0, 0.4, 100.0, rounding_gib=0) is None  # nothing is missing
+    assert utilization_for_need(6.0, 4.0, 0.4, 0.0, rounding_gib=0) is None
+    assert utilization_for_length(4096, 2**24, 0.0, 0.1, 100.0, block_size=256, null_block=False, rounding_gib=0) == 0.74
+    assert utilization_for_length(4096, 2**24, 0.0, 0.4, 100.0, block_size=256, null_block=False) is None  # 1.05
+
+
+def test_utilization_for_parts_and_for_everybody_at_their_bounds() -> None:
+    assert utilization_for_parts(0.22, 8.00, 5.20, 1.42, rounding_gib=0) == 0.86
+    assert utilization_for_parts(0.10, 1.00, 0.20, 0.10, 0.08) == 0.51  # 0.50 of 0.995
+    assert utilization_for_parts(0.22, 8.00, 5.20, 1.42, 0.03, gpu_free_gib=7.0) == 0.87
+    assert utilization_for_parts(0.22, 8.00, 5.20, 1.42, 0.03, gpu_free_gib=6.96) is None  # 0.87 of 8.005 is 6.964
+    assert utilization_for_parts(0.22, 8.00, 5.20, 1.42, 0.03, gpu_free_gib=6.96, rounding_gib=0) == 0.86
+    assert utilization_for_parts(2.22, 8.00, 5.20, 1.42) is None
+    assert utilization_for_parts(0.0, 8.0, 0.0, 0.0, rounding_gib=0) is None
+    assert utilization_for_parts(0.22, 0.0, 5.20, 1.42, rounding_gib=0) is None
+    assert utilization_for_everybody(0.300, 0.187, 1.000) == 0.50
+    assert utilization_for_everybody(10.83, 58.99, 0.0, rounding_gib=0) is None
+
+
+def test_utilization_below_free_at_its_bounds() -> None:
+    assert utilization_below_free(20.0, 0.0) is None
+    assert utilization_below_free(0.5, 1.0) == 0.48
+    assert utilization_below_free(2.1, 100.0) == 0.01
+    assert utilization_below_free(52.0, 100.0, model_weights_gib=49.0) == 0.50  # and 1 GiB of cache
+    assert utilization_below_free(20.0, 79.25, model_weights_gib=17.5) == 0.24  # 18.5 GiB of 19.02
+    assert utilization_below_free(20.0, 79.25, model_weights_gib=15.0, peak_activation_gib=3.5) is None
+
+
+def test_utilization_minus_at_its_bounds() -> None:
+    assert utilization_minus(0.04) == 0.01
+    assert utilization_minus(0.92, 0.02, 139.8, None, 5.0) == 0.89
+    # 0.03 of 139.805 GiB go: 5.80585 GiB are left, 0.01 more than the need.
+    assert utilization_minus(0.92, 0.02, 139.8, 10.0, 5.793) == 0.89
+    assert utilization_minus(0.92, 0.02, 139.8, 10.0, 5.796) is None
+
+
+def test_utilization_for_sampler_at_its_bounds() -> None:
+    assert utilization_for_sampler(0.95, 0.2, 0.1, 0.505) == 0.13  # 0.41 GiB of 0.5
+    assert utilization_for_sampler(0.42, 0.2, 0.1, 1.005) == 0.01
+    assert utilization_for_sampler(0.30, 0.2, 0.1, 1.005) is None
+
+
+def test_equivalent_and_suggested_utilization() -> None:
+    assert suggested_utilization(0.80, 5.07, 121.69) == 0.8417
+    assert suggested_utilization(0.80, 0.1, 1.0) == 0.9
+    assert suggested_utilization(0.80, 0.1, 0.0) is None
+    assert equivalent_utilization(0.90, 0.1, 1.0) == 0.8
+    assert equivalent_utilization(0.90, 0.1, 0.0) is None
+
+
+def test_totals_to_two_decimals() -> None:
+    assert total_from_graph_message(5.07, 0.8417, 0.8) == 121.58
+    assert total_from_graph_message(0.9, 0.91, 0.9) == 90.0
+    assert total_from_graph_message(0.0, 0.91, 0.9) is None
+    assert total_from_two_runs(10.0, 0.90, 11.0, 0.93) == 33.33
+    assert total_from_two_runs(10.0, 0.90, 11.0, 0.90) is None
+    assert total_from_two_runs(10.0, 0.90, 10.0, 0.95) is None
+    assert total_from_two_runs(11.0, 0.90, 10.0, 0.95) is None
+
+
+def test_host_memory_at_its_bounds() -> None:
+    assert offload_gb_for(0.5) == 1
+    assert offload_gb_for(9.5, host_free_gib=18.0) == 10
+    assert offload_gb_for_host_ram(2.0) == 1
+    assert swap_space_for(5.0) == 1  # printed 5.0, it may be 4.995
+    assert cpu_kv_space_for(0.5) == 1
+    assert cpu_kv_space_for(4.38, 7.0) == 5
+
+
+def test_activations_and_sequences_at_their_bounds() -> None:
+    assert sequences_for_sampler(256, 0.0, 5.0) is None
+    assert sequences_for_mamba(1) == 1
+    assert activation_peak_for(4.0, 1, 1) == 4.0
+    assert batched_tokens_for(8192, 6.0, 1.25) == 5888
+    assert batched_tokens_for(8192, 1.0, 0.25) == 5120
+    assert batched_tokens_for(8192, 0.0, 0.25) is None
+    assert batched_tokens_for(4096, 1.0, 0.6) == 512  # the least that is offered
+    assert batched_tokens_for(8192, 2.0, 0.41) == 5888
+
+
+def test_tensor_parallel_at_its_bounds() -> None:
+    assert tensor_parallel_for(300.0, 44.4, num_gpus_visible=8) == 8
+    assert tensor_parallel_for(300.0, 44.4, num_gpus_visible=8, num_attention_heads=8) == 8
+    assert tensor_parallel_for(600.0, 79.25, num_attention_heads=9) is None  # 8 GPUs at most where none are counted
+    assert tensor_parallel_for(600.0, 79.25, num_gpus_visible=8, num_attention_heads=9) is None
+    assert tensor_parallel_for(10.0, 79.25, 2) == 4  # larger than now, although the weights fit
+    assert tensor_parallel_for(80.0, 44.4, 2) == 8
+    assert tensor_parallel_for(170.0, 100.0) == 4  # printed 170.0, it may be 170.005
+    assert kv_need_with_tensor_parallel(12.0, 1, 8, 4) == 48.0
+    assert kv_need_with_tensor_parallel(12.0, 4, 1) == 12.0
+    assert kv_need_with_tensor_parallel(12.0, 2, 6, 4) == 36.0  # whole heads: one a rank now, three then
+    assert kv_need_with_tensor_parallel(12.0, 4, 6) == 2.0
+    assert pipeline_stage_need(24.0, 2, layers_of_stage=16) == 12.0
+
+
+def test_lengths_and_tokens_at_their_bounds() -> None:
+    assert length_that_fits(4096, 0.5, 1.0, 16, **EXACT) == 2048
+    assert length_that_fits(512, 0.5, 1.0, **EXACT) == 256
+    assert length_that_fits(4096, 4.0, 0.0, **EXACT) is None
+    assert tokens_that_fit(0.505, 2**20) == 256  # two blocks of 256, one of them held back
+    assert bytes_per_token_from_cpu_blocks(300) == 893_298
+    assert str(bytes_per_token(24.0, 1_048_576)) == "24576"
+    assert fp8_need(8.0, "float16") == fp8_need(8.0, "half") == 4.0
+    assert fp8_need(8.0, "auto", 4.01) == 4.0
+    assert fp8_need(8.0, "auto", 4.0, rounding_gib=0) == 4.0
+
+
+def test_kv_cache_memory_bytes_at_their_bounds() -> None:
+    size = 5876 * 2**20  # 5.738 GiB
+    assert kv_cache_memory_bytes_for(0.5) == 523 * 2**20
+    assert kv_cache_memory_bytes_for(5.625, 40_960, gpu_free_gib=10.0) == size
+    assert kv_cache_memory_bytes_for(5.625, 40_960, model_weights_gib=15.27) == size
+    all_known = {"model_weights_gib": 15.27, "peak_activation_gib": 0.5, "cuda_graph_gib": 0.3}
+    assert kv_cache_memory_bytes_for(5.625, 40_960, gpu_free_gib=21.96, **all_known) == size
+    assert kv_cache_memory_bytes_for(5.625, 40_960, gpu_free_gib=21.95, **all_known) is None
+    for known in ({"peak_activation_gib": 1.0}, {"cuda_graph_gib": 1.0}):  # 1.5 GiB are assumed
+        assert kv_cache_memory_bytes_for(5.625, 40_960, gpu_free_gib=22.51, model_weights_gib=15.27, **known) == size
+        assert kv_cache_memory_bytes_for(5.625, 40_960, gpu_free_gib=22.50, model_weights_gib=15.27, **known) is None
+
+
 # --- it really fits, by vLLM's own arithmetic --------------------------------------------------------------------
 
 totals = st.integers(4 * GIB, 200 * GIB)

@@ -209,4 +209,4 @@ def apply_filter(name: str, values: Iterable[Any], keywords: Mapping[str, Any]) 
 
 def arithmetic(operator_name: str, left: Any, right: Any) -> Any:
     """Compute one of ARITHMETIC. UNKNOWN for operands that are not numbers, failures, and results above MAX_NUMBER."""
-    return UNKNOWN if left is UNKNOWN or right is UNKNOWN else _arithmetic(ARITHMETIC[operator_name], left, right)
+    return _arithmetic(ARITHMETIC[operator_name], left, right)

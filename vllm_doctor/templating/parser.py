@@ -67,10 +67,7 @@ def read_expression(source: str) -> Tree:
     body = _parse("{{ " + source + " }}")
     if len(body) != 1 or not isinstance(body[0], nodes.Output) or len(body[0].nodes) != 1:
         raise ExpressionError("not one expression")
-    node = body[0].nodes[0]
-    if isinstance(node, nodes.TemplateData):
-        raise ExpressionError("empty")
-    return _bounded(_tree(node))
+    return _bounded(_tree(body[0].nodes[0]))
 
 
 def read_text(source: str) -> list[Tree]:
