@@ -13,6 +13,7 @@ from vllm_doctor.templating.value_filters import (
     as_json,
     as_json_list,
     as_pairs,
+    integers_meant,
     mm_limits,
     nearest_choice,
     number_meant,
@@ -50,9 +51,17 @@ def test_choices_of_the_table() -> None:
 
 @pytest.mark.parametrize(("value", "wanted"), [
     ("32k", 32000), ("32K", 32768), ("8,192", 8192), ("8192.0", 8192), ("8192", None), ("many", None), ("1.5", None),
+    ("1,2,4", None),
 ])
 def test_number_meant(value: str, wanted: int | None) -> None:
     assert number_meant(value) == wanted
+
+
+@pytest.mark.parametrize(("value", "wanted"), [
+    ("'1,2,4'", "1 2 4"), ("[8, 16]", "8 16"), ("1,", None), ("a,b", None), ("", None),
+])
+def test_integers_meant(value: str, wanted: str | None) -> None:
+    assert integers_meant(value) == wanted
 
 
 @pytest.mark.parametrize(("value", "wanted"), [("90", 0.9), ("90%", 0.9), ("0,9", 0.9), ("1.5", None), ("x", None)])

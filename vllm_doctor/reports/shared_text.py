@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
+from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import CacheNeed, Memory
@@ -265,10 +266,18 @@ def change(fix: Fix, language: Language = ENGLISH) -> tuple[str, str]:
     return "", "\n".join(settings(fix, language))
 
 
+def _words(flag: str, value: str) -> str:
+    """Return a flag's value as typed in a shell, as several words if it takes several integers."""
+    known = flags.lookup(flag)
+    if known is not None and known.kind == "list" and all(word.isdigit() for word in value.split()):
+        return value
+    return shlex.quote(value)
+
+
 def settings(fix: Fix, language: Language = ENGLISH) -> list[str]:
     """Return what a fix sets or removes, each as typed in a shell."""
     return [*(f"{name}={shlex.quote(value)}" for name, value in fix.env.items()),
-            *(f"{name} {shlex.quote(value)}" if value else name for name, value in fix.flags.items()),
+            *(f"{name} {_words(name, value)}" if value else name for name, value in fix.flags.items()),
             *(language.say("remove {name}", name=name) for name in fix.unset)]
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "as_json_list",
     "as_pairs",
     "in_words",
+    "integers_meant",
     "mm_limits",
     "nearest_choice",
     "number_meant",
@@ -44,7 +45,7 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "fp32": ("float32", "float"), "f32": ("float32", "float"), "torch.float32": ("float32", "float"),
 }
 
-_NUMBER = lazy_pattern(r"(\d[\d,_]*(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
+_NUMBER = lazy_pattern(r"((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
 _TOKEN = lazy_pattern(r"""
     '((?:[^'\\]|\\.)*)'                                        # a Python string
@@ -130,6 +131,13 @@ def number_meant(value: Any) -> int | None:
         return None
     number = float(match[1].replace(",", "").replace("_", "")) * FACTORS[match[2]]
     return int(number) if number.is_integer() else None
+
+
+def integers_meant(value: Any) -> str | None:
+    """Return `1 2 4`, the words a flag of several integers takes, for `1,2,4` or `[1, 2, 4]`; None for other texts."""
+    text = str(value).strip("'\"[] ")
+    items = [item.strip() for item in text.split(",")]
+    return " ".join(items) if all(item.isdigit() for item in items) else None
 
 
 def share_meant(value: Any) -> float | None:
