@@ -13,9 +13,9 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from vllm_doctor.language import LANGUAGES, catalogues, read_catalogue
 from vllm_doctor.templating.parser import ExpressionError, read_text
+from vllm_doctor.templating.renderer import EXPRESSION
 from vllm_doctor.text.patterns import lazy_pattern
 
-_EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,250}\}\}|\{%[^{}]{0,250}%\}")
 _FLAG = lazy_pattern(r"(?<![\w-])--?[A-Za-z][\w.-]{0,80}(?<![.-])")
 _NUMBER = lazy_pattern(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)*")
 _VARIABLE = lazy_pattern(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
@@ -52,7 +52,7 @@ def lint_catalogues() -> list[str]:
 
 
 def _plain(text: str, *, is_template: bool) -> str:
-    return (_EXPRESSION.sub(" ", text) if is_template else re.sub(r"\{[^{}]{0,80}\}|%\(\w{1,40}\)s", " ", text))
+    return (EXPRESSION.sub(" ", text) if is_template else re.sub(r"\{[^{}]{0,80}\}|%\(\w{1,40}\)s", " ", text))
 
 
 def _placeholders(english: str, chinese: str, *, is_template: bool) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _typography(chinese: str, *, is_template: bool) -> Iterator[str]:
     if not re.search(f"[{_HAN}]", chinese):
         return
     text = _CODE.sub("“”", chinese)
-    prose = _EXPRESSION.sub("\u00a0", text) if is_template else text
+    prose = EXPRESSION.sub("\u00a0", text) if is_template else text
     if match := _TIGHT.search(prose):
         yield f"no blank between `{match[0]}`"
     if match := _HALF_WIDTH.search(prose):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vllm_doctor.diagnosis import report_builder
 from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.diagnosis.second_reading import REJOINED, explains_more
+from vllm_doctor.diagnosis.second_reading import REJOINED, WEAK, explains_more
 from vllm_doctor.logs.pasted_text import Row, rejoined
 from vllm_doctor.memory import model_kv_bytes
 from vllm_doctor.messages import Message, joined, message
@@ -23,7 +23,6 @@ _NOTHING = message(
            "follows, are no evidence: paste what the server printed.")
 _QUOTED = message(
     "The text is a page that quotes this message and holds no log: the numbers are those of the quoted message.")
-_WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
 _LARGEST = 1 << 20  # bytes of a page; tags and scripts take most of them
 _HEADS = (b"<", b"{", b"[", b"\xef\xbb\xbf<")
 _MOST_STARTS = 8
@@ -43,9 +42,9 @@ def read(page: Page, raw: LogReading) -> tuple[LogReading, Report]:
     """
     lines = raw.session.lines
     source = Source(raw.path, lines.line_count, lines.byte_count, 1, 1)
-    as_a_log = raw.report() if raw.options.run in {None, 1} else None
     if not page.excerpts:
-        if as_a_log is not None and as_a_log.cause is not None and as_a_log.cause.confidence > _WEAK:
+        as_a_log = raw.report() if raw.options.run in {None, 1} else None
+        if as_a_log is not None and as_a_log.cause is not None and as_a_log.cause.confidence > WEAK:
             return raw, _as_quoted(as_a_log)
         reading = _new_reading(page, raw, raw.options._replace(run=None))
         return reading, reading.report()._replace(source=source).with_caveats(_NOTHING)
@@ -69,22 +68,24 @@ def _as_quoted(report: Report) -> Report:
 
 
 def _best_reading(page: Page, raw: LogReading) -> tuple[LogReading, Report]:
-    """Return the reading of the excerpts as they are, or the first one with joined lines that explains more."""
-    best: tuple[LogReading, Report] | None = None
-    for excerpts, note in _excerpts(page):
-        reading = _new_reading(page, raw, raw.options)
-        reading.is_page = True
-        for excerpt in excerpts:
-            if excerpt.is_new_server:
-                reading.session.begin_server()
-            reading.feed_rows(excerpt.rows)
-        reading.session.finish()
-        report = reading.report().with_caveats(*note)
-        if best is None or explains_more(report, best[1]):
-            best = reading, report
-    if best is None:
-        raise ValueError("a page without excerpts")
+    """Return the reading of the excerpts as they are, or the one with joined lines that explains more."""
+    best, *others = (_read_excerpts(page, raw, excerpts, note) for excerpts, note in _excerpts(page))
+    for other in others:
+        if explains_more(other[1], best[1]):
+            best = other
     return best
+
+
+def _read_excerpts(page: Page, raw: LogReading, excerpts: Sequence[Excerpt],
+                   note: tuple[str, ...]) -> tuple[LogReading, Report]:
+    reading = _new_reading(page, raw, raw.options)
+    reading.is_page = True
+    for excerpt in excerpts:
+        if excerpt.is_new_server:
+            reading.session.begin_server()
+        reading.feed_rows(excerpt.rows)
+    reading.session.finish()
+    return reading, reading.report().with_caveats(*note)
 
 
 def _excerpts(page: Page) -> Iterator[tuple[Sequence[Excerpt], tuple[str, ...]]]:

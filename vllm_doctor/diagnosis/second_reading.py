@@ -17,7 +17,7 @@ REJOINED = message(
 CORRECTED = message(
              "The text was read a second time with misread characters corrected by their nearest known words: compare "
              "what is reported with the original.")
-_WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
+WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
 _MISREAD = 4  # words with a lookalike in place of a character that make a text with a complete traceback a misread one
 _ESCAPES = lazy_pattern(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
 
@@ -45,13 +45,13 @@ def _is_wanted(report: Report, data: bytes) -> bool:
     cause = report.cause
     if cause is None:
         return report.status in {"failed", "unknown", "starting"}
-    return cause.confidence <= _WEAK or is_altered(data)
+    return cause.confidence <= WEAK or is_altered(data)
 
 
 def _is_better(report: Report, first: Report, data: bytes, note: str = REJOINED) -> bool:
     """Return whether the second reading explains more than the first, or withdraws what only misread calls said."""
     cause, before = report.cause, first.cause
-    if note == CORRECTED and cause is None and before is not None and before.confidence <= _WEAK:
+    if note == CORRECTED and cause is None and before is not None and before.confidence <= WEAK:
         return report.failure is not None and bool(report.failure.exception)
     if cause is not None:
         return before is None or cause.confidence > before.confidence or is_altered(data)

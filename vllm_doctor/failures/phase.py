@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vllm_doctor.failures.frames import package_of
+from vllm_doctor.failures.frames import PLUGINS, package_of
 from vllm_doctor.failures.model import Frame
 from vllm_doctor.text.patterns import lazy_pattern
 
-_OTHERS = frozenset({"tpu_inference"})
-"""Packages with vLLM's workers whose names do not begin with vllm."""
 _SERVICE = lazy_pattern(
     r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step|step_with_batch_queue|\w{0,60}_stream_generator"
     r"|create_(?:chat_completion|completion|embedding|transcription|score)|add_request")
@@ -47,4 +45,4 @@ def _has(functions: Sequence[str], names: re.Pattern[str]) -> bool:
 def _is_of_vllm(path: str) -> bool:
     """Return whether a file is vLLM's or that of a plug-in."""
     package = package_of(path)[0]
-    return package is not None and (package.startswith("vllm") or package in _OTHERS)
+    return package is not None and (package.startswith("vllm") or package in PLUGINS)

@@ -22,7 +22,8 @@ from vllm_doctor.templating.evaluator import UNKNOWN, apply_filter, arithmetic
 from vllm_doctor.templating.parser import ExpressionError, read_text
 from vllm_doctor.text.patterns import lazy_pattern
 
-_EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
+EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
+"""An expression or a tag of a template."""
 _BETWEEN_IDEOGRAPHS = lazy_pattern("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # beside a value, which may be Chinese
 _LETTER = lazy_pattern(r"[^\W\d_]")
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv"}
@@ -97,7 +98,7 @@ def _translated(english: str, source: str, known: Mapping[str, Any], translate: 
     """Return the translated text; the English one where there is none, or it cannot be rendered."""
     line = one_line(source)
     translation = translate(line)
-    if translation == line and _LETTER.search(_EXPRESSION.sub("", line)):
+    if translation == line and _LETTER.search(EXPRESSION.sub("", line)):
         return english
     return _BETWEEN_IDEOGRAPHS.sub("", _rendered(translation, known, translate) or "") or english
 
@@ -114,7 +115,7 @@ def with_ellipses(source: str) -> Message:
 
 
 def _elided(source: str) -> str:
-    return one_line(_EXPRESSION.sub("…", source))
+    return one_line(EXPRESSION.sub("…", source))
 
 
 def split_paragraphs(text: str) -> list[str]:
