@@ -12,7 +12,7 @@ from typing import Any
 
 from vllm_doctor.authoring.rule_tests import why_not_fired
 from vllm_doctor.cli.error_output import report_error
-from vllm_doctor.cli.formats import WRITERS
+from vllm_doctor.cli.formats import writer
 from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import colored, columns
 from vllm_doctor.cli.values import check_ids, engine_options, exit_status
@@ -256,14 +256,14 @@ def render(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
 
 
 def _written(reports: list[Report], format_: str, values: dict[str, Any]) -> str:
-    writer = WRITERS[format_]
+    module = writer(format_)
     if format_ == "text":
-        return inert_text(_texts(reports, values, writer.render))
+        return inert_text(_texts(reports, values, module.render))
     if format_ == "jsonl":
-        return inert_json("".join(writer.render_line(report) for report in reports))
+        return inert_json("".join(module.render_line(report) for report in reports))
     if format_ in _WITH_FILE_PATHS:
         reports = [_with_relative_path(report) for report in reports]
-    text: str = writer.render(reports[0]) if len(reports) == 1 else writer.render_many(reports)
+    text: str = module.render(reports[0]) if len(reports) == 1 else module.render_many(reports)
     return inert_json(text) if format_ in {"json", "agent"} else text
 
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from types import ModuleType
 
-from vllm_doctor.reports import (
-    to_agent,
-    to_command,
-    to_github,
-    to_gitlab,
-    to_html,
-    to_json,
-    to_junit,
-    to_markdown,
-    to_sarif,
-    to_text,
-)
-
-WRITERS: dict[str, ModuleType] = {
-    "text": to_text,
-    "json": to_json,
-    "jsonl": to_json,
-    "markdown": to_markdown,
-    "html": to_html,
-    "sarif": to_sarif,
-    "junit": to_junit,
-    "github": to_github,
-    "gitlab": to_gitlab,
-    "command": to_command,
-    "agent": to_agent,
+WRITERS: Mapping[str, str] = {
+    "text": "to_text",
+    "json": "to_json",
+    "jsonl": "to_json",
+    "markdown": "to_markdown",
+    "html": "to_html",
+    "sarif": "to_sarif",
+    "junit": "to_junit",
+    "github": "to_github",
+    "gitlab": "to_gitlab",
+    "command": "to_command",
+    "agent": "to_agent",
 }
+
+
+def writer(format_: str) -> ModuleType:
+    """Import the module that renders a format: a report is written in one of them, and the others take time to load."""
+    return import_module(f"vllm_doctor.reports.{WRITERS[format_]}")
