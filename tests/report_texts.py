@@ -9,7 +9,7 @@ from vllm_doctor import diagnose
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.rulebase.loader import builtin
-from vllm_doctor.rulebase.model import read_rule
+from vllm_doctor.rulebase.user_rules import read_rule
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -19,7 +19,7 @@ from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_json, to_text
 from vllm_doctor.rulebase.loader import builtin, load
-from vllm_doctor.rulebase.model import read_rule
+from vllm_doctor.rulebase.user_rules import read_rule
 from vllm_doctor.templating import renderer
 from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parameters, parse
 from vllm_doctor.templating.filters import names as filter_names

@@ -9,7 +9,7 @@ from test_schema import GOOD
 
 from vllm_doctor.rulebase.lint import lint
 from vllm_doctor.rulebase.loader import builtin
-from vllm_doctor.rulebase.model import read_rule
+from vllm_doctor.rulebase.user_rules import read_rule
 
 
 def problems(tmp_path: Path, text: str, name: str = "my-rule.yaml", folder: str = "config") -> list[str]:

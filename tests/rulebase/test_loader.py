@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from vllm_doctor.errors import RuleError
-from vllm_doctor.rulebase import cache, loader
-from vllm_doctor.rulebase.cache import cached_document
-from vllm_doctor.rulebase.compiler import compile_rules, rule_base
-from vllm_doctor.rulebase.loader import builtin
-from vllm_doctor.rulebase.yaml_files import builtin_folder
+from vllm_doctor.rulebase import compiler, loader
+from vllm_doctor.rulebase.compiler import compile_rules
+from vllm_doctor.rulebase.document import rule_base
+from vllm_doctor.rulebase.folders import builtin_folder
+from vllm_doctor.rulebase.loader import builtin, cached_document
 
 OWN = Path(__file__).resolve().parents[1] / "my-rule.yaml"
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (rules / "phases.yaml").write_text("one", encoding="utf-8")
     (rules / "model" / "a.yaml").write_text("two", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "compile_rules", lambda found: {path.name: path.read_text(encoding="utf-8") for path in found.rglob("*.yaml")})
+    monkeypatch.setattr(compiler, "compile_rules", lambda found: {path.name: path.read_text(encoding="utf-8") for path in found.rglob("*.yaml")})
     return rules
 
 
@@ -37,7 +37,7 @@ def refuse(_: Path) -> dict[str, Any]:
 def test_unchanged_rules_are_not_compiled_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {"phases.yaml": "one", "a.yaml": "two"}
     assert cached_document(folder) == expected
-    monkeypatch.setattr(cache, "compile_rules", refuse)
+    monkeypatch.setattr(compiler, "compile_rules", refuse)
     assert cached_document(folder) == expected
 
 

@@ -10,10 +10,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vllm_doctor.rulebase.folders import builtin_folder
 from vllm_doctor.rulebase.loader import builtin
-from vllm_doctor.rulebase.model import Literals, read_rule
+from vllm_doctor.rulebase.model import Literals
 from vllm_doctor.rulebase.required_literals import required_literals
-from vllm_doctor.rulebase.yaml_files import builtin_folder
+from vllm_doctor.rulebase.user_rules import read_rule
 
 
 @pytest.mark.parametrize(("regex", "groups", "enough"), [

@@ -13,8 +13,9 @@ from vllm_doctor.facts.store import FactStore
 from vllm_doctor.matching.matcher import compiled
 from vllm_doctor.rulebase.lint import check_pattern, lint
 from vllm_doctor.rulebase.loader import builtin
-from vllm_doctor.rulebase.model import Rule, read_rule
+from vllm_doctor.rulebase.model import Rule
 from vllm_doctor.rulebase.schema import RULE_SCHEMA, check
+from vllm_doctor.rulebase.user_rules import read_rule
 
 BASE = builtin()
 RULES = sorted(BASE.rules)

@@ -11,7 +11,7 @@ from test_schema import GOOD
 from vllm_doctor.authoring.rule_tests import run_tests
 from vllm_doctor.cli.root import cli
 from vllm_doctor.diagnosis.engine import diagnose
-from vllm_doctor.rulebase.model import read_rule
+from vllm_doctor.rulebase.user_rules import read_rule
 from vllm_doctor.templating.evaluator import UNKNOWN, ExpressionError, parse
 from vllm_doctor.templating.renderer import render_line
 

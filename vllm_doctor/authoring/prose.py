@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from vllm_doctor.authoring import template_outline as outline
+from vllm_doctor.rulebase.folders import builtin_folder
 from vllm_doctor.rulebase.lint import Problem, line_of
 from vllm_doctor.rulebase.model import Action, FixRule, Rule
-from vllm_doctor.rulebase.yaml_files import builtin_folder
 
 TITLE_WORDS = 12
 EXPLANATION_SENTENCES = 4

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.events.reader import EventReader
 from vllm_doctor.logs.lines import LineReader
-from vllm_doctor.rulebase.model import Pattern, Rule, RuleBase, read_rule
-from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
+from vllm_doctor.rulebase.folders import builtin_folder
+from vllm_doctor.rulebase.model import Pattern, Rule, RuleBase
+from vllm_doctor.rulebase.user_rules import read_rule
+from vllm_doctor.rulebase.yaml_files import read_yaml
 from vllm_doctor.text.patterns import portable
 
 

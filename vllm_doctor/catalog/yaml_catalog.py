@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
+from vllm_doctor.json_cache import cached
+
+CATALOGS = ("features.yaml", "frontends.yaml")
+"""Those that are read at every start; the wheel has them as JSON too (`hatch_build.py`)."""
 
 
 def read_catalog(name: str) -> Any:
-    """Return the value of a catalog, read by libyaml where PyYAML has it: a tenth of the time, at every start."""
-    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
+    """Return the value of a catalog: from JSON, which takes a fiftieth of the time."""
+    source = Path(__file__).with_name(name)
+    shipped = source.with_suffix(".json")
+    return json.loads(shipped.read_bytes()) if shipped.exists() else cached(source, [source], partial(parsed, source))
+
+
+def parsed(source: Path) -> Any:
+    """Return the value of a YAML file of this package."""
+    import yaml  # noqa: PLC0415 - the values are cached
+
+    return yaml.safe_load(source.read_text(encoding="utf-8"))

@@ -19,11 +19,12 @@ from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fleet.draft import draft_from_group
 from vllm_doctor.messages import message
 from vllm_doctor.phases import ORDER
+from vllm_doctor.rulebase.folders import rule_files
 from vllm_doctor.rulebase.lint import lint as check
 from vllm_doctor.rulebase.loader import builtin, load
-from vllm_doctor.rulebase.model import Rule, read_rule
+from vllm_doctor.rulebase.model import Rule
 from vllm_doctor.rulebase.schema import RULE_SCHEMA
-from vllm_doctor.rulebase.yaml_files import rule_files
+from vllm_doctor.rulebase.user_rules import read_rule
 
 _FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR",
                         help="Directory with your own rules; repeatable.")

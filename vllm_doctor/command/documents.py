@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-import yaml
-
 from vllm_doctor.command.flags import Lookup, known_flag, read_typed
 from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact_json
 from vllm_doctor.command.shell import (
@@ -155,6 +153,8 @@ def _plain(node: object, depth: int = 0) -> object:
 
 def load(chunk: str) -> object:
     """Load a piece of YAML as strings, lists and mappings; return None when it is invalid."""
+    import yaml  # noqa: PLC0415 - a fifteenth of a start, and few logs show a document
+
     try:
         return yaml.load(chunk, Loader=yaml.BaseLoader)  # noqa: S506 - makes only str, list and dict
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):

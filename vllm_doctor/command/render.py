@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import re
 
-import yaml
-
 from vllm_doctor.command.flags import is_flag
 from vllm_doctor.command.line import Command, Word, join
 from vllm_doctor.text.patterns import lazy_pattern
@@ -46,6 +44,8 @@ def yaml_scalar(text: str, *, numbers: bool = False) -> str:
         return text
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"
+    import yaml  # noqa: PLC0415 - as in `documents`
+
     return str(yaml.safe_dump(text, default_style='"', width=1 << 30)).strip()
 
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from vllm_doctor.options import Options
+from vllm_doctor.rulebase.folders import builtin_folder, rule_files
 from vllm_doctor.rulebase.loader import COMPILED
-from vllm_doctor.rulebase.yaml_files import builtin_folder, rule_files
 from vllm_doctor.version import __version__
 
 

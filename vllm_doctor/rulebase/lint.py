@@ -21,9 +21,10 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import ServerLoad
+from vllm_doctor.rulebase.folders import builtin_folder
 from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.rulebase.regex_check import slow_frames, slow_pattern
-from vllm_doctor.rulebase.yaml_files import builtin_folder, read_yaml
+from vllm_doctor.rulebase.yaml_files import read_yaml
 from vllm_doctor.templating import renderer
 from vllm_doctor.templating.evaluator import compared_with, parse
 from vllm_doctor.templating.evaluator import names as used_names

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from vllm_doctor.errors import RuleError, reason
-from vllm_doctor.rulebase.cache import cached_document
-from vllm_doctor.rulebase.compiler import read_user_rules, rule_base
-from vllm_doctor.rulebase.lint import check_usable
+from vllm_doctor.json_cache import cached
+from vllm_doctor.rulebase.document import Document, rule_base
+from vllm_doctor.rulebase.folders import builtin_folder, rule_files
 from vllm_doctor.rulebase.model import RuleBase
-from vllm_doctor.rulebase.yaml_files import builtin_folder, rule_files
 
 COMPILED = "rules.json"
 """The file of compiled rules in an installed package."""
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 @lru_cache(maxsize=1)
@@ -26,6 +26,18 @@ def builtin() -> RuleBase:
     shipped = folder / COMPILED
     document = json.loads(shipped.read_bytes()) if shipped.exists() else cached_document(folder)
     return rule_base(document, str(folder))
+
+
+def cached_document(folder: Path) -> Document:
+    """Return the compiled rules of a folder, from the cache if neither they nor this package changed."""
+    document: Document = cached(folder, [*folder.rglob("*.yaml"), *_PACKAGE.rglob("*.py")], partial(_compiled, folder))
+    return document
+
+
+def _compiled(folder: Path) -> Document:
+    from vllm_doctor.rulebase.compiler import compile_rules  # noqa: PLC0415 - PyYAML is a fifteenth of a start
+
+    return compile_rules(folder)
 
 
 def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
@@ -44,12 +56,9 @@ def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
 @lru_cache(maxsize=4)
 def _with_user_rules(base: RuleBase, folder: str, _state: tuple[tuple[str, int, int], ...]) -> RuleBase:
     """Add a user's rules. Cached by the state of the files, because data derived from a rule base is kept with it."""
-    own = read_user_rules(Path(folder))
-    joined = base.with_rules(own)
-    for rule in own.values():
-        for problem in check_usable(rule, joined):
-            raise RuleError(str(problem))
-    return joined
+    from vllm_doctor.rulebase.user_rules import with_user_rules  # noqa: PLC0415 - PyYAML, and the checks of rules
+
+    return with_user_rules(base, Path(folder))
 
 
 def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.store import FactName
 from vllm_doctor.logs.foreign_text import ForeignTable
-from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -186,13 +184,6 @@ def wordings(rule: Rule) -> list[Wording]:
     """Return all patterns of a rule."""
     parts = (("any", rule.any), ("also", rule.also), ("absent", rule.absent))
     return [Wording(rule.id, part, pattern) for part, patterns in parts for pattern in patterns]
-
-
-def read_rule(path: Path) -> Rule:
-    """Read a rule file. Raises RuleError with file:line:column."""
-    text = read_text(path)
-    check_text(text, str(path))
-    return rule_of(read_yaml(path), str(path), own=True)
 
 
 def pattern_of(entry: Mapping[str, Any], *, own: bool = False, literals: Mapping[str, Literals] = _NOTHING) -> Pattern:

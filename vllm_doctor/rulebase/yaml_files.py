@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from vllm_doctor.errors import InputError, RuleError, reason
+from vllm_doctor.errors import InputError, RuleError
 from vllm_doctor.rulebase import schema
 from vllm_doctor.rulebase.schema import yaml_problem
-from vllm_doctor.text_files import files_below, is_too_deep, read_bytes
+from vllm_doctor.text_files import is_too_deep, read_bytes
 
 
 def check_text(text: str, path: str) -> None:
@@ -30,14 +30,6 @@ def read_text(path: Path) -> str:
     if is_too_deep(text):
         raise RuleError(f"{path}:1:1: nested too deeply")
     return text
-
-
-def rule_files(folder: Path) -> list[Path]:
-    """Return the rule files of a folder and its subfolders, in order. Raises RuleError if it cannot be read."""
-    try:
-        return files_below(folder, ".yaml")
-    except OSError as error:
-        raise RuleError(f"{error.filename}: {reason(error)}") from error
 
 
 def read_yaml(path: Path) -> Any:
@@ -66,12 +58,3 @@ def _loader() -> Any:
             return mapping
 
     return Loader
-
-
-def builtin_folder() -> Path:
-    """Return the folder of the built-in rules: inside the installed package (`_rules`), or in the checkout."""
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "_rules", package.parent / "rules"):
-        if folder.is_dir():
-            return folder
-    raise RuleError("the built-in rules are missing from this installation")

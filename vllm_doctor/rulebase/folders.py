@@ -1,0 +1,25 @@
+"""The folders of rules and the files in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vllm_doctor.errors import RuleError, reason
+from vllm_doctor.text_files import files_below
+
+
+def builtin_folder() -> Path:
+    """Return the folder of the built-in rules: inside the installed package (`_rules`), or in the checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_rules", package.parent / "rules"):
+        if folder.is_dir():
+            return folder
+    raise RuleError("the built-in rules are missing from this installation")
+
+
+def rule_files(folder: Path) -> list[Path]:
+    """Return the rule files of a folder and its subfolders, in order. Raises RuleError if it cannot be read."""
+    try:
+        return files_below(folder, ".yaml")
+    except OSError as error:
+        raise RuleError(f"{error.filename}: {reason(error)}") from error

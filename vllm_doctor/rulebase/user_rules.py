@@ -1,0 +1,36 @@
+"""Read and check rules that are YAML files: those of a user's folder, and single files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vllm_doctor.errors import RuleError
+from vllm_doctor.rulebase.folders import rule_files
+from vllm_doctor.rulebase.lint import check_usable
+from vllm_doctor.rulebase.model import Rule, RuleBase, rule_of
+from vllm_doctor.rulebase.yaml_files import check_text, read_text, read_yaml
+
+
+def read_rule(path: Path) -> Rule:
+    """Read a rule file. Raises RuleError with file:line:column."""
+    text = read_text(path)
+    check_text(text, str(path))
+    return rule_of(read_yaml(path), str(path), own=True)
+
+
+def with_user_rules(base: RuleBase, folder: Path) -> RuleBase:
+    """Return the rule base with the rules of a user's folder. Raises RuleError with file:line:column."""
+    own = _rules(folder)
+    joined = base.with_rules(own)
+    for rule in own.values():
+        for problem in check_usable(rule, joined):
+            raise RuleError(str(problem))
+    return joined
+
+
+def _rules(folder: Path) -> dict[str, Rule]:
+    rules: dict[str, Rule] = {}
+    for path in rule_files(folder):
+        rule = read_rule(path)
+        rules[rule.id] = rule
+    return rules
