@@ -1,4 +1,4 @@
-"""Put the compiled rules and catalogs into the wheel (see vllm_doctor/rulebase/compiler.py)."""
+"""Put compiled rules, catalogs and the compiled template of the text report into the wheel."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ class IndexHook(BuildHookInterface):  # type: ignore[type-arg]
     """Runs before the wheel is packed."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile rules and catalogs and add the JSON; not in an editable install, where they are being written."""
+        """Compile and add them; not in an editable install, where they are still being written."""
         if version == "editable":
             return
         sys.path.insert(0, self.root)
-        from vllm_doctor.catalog.yaml_catalog import CATALOGS, parsed  # noqa: PLC0415 - of the tree being built
+        from jinja2 import ModuleLoader  # noqa: PLC0415 - like the package itself, of the environment of the build
+
+        from vllm_doctor.catalog.yaml_catalog import CATALOGS, parsed  # noqa: PLC0415
+        from vllm_doctor.reports import to_text  # noqa: PLC0415
         from vllm_doctor.rulebase.compiler import compile_rules  # noqa: PLC0415
         from vllm_doctor.rulebase.loader import COMPILED  # noqa: PLC0415
 
         root = Path(self.root)
-        values = {f"_rules/{COMPILED}": compile_rules(root / "rules")}
+        package = root / "vllm_doctor"
+        made = {package / "_rules" / COMPILED: json.dumps(compile_rules(root / "rules"), default=str)}
         for name in CATALOGS:
-            source = root / "vllm_doctor" / "catalog" / name
-            values[f"catalog/{source.stem}.json"] = parsed(source)
+            source = package / "catalog" / name
+            made[source.with_suffix(".json")] = json.dumps(parsed(source))
+        made[to_text.COMPILED / ModuleLoader.get_module_filename(to_text.TEMPLATE)] = to_text.compiled()
         folder = Path(tempfile.mkdtemp())
-        for place, value in values.items():
-            path = folder / Path(place).name
-            path.write_text(json.dumps(value, default=str), encoding="utf-8")
-            build_data["force_include"][str(path)] = f"vllm_doctor/{place}"
+        for place, text in made.items():
+            path = folder / place.name
+            path.write_text(text, encoding="utf-8")
+            build_data["force_include"][str(path)] = place.relative_to(root).as_posix()

@@ -51,6 +51,18 @@ def test_the_package_index_would_take_them(dist: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_wheel_runs_on_what_was_compiled_and_reports_the_same(dist: Path, tmp_path: Path) -> None:
+    [wheel] = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    for source in ("catalog/features.yaml", "catalog/frontends.yaml", "reports/templates/report.txt"):
+        (tmp_path / "vllm_doctor" / source).unlink()
+    log = ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log"
+    told = [subprocess.run([sys.executable, "-m", "vllm_doctor", "diagnose", str(log)], cwd=folder, capture_output=True, text=True, check=False,
+                           env={**os.environ, "PYTHONPATH": str(folder)}).stdout for folder in (tmp_path, ROOT)]
+    assert told[0] == told[1] != ""
+
+
 def test_what_is_wrong_is_told(dist: Path, tmp_path: Path) -> None:
     assert list(check_distributions.problems(dist, "v9.9")) == [f"the tag is v9.9, and the version {__version__} (vllm_doctor/version.py)"]
     for path in dist.iterdir():
