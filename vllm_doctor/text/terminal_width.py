@@ -19,9 +19,18 @@ _HAS_WIDE = lazy_pattern(f"[{_WIDE}]")
 _PIECE = lazy_pattern(f"[{_OPENING}]{{0,8}}(?:[{_WIDE}]|[^\\s{_WIDE}]+)[{_CLOSING}]{{0,8}}|\\s+|\\S")
 
 
+def _has_wide(text: str) -> bool:
+    """Return whether a text has wide characters.
+
+    Compiling their set takes milliseconds, so texts without a character beyond the signs of a report are told first.
+    """
+    return (not text.isascii() and any("\u1100" <= character <= "\u115f" or character >= "\u2e80" for character in text)
+            and _HAS_WIDE.search(text) is not None)
+
+
 def columns(text: str) -> int:
     """Return how many columns a text takes."""
-    if text.isascii() or not _HAS_WIDE.search(text):
+    if not _has_wide(text):
         return len(text)
     from wcwidth import wcwidth  # noqa: PLC0415 - English does without
 
@@ -57,7 +66,7 @@ def _head(text: str, width: int) -> str:
 def wrap(text: str, width: int, first: str = "", subsequent: str | None = None, *,
          break_long_words: bool = True) -> list[str]:
     """Return the lines of a text behind the indent of the first line and that of all others (default: the same)."""
-    if not _HAS_WIDE.search(text):
+    if not _has_wide(text):
         import textwrap  # noqa: PLC0415 - for English
 
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=first if subsequent is None
