@@ -213,7 +213,7 @@ class ForeignText:
 
     def quotes(self, text: str) -> bool:
         """Return whether a line has the marker of a record that contains foreign text."""
-        return (any_of(self._table.record_markers).search(text) is not None
+        return (any_of(self._table.record_markers).search(text)
                 and any(_marked(text, record, 0) >= 0 for record in self._table.records))
 
     def read(self, line: Line) -> Line:
