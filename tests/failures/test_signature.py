@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from vllm_doctor.failures.model import Frame
@@ -26,7 +24,7 @@ def test_a_message_of_the_operating_system_is_told_apart_by_the_place_in_vllm() 
         "OutOfMemoryError", "CUDA out of memory here", [READS, ALLOCATES])
 
 
-@pytest.mark.parametrize("calls", [[], [RAISES], [LOADS, RAISES], [replace(RAISES, code="")]])
+@pytest.mark.parametrize("calls", [[], [RAISES], [LOADS, RAISES], [RAISES._replace(code="")]])
 def test_a_message_that_vllm_words_needs_no_place(calls: list[Frame]) -> None:
     assert signature("ValueError", LONG, calls) == signature("ValueError", LONG, [])
 
@@ -78,6 +76,6 @@ def test_what_a_user_names_does_not_count(one: str, other: str) -> None:
 
 def test_an_assertion_without_words_is_told_by_its_source_line() -> None:
     asserts = Frame(LIB + "vllm/v1/engine/output_processor.py", 9, "process_outputs", "assert req_state.detokenizer is not None")
-    other = replace(asserts, line=70, code="assert len(new_token_ids) == 1")
+    other = asserts._replace(line=70, code="assert len(new_token_ids) == 1")
     assert signature("AssertionError", "", [asserts]) != signature("AssertionError", "", [other])
-    assert signature("AssertionError", "", [asserts]) == signature("AssertionError", "", [replace(asserts, line=70)])
+    assert signature("AssertionError", "", [asserts]) == signature("AssertionError", "", [asserts._replace(line=70)])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.log_reading import LogReading
@@ -18,8 +17,7 @@ from vllm_doctor.rulebase.model import Rule
 _MEASURED = ("_gib", "_seconds")
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """One expectation that was not met."""
 
     rule: str

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.text.patterns import lazy_pattern
@@ -14,8 +13,7 @@ from vllm_doctor.text.patterns import lazy_pattern
 _LONGEST_NAME = 200  # characters of a function's name
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(NamedTuple):
     """Flags or variables that disable a feature, for the releases that have them.
 
     `title` completes "As a test, …". `paths` is an expression that must match the failure's calls or message; `device`
@@ -31,8 +29,7 @@ class Switch:
     device: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(NamedTuple):
     """A feature of vLLM, recognized by `words` in the message, `paths` of the calls, or else `hints` in the message.
 
     `functions` match the names of functions in files that several features share.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
@@ -16,8 +15,7 @@ from vllm_doctor.text.patterns import lazy_pattern
 Form = Literal["env", "option", "override", "yaml", "keyword", "field", "file-or-option"]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingName:
+class SettingName(NamedTuple):
     """The name of one of vLLM's settings in a program, and the releases of the program that have it.
 
     `switch` is the value that turns on a flag which takes none in vLLM; empty where it takes none here either.
@@ -34,8 +32,7 @@ class SettingName:
                                  or (self.until and _is_before(self.until, release))))
 
 
-@dataclass(frozen=True, slots=True)
-class OtherSettings:
+class OtherSettings(NamedTuple):
     """How a program passes on every setting that it has no name for.
 
     `kind` is json (`name` takes a JSON object of keywords), keys (below the path `name`, by keyword), flags (a list of
@@ -50,16 +47,14 @@ class OtherSettings:
     switch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(NamedTuple):
     """What a program prints: an expression, and a literal that its lines hold."""
 
     anchor: str
     pattern: re.Pattern[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Frontend:
+class Frontend(NamedTuple):
     """A program that runs vLLM; frontends.yaml explains the fields."""
 
     id: str

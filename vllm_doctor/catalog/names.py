@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from vllm_doctor.catalog.name_table import (
     Indices,
@@ -64,8 +63,7 @@ MAX_MESSAGE = 4096
 MAX_OVERLAP = 14  # releases in which a moved name also exists in its old module
 
 
-@dataclass(frozen=True)
-class Lifetime:
+class Lifetime(NamedTuple):
     """The releases that have a name, as spans of first and last release, oldest first."""
 
     spans: tuple[tuple[str, str], ...]
@@ -81,8 +79,7 @@ class Lifetime:
         return self.spans[-1][1]
 
 
-@dataclass(frozen=True)
-class Direction:
+class Direction(NamedTuple):
     """What an error about a name means for the installed release. `sentence` words it.
 
     `first` and `last` are the releases in which the code works; None for an open end. `requirements` are pip
@@ -133,14 +130,14 @@ def _judge(found: Indices, question: Direction) -> Direction:
     newest = len(releases()) - 1
     possible = possible_releases(question.release)
     if not found:
-        return replace(question, kind="unknown")
+        return question._replace(kind="unknown")
     if possible and possible <= found:
-        return replace(question, kind="incomplete")
+        return question._replace(kind="incomplete")
     absent = possible - found
     spans = spans_of(found)
     if not absent:
         if spans == [(0, newest)]:
-            return replace(question, kind="incomplete")
+            return question._replace(kind="incomplete")
         if len(spans) > 1 or (spans[0][0] > 0 and spans[0][1] < newest):
             return _span(question, "range", spans[-1])
         return _span(question, "newer" if spans[0][1] == newest else "older", spans[0])
@@ -157,8 +154,7 @@ def _span(question: Direction, kind: Kind, span: tuple[int, int]) -> Direction:
     newest = len(releases()) - 1
     lower = f">={releases()[first]}" if kind != "older" else ""
     upper = below(last) if last < newest else ""
-    return replace(
-        question,
+    return question._replace(
         kind=kind,
         first=releases()[first] if first or kind == "newer" else None,
         last=releases()[last] if last < newest else None,
@@ -257,22 +253,22 @@ def _missing_name(match: re.Match[str], release: str | None, owner: str | None) 
     question = Direction("unknown", f"{module}.{name}", release=release, path=path)
     found = releases_with_name(module, name)
     if path == "unknown location" or (found and path and not path.endswith(".so") and _owner(path) != "vllm"):
-        return replace(question, kind="shadowed")
+        return question._replace(kind="shadowed")
     if partial:
-        return replace(question, kind="shadowed") if _owner(path) != "vllm" and path else None
+        return question._replace(kind="shadowed") if _owner(path) != "vllm" and path else None
     row = row_of(module)
     possible = possible_releases(release)
     if _is_built(f"{module}.{name}") or _has_built_part(module):
-        return replace(question, kind="incomplete", condition="built")
+        return question._replace(kind="incomplete", condition="built")
     if owner == "vllm":
-        return replace(question, kind="incomplete")
+        return question._replace(kind="incomplete")
     if row and name in row[2].get("c", {}) and possible and possible <= found:
-        return replace(question, kind="conditional", condition=row[2]["c"][name])
+        return question._replace(kind="conditional", condition=row[2]["c"][name])
     answer = _judge(found, question)
     if answer.kind in ("older", "unknown") and possible:
         moved = _new_place(module, name, found, possible)
         if moved:
-            return replace(answer, kind="moved", moved_to=moved)
+            return answer._replace(kind="moved", moved_to=moved)
     if answer.kind == "unknown" and any(rows_with(name, "")):
         return None  # another module has it; the table does not show whether this one imports it
     return answer
@@ -283,21 +279,21 @@ def _missing_module(module: str, plain: bool, release: str | None, owner: str | 
         return _dependency(module, module, release, owner)
     question = Direction("unknown", module, release=release)
     if plain:
-        return replace(question, kind="shadowed")
+        return question._replace(kind="shadowed")
     if module == "vllm":
-        return replace(question, kind="not-installed")
+        return question._replace(kind="not-installed")
     row = row_of(module)
     found = indices(row[1]) if row else frozenset()
     possible = possible_releases(release)
     if (_is_built(module) or _has_built_part(module.rpartition(".")[0])) and possible <= (found or possible):
-        return replace(question, kind="incomplete", condition="built")
+        return question._replace(kind="incomplete", condition="built")
     if owner == "vllm":
-        return replace(question, kind="incomplete")
+        return question._replace(kind="incomplete")
     answer = _judge(found, question)
     if answer.kind == "older" and row and possible:
         moved = _new_module(row, found, possible)
         if moved:
-            return replace(answer, kind="moved", moved_to=moved)
+            return answer._replace(kind="moved", moved_to=moved)
     return answer
 
 
@@ -376,7 +372,7 @@ def _missing_attribute(cls: str, name: str, release: str | None, owner: str | No
             and possible <= releases_with_name("vllm.envs", _V1_SWITCH)
         ):
             module, _, local = with_attribute[0].partition(":")
-            return replace(question, kind="v0-engine", name=f"{module}.{local}.{name}")
+            return question._replace(kind="v0-engine", name=f"{module}.{local}.{name}")
         if without_attribute:
             return None
     elif possible & in_some_branch:
@@ -485,8 +481,7 @@ def _before(firsts: set[int], question: Direction) -> Direction | None:
     if len(firsts) != 1 or min(firsts) == 0 or (possible and max(possible) < min(firsts)):
         return None
     first = min(firsts)
-    return replace(
-        question,
+    return question._replace(
         kind="plugin-older",
         last=releases()[first - 1],
         requirements=(f"vllm{below(first - 1)}",),

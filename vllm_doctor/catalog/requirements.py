@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.catalog.name_table import parsed, row_of
 
@@ -20,8 +19,7 @@ def _row(name: str) -> list[Any] | None:
     return row_of("=" + _DISTRIBUTIONS.get(name, name.lower().replace("_", "-")))
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(NamedTuple):
     """The requirement of one vLLM release for a package.
 
     `asked` is the release's own requirement, `tested` the version in the lock file of its tests ("" if it has none),

@@ -7,8 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.authoring.rule_tests import why_not_fired
 from vllm_doctor.cli.error_output import report_error
@@ -40,8 +39,7 @@ _CHUNK = 1 << 18
 _WITH_FILE_PATHS = {"sarif", "github", "gitlab"}
 
 
-@dataclass(frozen=True)
-class HostLogs:
+class HostLogs(NamedTuple):
     """Logs that another program keeps, such as those of a pod; `name` is how the user asked for them."""
 
     name: str

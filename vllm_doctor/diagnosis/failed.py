@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor import failures
 from vllm_doctor.diagnosis import fixes
@@ -19,8 +18,7 @@ _MOST_STEPS = 4
 _NO_RULE = Rule("failure", "", "error", "args", "cause", ())
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """The failure and the rule that explains it, if one does."""
 
     failure: failures.Failure

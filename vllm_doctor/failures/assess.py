@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import names
 from vllm_doctor.failures import exceptions, frames, messages
@@ -27,8 +26,7 @@ _OF_ENGINE = lazy_pattern(
 _WEAK = {"cut", "record", "http", "sentence"}
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """A line on which a rule fired that explains the failure."""
 
     line: int
@@ -36,8 +34,7 @@ class Proof:
     level: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """How the start stands that the failure is of."""
 
     status: str  # as the markers and rules tell it
@@ -160,4 +157,4 @@ def _better(chosen: Candidate | None, proof: Candidate) -> Candidate:
     """Return the more informative of the two: the end of the log, or the text the rule matched."""
     if chosen is None or proof.exception is not None or is_cascade(chosen) or chosen.shape in _WEAK:
         return proof
-    return replace(chosen)
+    return chosen

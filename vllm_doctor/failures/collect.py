@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vllm_doctor.events.reader import CHAIN, Event
@@ -145,7 +145,7 @@ class FailureCollector:
                 if other.line != last + 1 or messages.ends_message(more):
                     break
                 message, last = f"{message}\n{more}", other.line
-            found.append(replace(made, message=message[:MAX_MESSAGE], last_line=last))
+            found.append(made._replace(message=message[:MAX_MESSAGE], last_line=last))
         return found
 
     def _stream(self, process: str) -> _Open:
@@ -186,10 +186,10 @@ class FailureCollector:
             return
         for place, candidate in enumerate(self._first):
             if candidate.group == group and not candidate.chain:
-                self._first[place] = replace(candidate, chain=how)
+                self._first[place] = candidate._replace(chain=how)
         for place, candidate in enumerate(self._last):
             if candidate.group == group and not candidate.chain:
-                self._last[place] = replace(candidate, chain=how)
+                self._last[place] = candidate._replace(chain=how)
 
     @staticmethod
     def _is_source(stream: _Open, event: Event) -> bool:
@@ -197,7 +197,7 @@ class FailureCollector:
         text = event.text
         arrow = _ARROW.match(text)
         if arrow is not None:
-            stream.frames[-1] = replace(stream.frames[-1], code=text[arrow.end():].strip()[:300])
+            stream.frames[-1] = stream.frames[-1]._replace(code=text[arrow.end():].strip()[:300])
             return True
         if not event.is_code and text[:1] not in " \t":
             return False
@@ -205,7 +205,7 @@ class FailureCollector:
             return False
         last = stream.frames[-1]
         if not last.code and text.strip(" ^~|") and exceptions.ending(text.strip()) is None:
-            stream.frames[-1] = replace(last, code=text.strip()[:300])
+            stream.frames[-1] = last._replace(code=text.strip()[:300])
             return True
         return event.is_code or text[:1] in " \t"
 
@@ -262,9 +262,9 @@ class FailureCollector:
         if shape == "traceback" and not stream.group:
             self._groups += 1
             stream.group = self._groups
-        made = replace(self._made(event, shape, exception, message, state), frames=calls, said=said, module=module,
-                       level=level or event.level, group=stream.group if calls else 0, ignored=stream.ignored,
-                       begin=stream.begin if calls and stream.begin else event.line)
+        made = self._made(event, shape, exception, message, state)._replace(
+            frames=calls, said=said, module=module, level=level or event.level, group=stream.group if calls else 0,
+            ignored=stream.ignored, begin=stream.begin if calls and stream.begin else event.line)
         stream.last_text, stream.last_line = event.text, event.line
         stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
             exception is not None and not message)
@@ -294,7 +294,7 @@ class FailureCollector:
         if gap == 1 and stream.last_text and text.startswith(f"{stream.last_text} "):  # a row that was rejoined
             rest = text[len(stream.last_text) + 1:]
             stream.lines, stream.last_text = stream.lines + 1, text
-            stream.candidate = replace(made, message=f"{made.message} {rest}"[:MAX_MESSAGE], last_line=event.line)
+            stream.candidate = made._replace(message=f"{made.message} {rest}"[:MAX_MESSAGE], last_line=event.line)
             return True
         most = messages.MOST_LONG_LINES if stream.is_long else messages.MOST_LINES
         is_part = (
@@ -318,7 +318,7 @@ class FailureCollector:
             return False
         stream.lines, stream.last_text = stream.lines + 1, text
         joined = f"{made.message}\n{text}" if made.message else text
-        stream.candidate = replace(made, message=joined[:MAX_MESSAGE], last_line=event.line)
+        stream.candidate = made._replace(message=joined[:MAX_MESSAGE], last_line=event.line)
         return True
 
     @staticmethod

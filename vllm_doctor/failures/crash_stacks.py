@@ -5,7 +5,7 @@ They print the most recent call first, the reverse of a traceback.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.text.patterns import lazy_pattern
@@ -54,9 +54,9 @@ def extended(candidate: Candidate, stack: CrashStack, text: str) -> Candidate | 
         if stack.is_of_other_thread:
             return candidate
         frame = Frame(call["path"], int(call["line"]), call["function"])
-        return replace(candidate, frames=(frame, *candidate.frames)[-_MOST_LINES:])
+        return candidate._replace(frames=(frame, *candidate.frames)[-_MOST_LINES:])
     native = next((found for pattern in _NATIVE if (found := pattern.match(text))), None)
     if native is None:
         return None
     symbols = f"{candidate.native}\n{native['symbol']}".lstrip("\n")
-    return replace(candidate, native=symbols[:_MOST_SYMBOLS])
+    return candidate._replace(native=symbols[:_MOST_SYMBOLS])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -38,8 +38,7 @@ _ASSERTS = lazy_pattern(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*
 _WORD_ERROR = {"Error", "HTTPStatus", "Failure"}
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(NamedTuple):
     """An exception found in a line: its class without module, its message so far, and what was said before it."""
 
     name: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 MAX_MESSAGE = 4096  # characters of a message that are kept
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One call of a traceback: the path as printed, the line, the function and its source line, where they are shown.
 
     `function` is empty and `line` is 0 where the log does not show them. `shown` is the path as printed, where `path`
@@ -22,8 +21,7 @@ class Frame:
     shown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """A place in code. `package` is None for the user's own; `file` begins at the package where there is one."""
 
     package: str | None
@@ -38,8 +36,7 @@ class Origin:
         return ":".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A flag or variable that the user set, and where: command, arguments, environment."""
 
     flag: str
@@ -47,8 +44,7 @@ class Setting:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One thing in the log that may be the failure.
 
     `shape` is what it was read from: traceback, exception (a bare line), record, fatal, http, cut (a traceback without
@@ -76,8 +72,7 @@ class Candidate:
     native: str = ""  # the symbols of native code on the stack of a crash, one a line, the most recent first
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """What failed. `exception` is None where the log shows none; features.yaml lists the features."""
 
     line: int
@@ -97,7 +92,7 @@ class Failure:
     direction_command: str = ""
     source_line: str = ""  # the code at the origin, where the log shows it
     is_consequence: bool = False  # of another failure, which the log does not show
-    is_alone: bool = field(default=False)  # nothing of a server stands in the log beside it
+    is_alone: bool = False  # nothing of a server stands in the log beside it
 
     @property
     def headline(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from vllm_doctor.catalog.name_table import rows_with
@@ -19,7 +18,7 @@ _SHORTEST = 6  # letters of a function that names a module
 def with_full_paths(candidate: Candidate) -> Candidate:
     """Return the candidate with the paths of vLLM's own files in the calls that show the end of a path only."""
     found = tuple(_full(frame) for frame in candidate.frames)
-    return candidate if found == candidate.frames else replace(candidate, frames=found)
+    return candidate if found == candidate.frames else candidate._replace(frames=found)
 
 
 def _full(frame: Frame) -> Frame:
@@ -30,7 +29,7 @@ def _full(frame: Frame) -> Frame:
     modules = _modules(match["tail"].replace("/", "."), function)
     if len(modules) != 1:
         return frame
-    return replace(frame, path=f"{modules[0].replace('.', '/')}.py", shown=frame.path)
+    return frame._replace(path=f"{modules[0].replace('.', '/')}.py", shown=frame.path)
 
 
 @lru_cache(maxsize=256)

@@ -9,8 +9,8 @@ import html
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from vllm_doctor.logs.line_prefix import LOG_HEAD
 from vllm_doctor.text.patterns import lazy_pattern
@@ -53,8 +53,7 @@ _SHORTEST = 3  # characters of a word that is corrected only by its shape
 _LONGEST_WORD = 80  # characters; a word has as many forms, and a log can hold one of any length
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A line of the original log: the number of its first line in the input, and how many lines it takes there."""
 
     number: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vllm_doctor import gpu_status
 from vllm_doctor.gpu_status import Card
@@ -31,8 +32,7 @@ _NEXT_EXCEPTION = lazy_pattern(
 _LONGEST_ADVICE = 60  # lines of an exception's message
 
 
-@dataclass(frozen=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """Consecutive output of a server, after the lines of the command that precedes it.
 
     `is_new_server` says that it does not belong to the server of the excerpt before.
@@ -43,8 +43,7 @@ class Excerpt:
     is_new_server: bool = False
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """What a page holds; `is_converted` says that its lines are counted in its text, not in the input."""
 
     excerpts: tuple[Excerpt, ...]

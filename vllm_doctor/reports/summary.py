@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_doctor.messages import joined
 from vllm_doctor.reports import shared_text
@@ -18,8 +18,7 @@ __all__ = ["Group", "groups", "render"]
 _NAMES = 8  # logs named for one cause
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Reports with the same cause. `id` is a rule's, or "" where nothing failed; `words` are the first report's."""
 
     id: str
