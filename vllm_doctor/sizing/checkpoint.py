@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.messages import message
@@ -23,8 +22,7 @@ _DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16
 _LFS_SIZE = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?s:.{0,400}?)^size (\d{1,18})$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """One tensor of a checkpoint: name, safetensors dtype, number of elements, size in bytes."""
 
     name: str
@@ -33,8 +31,7 @@ class Tensor:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """All weights of a folder: `total` in bytes, and `source`, a phrase that says where the total comes from.
 
     `tensors` is empty if only the total is known.

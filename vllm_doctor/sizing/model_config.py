@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.messages import message
@@ -41,8 +41,7 @@ class Experts:
     shared: int = 0
 
 
-@dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(NamedTuple):
     """The sizes of a model. `kv_cache_dtype` is the one that --kv-cache-dtype auto means for this checkpoint."""
 
     name: str
@@ -137,7 +136,7 @@ def model_of(
         vocab_size=fields.require("vocab_size"),
         attention_heads=heads,
         kv_heads=kv_heads(fields) if heads else 0,
-        head_size=attention.head_size if attention is not None and hasattr(attention, "head_size") else 0,
+        head_size=attention.head_size if isinstance(attention, Attention) else 0,
         experts=_experts(fields),
         tied_embeddings=bool(document.get("tie_word_embeddings", fields.get("tie_word_embeddings"))),
         multimodal=any(document.get(key) is not None for key in _ENCODERS),

@@ -6,8 +6,7 @@ model_executor/layers/mamba/mamba_utils.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.model_fields import Fields
@@ -29,8 +28,7 @@ _ATTENTION_WORDS = frozenset({"attention", "full_attention", "sliding_attention"
                               "hybrid", "global"})
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(NamedTuple):
     """A layer that caches every token, or the tokens of a sliding window. `layer` is its index."""
 
     layer: int
@@ -41,8 +39,7 @@ class Attention:
     window: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """A layer that keeps a state of fixed size per sequence (Mamba, linear attention).
 
     The convolution state has shape (`channels`, `taps`), the SSM state `cells` elements of `cell_dtype` (None: the

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.facts.request_lengths import percentile
@@ -29,8 +29,7 @@ _MOST_LINE = 64 << 20
 _MOST_TOKENS = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(NamedTuple):
     """The percentiles of lengths in tokens ({50: …, 95: …, 99: …}) and the maximum."""
 
     percentiles: dict[int, int]
