@@ -10,7 +10,7 @@ import lzma
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
@@ -26,7 +26,7 @@ _LEFT, _RIGHT = (b" ", b'"'), (b" ", b'"', b"=")  # the characters around a word
 @lru_cache(maxsize=1)
 def table() -> bytes:
     """Return the rows of the table, each after a line feed."""
-    return b"\n" + lzma.decompress(files("vllm_doctor.catalog").joinpath("names.jsonl.xz").read_bytes())
+    return b"\n" + lzma.decompress(Path(__file__).with_name("names.jsonl.xz").read_bytes())
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import lzma
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -31,6 +31,6 @@ def raised_in(message: str) -> str | None:
 @lru_cache(maxsize=1)
 def _phrases() -> dict[str, str]:
     """Return the file that each phrase belongs to."""
-    packed = files("vllm_doctor.catalog").joinpath("raised_texts.jsonl.xz").read_bytes()
+    packed = Path(__file__).with_name("raised_texts.jsonl.xz").read_bytes()
     rows = (json.loads(line) for line in lzma.decompress(packed).decode().splitlines())
     return {f" {phrase} ": path for path, *phrases in rows for phrase in phrases}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from vllm_doctor.facts.store import FactName
@@ -21,7 +21,7 @@ _RECORD = r"INFO (?:[0-9]{4}-)?+[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9
 def rule_base(document: Document, folder: str) -> RuleBase:
     """Return the rule base of a document that `compile_rules` compiled from the folder."""
     literals = {regex: Literals(*found) for regex, found in document["literals"].items()}
-    rules = {entry["id"]: rule_of(entry, str(Path(folder, path)), literals=literals)
+    rules = {entry["id"]: rule_of(entry, os.path.join(folder, path), literals=literals)
              for path, entry in document["rules"].items()}
     return RuleBase(
         rules=rules,
