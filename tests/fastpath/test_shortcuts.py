@@ -24,6 +24,7 @@ from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, literal_form
 from vllm_doctor.fastpath.line_skipper import Consumer, LineSkipper, Mode, candidate_literals, mode_of
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, StatisticsLines
+from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.options import Options
@@ -413,6 +414,42 @@ def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], s
         read_whole(10)
         assert report(data, chance.choice([900, 1 << 18])) == whole
     assert taken.count(True) > least
+
+
+REFUSED = "(APIServer pid=7) ERROR 11-20 11:38:{second:02} [serving_chat.py:{place}] "
+REFUSALS = [
+    ["Error in preprocessing prompt inputs"],
+    ["Error in preprocessing prompt inputs", "ValueError: No available memory for the cache blocks. vllm serve x {number}"],
+    ["Error in preprocessing prompt inputs", "Traceback (most recent call last):", '  File "/opt/venv/lib/python3.12/site-packages/vllm/a.py", line {number}, in f',
+     "    raise ValueError()", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {number} GiB."],
+    ["The following fields were present in the request but ignored: {{'CUDA out of memory. Tried to allocate {number} GiB'}}"],
+    ["ValueError: This model's maximum context length is 8192 tokens. However, you requested {number} tokens."],
+    ["The model `a-{number}` does not exist."],
+]
+
+
+@pytest.mark.parametrize("wrap", [bytes, docker, coloured, two_services])
+@pytest.mark.parametrize("seed", range(2))
+def test_refused_requests_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], seed: int, read_whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record's further lines are a client's words behind the same prefix only, whatever stands between."""
+    chance = random.Random(seed)
+    lines = [ANSWERED, b"INFO:     Application startup complete.\n", *statistics(1, 0) * 4]
+    for _ in range(300):
+        prefix = REFUSED.format(second=chance.randrange(60), place=chance.choice([200, 200, 201]))
+        for text in chance.choice(REFUSALS):
+            lines += [(prefix + text.format(number=chance.randrange(9000)) + "\n").encode()]
+            lines += [ANSWERED] * (chance.random() < 0.1) + statistics(1, chance.randrange(99)) * (chance.random() < 0.1)
+        lines += [chance.choice([ANSWERED, TRAFFIC[1], *statistics(1, chance.randrange(99))])] * chance.choice([0, 1, 30])
+    data = b"".join(map(wrap, lines))
+    opened = []
+    foreign_open = ForeignText.open
+    monkeypatch.setattr(ForeignText, "open", lambda *given: (opened.append(given), foreign_open(*given)))
+    read_whole(1 << 60)
+    whole = report(data)
+    assert not opened
+    read_whole(10)
+    assert report(data, chance.choice([900, 1 << 18])) == whole
+    assert opened
 
 
 def test_words_are_looked_for_that_healthy_lines_lack() -> None:

@@ -63,6 +63,7 @@ ACTIONS: dict[str, Callable[[Trial], None]] = {
     "redownload-weights": _whole_files,
     "install-git-lfs": _whole_files,
     "add-tokenizer-files": _whole_files,
+    "correct-model-config": _whole_files,
     "edit-tokenizer-config": _whole_files,
     "resave-checkpoint": _whole_files,
     "complete-rope-settings": _whole_files,

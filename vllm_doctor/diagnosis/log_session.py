@@ -20,7 +20,7 @@ from vllm_doctor.fastpath.retained_lines import RetainedLine
 from vllm_doctor.fastpath.shortcuts import Shortcuts
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.encoding import printable
-from vllm_doctor.logs.foreign_text import ForeignText
+from vllm_doctor.logs.foreign_text import ForeignText, SingleLine
 from vllm_doctor.logs.lines import Line, LineReader
 from vllm_doctor.matching.matcher import Matcher, compiled
 from vllm_doctor.options import Options
@@ -150,7 +150,7 @@ class LogSession:
         self.events.end_message(number, process)
         self.finder.skip_output()
 
-    def parse_single_line(self, data: bytes) -> Line | None:
+    def parse_single_line(self, data: bytes) -> SingleLine | None:
         """Return the next line without foreign text if it is complete by itself; None if it must be fed."""
         line = self.lines.parse_single_line(data)
         return line and self.foreign.hide_in_single_line(line)
@@ -173,10 +173,10 @@ class LogSession:
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source in kept:
             text = printable(raw.decode()).rstrip()
-            line = self.foreign.hide_in_single_line(Line(number, text, source.decode()))
-            if line is None:  # never kept back: a client's text may continue in the next line
+            single = self.foreign.hide_in_single_line(Line(number, text, source.decode()))
+            if single is None:  # never kept back: a client's text may continue in the next line
                 continue
-            event = self.events.parse_single_line(line)
+            event = self.events.parse_single_line(single.line)
             event = event._replace(frames=frames, releases="") if frames else event
             self._recorder.record(self.current, event, text, times)
 

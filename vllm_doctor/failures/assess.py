@@ -22,7 +22,14 @@ _MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _OF_ENGINE = lazy_pattern(
+    r"vllm/(?:v1/(?:engine/core|executor/\w{1,100}|(?:core|sample|spec_decode|structured_output|attention|kv_offload)/[\w/]{1,200}"
+    r"|worker/[\w/]{1,200})|worker/\w{1,100}|engine/(?:multiprocessing/engine|llm_engine)|executor/multiproc_worker_utils)\.py:"
+    r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
+"""Calls (`path:function`) of the engine and its workers."""
+_ENGINE = lazy_pattern(
     r"vllm/v1/(?:engine/core|executor/\w{1,100}|worker/[\w/]{1,200})\.py$|vllm/worker/\w{1,100}\.py$")
+_ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
+"""Names of the processes that run the engine and the model."""
 _WEAK = {"cut", "record", "http", "sentence"}
 
 
@@ -70,10 +77,17 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
 
 
 def raised_by_engine(collected: FailureCollector) -> bool:
-    """Return whether the engine or a worker raised an exception with a name that no pattern for errors has."""
-    return any(one.shape == "traceback" and not is_cascade(one) and not is_teardown(one)
-               and one.exception is not None and not one.exception.endswith(("Error", "Exception"))
-               and any(_OF_ENGINE.search(frame.path) for frame in one.frames) for one in collected.candidates())
+    """Return whether the engine or a worker raised an exception that is no consequence of another one."""
+    raised = (one for one in collected.candidates() if one.shape == "traceback" and not is_teardown(one)
+              and (one.message or one.exception == "AssertionError") and not (is_cascade(one) or _passes_on(one)))
+    return any(_ENGINE.match(one.process)
+               or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
+
+
+def _passes_on(candidate: Candidate) -> bool:
+    """Return whether a process only raises anew what the engine told it."""
+    return any(frame.path.endswith("core_client.py") and frame.function.startswith("get_output")
+               for frame in candidate.frames)
 
 
 def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None, source: str,

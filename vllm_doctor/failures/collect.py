@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.reader import CHAIN, Event
@@ -26,6 +27,8 @@ _STALE = 200  # lines behind which an open traceback is given up
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _TAIL = 40  # lines that may be the words of an error
 _SENTENCE_LINES = 6  # such words at most
+_SHAPE_WORDS = 12  # of a message, by which it is known to repeat
+_ZEROS = str.maketrans("123456789", "000000000")
 
 
 @dataclass(slots=True)
@@ -332,7 +335,7 @@ class FailureCollector:
         if made is None:
             return
         place = made.frames[-1].path if made.frames else ""
-        key = (made.shape, made.exception or "", place, *content_words(made.message)[:12])
+        key = (made.shape, made.exception or "", place, *_words_of(made.message.translate(_ZEROS)))
         if key in self._shapes:
             return
         if len(self._shapes) < _MOST_SHAPES:
@@ -350,3 +353,9 @@ class FailureCollector:
         exception, message = exceptions.in_code(stream.frames[-1].code)
         return Candidate(stream.begin or stream.last_call, stream.last_call, "cut", exception, message,
                          tuple(stream.frames), stream.level, process, group=stream.group)
+
+
+@lru_cache(maxsize=256)
+def _words_of(message: str) -> list[str]:
+    """Return the first content words of a message; which digits it has does not matter to them."""
+    return content_words(message)[:_SHAPE_WORDS]

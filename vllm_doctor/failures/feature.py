@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from vllm_doctor.catalog.features import feature_of_function, feature_of_path, features
 from vllm_doctor.catalog.raised_texts import raised_in
-from vllm_doctor.failures.frames import LIBRARIES, package_of
+from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -28,9 +28,8 @@ _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/
               "vllm/v1/engine/async_llm", "ray/", "pydantic/", "argparse.py")
 _LAUNCHES = lazy_pattern(r"triton/(?:runtime/(?:jit|autotuner)\.py|backends/\w+/driver\.py)")
 """Files of Triton that start a compiled kernel: what then fails is the caller's."""
-_PLUGINS = lazy_pattern(
-    r"^(?:vllm_(?:ascend|gaudi|spyre|omni|metal|neuron|hpu|tpu)|tpu_inference)/(?:core/|worker/|runner/)?")
-"""Packages for other hardware, whose folders have the names of vLLM's."""
+_LIKE_VLLM = lazy_pattern(rf"^(?:{'|'.join(sorted({*PLUGINS, 'vllm_omni'}))})/(?:core/|worker/|runner/)?")
+"""Packages whose folders have the names of vLLM's."""
 _MIRRORED = ("vllm/v1/", "vllm/", "vllm/model_executor/")
 _CONTAINERS = frozenset({"config", "api-server", "model-class"})
 """Parts whose files raise the errors of other parts as well."""
@@ -161,7 +160,7 @@ def _by_source(frames: Iterable[Frame]) -> str | None:
 def _of_file(file: str, function: str) -> str | None:
     """Return the feature of a call; a plug-in's file is looked up under the name that it has in vLLM."""
     found = feature_of_path(f"{file}:{function}")
-    plugin = _PLUGINS.match(file)
+    plugin = _LIKE_VLLM.match(file)
     if plugin is None:
         return found
     rest = f"{file[plugin.end():]}:{function}"

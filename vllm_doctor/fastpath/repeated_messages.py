@@ -45,22 +45,29 @@ class Check(NamedTuple):
     extremes: Sequence[str]
 
 
+Effect = Callable[[int, str, str], None]
+
+
 class Plan(NamedTuple):
     """How the messages of a template are counted.
 
-    `start` is the length of the text before the message. `effect` is called with the number and the message of each
-    line; `has_match`: some pattern matches. `frames` are the calls of the traceback that such a line ends.
+    `start` is the length of the text before the message. `effect` is called with the number of each line, its text
+    between the wrapper and the message, and the message; `has_match`: some pattern matches. `frames` are the calls of
+    the traceback that such a line ends. `hide` returns the message without a client's text.
     """
 
     start: int
     checks: Sequence[Check]
-    effect: Callable[[int, str], None] | None
+    effect: Effect | None
     has_match: bool
     frames: str = ""
+    hide: Callable[[str], str] | None = None
 
-    def message(self, raw: bytes, front: Front) -> str:
-        """Return the message of a line."""
-        return printed(raw, front)[self.start:]
+    def split(self, raw: bytes, front: Front) -> tuple[str, str]:
+        """Return the text of a line between its wrapper and its message, and the message."""
+        text = printed(raw, front)
+        message = text[self.start:]
+        return text[front.size:self.start], self.hide(message) if self.hide else message
 
 
 def printed(raw: bytes, front: Front) -> str:
@@ -116,7 +123,8 @@ class RepeatedMessages:
             repeated.keep(number, raw, slice(front.size, len(raw) - front.rest), front.source)
             self.retained_count += 1
         if plan.effect:
-            plan.effect(number, plan.message(raw, template.front))
+            before, message = plan.split(raw, template.front)
+            plan.effect(number, before, message)
         return True
 
     def _as_planned(self, raw: bytes, template: LineTemplate, traceback: Traceback | None) -> _RepeatedLines | None:
@@ -131,7 +139,7 @@ class RepeatedMessages:
             repeated = self._find_repeated(line_key, front, raw, traceback)
         if repeated is None:
             return None
-        message = repeated.plan.message(raw, front)
+        _, message = repeated.plan.split(raw, front)
         for search, is_match, extremes in repeated.plan.checks:
             match = search(message)
             if (match is not None) is not is_match:
@@ -188,10 +196,10 @@ def _template_key(text: bytes, front: int) -> tuple[int, bytes]:
 
 
 def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],
-         effect: Callable[[int, str], None] | None) -> Plan | None:
+         effect: Effect | None, *, hide: Callable[[str], str] | None = None) -> Plan | None:
     """Return the plan for lines like this `printed` one, given its event; None if each must be read in full."""
-    start = len(text) - len(event.text)
-    known = (event.level or event.frames) and text.endswith(event.text)
+    start = text.find("] ") + 2 if hide else len(text) - len(event.text)
+    known = (event.level or event.frames) and event.text == (hide(text[start:]) if hide else text[start:])
     if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
         return None  # in JSON the message may be escaped
     checks: dict[str, Check] = {}  # by expression: several rules may have the same
@@ -210,4 +218,5 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
         facts = match.groupdict() if match else ()
         extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]
         checks[pattern.regex] = Check(search, match is not None, extremes)
-    return Plan(start, [*checks.values()], effect, any(check.is_match for check in checks.values()), event.frames)
+    return Plan(start, [*checks.values()], effect, any(check.is_match for check in checks.values()), event.frames,
+                hide)

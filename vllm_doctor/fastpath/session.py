@@ -9,8 +9,8 @@ from vllm_doctor.command import CommandFinder
 from vllm_doctor.events.reader import Event, EventReader
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
-from vllm_doctor.logs.foreign_text import ForeignText
-from vllm_doctor.logs.lines import Line, LineReader
+from vllm_doctor.logs.foreign_text import ForeignText, SingleLine
+from vllm_doctor.logs.lines import LineReader
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.rulebase.model import RuleBase
 
@@ -83,7 +83,7 @@ class Session(Protocol):
     def end_open_message(self, number: int, process: str) -> None:
         """Record that a healthy line of a process ends its open message."""
 
-    def parse_single_line(self, data: bytes) -> Line | None:
+    def parse_single_line(self, data: bytes) -> SingleLine | None:
         """Parse one complete line as the next one, without foreign text; return None if it must be fed."""
 
     def record(self, event: Event, text: str) -> None:

@@ -23,6 +23,7 @@ from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanne
 from vllm_doctor.fastpath.repeated_messages import Plan, plan, printed
 from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.session import Session
+from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import Front
 from vllm_doctor.redact import secrets_in
@@ -110,7 +111,7 @@ class Shortcuts:
 
         A message of another process than the awaited one is recorded.
         """
-        if not (self._session.awaits_no_command and self._session.foreign.is_idle):
+        if not self._session.awaits_no_command or self._continues_foreign_text(data, template.front):
             return True
         key = self._process_key(data, template.front)
         if key is not None and not self._session.events.expects_continuation(key):
@@ -139,8 +140,9 @@ class Shortcuts:
         if self._earlier_starts:
             return self._note_start(data, number, template, whole=True)
         run = self._session.current
-        reads_calls = self._session.awaits_no_command and self._session.foreign.is_idle and run.block
-        if not reads_calls or run.block_open:
+        if not (self._session.awaits_no_command and run.block) or run.block_open:
+            return False
+        if self._continues_foreign_text(traceback.lines, template.front):
             return False
         return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime",
                                                   traceback=traceback)
@@ -174,9 +176,10 @@ class Shortcuts:
             return False
         if not serves and session.is_healthy(line.text):
             return False
-        line = session.foreign.hide_in_single_line(line)
-        if line is None:
+        single = session.foreign.hide_in_single_line(line)
+        if single is None or single.opened:
             return False
+        line = single.line
         session.read_retained_lines()
         session.record(session.events.parse_single_line(line._replace(number=session.next_number())), line.text)
         session.lines.skip(1, len(data))
@@ -192,11 +195,12 @@ class Shortcuts:
         The line is independent of other lines or ends a traceback.
         """
         session = self._session
-        line = session.parse_single_line(data)
-        if line is None or line.source != data[front.source].decode():
+        single = session.parse_single_line(data)
+        if single is None or single.line.source != data[front.source].decode():
             return None
+        line = single.line
         if traceback:
-            return self._traceback_plan(data, front, line, traceback)
+            return None if single.opened else self._traceback_plan(data, front, line, traceback)
         if any_of(COMMAND_WORDS).search(line.text) or session.is_healthy(line.text) or secrets_in(line.text):
             return None
         key = session.events.opened_message_key(line)
@@ -205,19 +209,23 @@ class Shortcuts:
         event = session.events.parse_single_line(line)
         is_failure = _FAILURE.search(data) is not None
 
-        def effect(number: int, message: str) -> None:
+        def effect(number: int, prefix: str, message: str) -> None:
+            if single.opened:
+                session.foreign.open(line.source, printable(prefix), single.opened)
+                self._settled_mode = None
             if key:
                 session.events.open_message(number, key, message)
             if key or is_failure or session.current.failures.may_continue(number):
                 session.current.collect_failure(event._replace(line=number, text=message))
                 self._settled_mode = None
 
-        return plan(printed(data, front), event, session.matcher, session.base.names, effect)
+        hide = session.foreign.hide_in_message if single.hides else None
+        return plan(printed(data, front), event, session.matcher, session.base.names, effect, hide=hide)
 
     def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
         session = self._session
         alone = [session.parse_single_line(line) for line in traceback.lines.splitlines(keepends=True)]
-        lines = [line for line in alone if line and line.source == last.source]
+        lines = [single.line for single in alone if single and not single.opened and single.line.source == last.source]
         if len(lines) < len(alone):
             return None
         lines.append(last)
@@ -229,7 +237,7 @@ class Shortcuts:
         last_call = next((text for text in reversed(texts) if 'File "' in text), "")
         repeat = session.current.traceback_repeater(calls)
 
-        def effect(number: int, message: str) -> None:
+        def effect(number: int, _prefix: str, message: str) -> None:
             session.finder.record_call(last_call)
             session.events.end_traceback(number, key, event, message)
             repeat(event._replace(line=number, text=message))
@@ -252,11 +260,23 @@ class Shortcuts:
         front = template.front
         key = data[front.source], data[front.process].partition(b" ")[0], template.text
         note = self._start_notes.get(key)
-        if note is None and (line := self._session.parse_single_line(data)):
+        single = None if note else self._session.parse_single_line(data)
+        if single is not None and not single.opened:
             if len(self._start_notes) >= _MOST_REMEMBERED:
                 self._start_notes.clear()
-            note = self._start_notes[key] = self._session.events.start_note(line)
+            note = self._start_notes[key] = self._session.events.start_note(single.line)
         return note
+
+    def _continues_foreign_text(self, data: bytes, before: Front) -> bool:
+        """Return whether lines may continue a client's text; if not, that of their source is over.
+
+        It goes on behind a healthy line.
+        """
+        foreign = self._session.foreign
+        if foreign.is_idle or scanner(self._session.base, serving=True).healthy_at(data, 0):
+            return False
+        text = printable(data.decode(errors="replace"))
+        return foreign.may_continue(text, data[before.source].decode(errors="replace"))
 
     def _ends_failure(self, data: bytes, template: LineTemplate) -> bool:
         """Return whether a line shows that the message of the last failure is over, and record that."""

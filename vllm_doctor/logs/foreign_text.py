@@ -74,6 +74,17 @@ class VisibleLine(NamedTuple):
     is_marked: bool
 
 
+class SingleLine(NamedTuple):
+    """A line without its foreign text, read on its own, and what it leaves open: `lines`, `request` or nothing.
+
+    `hides` says that some of it is hidden.
+    """
+
+    line: Line
+    opened: str = ""
+    hides: bool = False
+
+
 class ForeignTable:
     """The contents of `rules/foreign_text.yaml`."""
 
@@ -255,15 +266,36 @@ class ForeignText:
                 self._records.clear()
             self._records[line.source] = _OpenText("request" if shown.refusal else "lines", prefix, _MAX_OPEN_LINES)
 
-    def hide_in_single_line(self, line: Line) -> Line | None:
-        """Return a single line without foreign text; None if the text may continue in the next lines."""
+    def may_continue(self, text: str, source: str) -> bool:
+        """Return whether lines may continue an open text; if not, the open text of their source ends.
+
+        A record's text goes on only behind the prefix of that record.
+        """
+        if any(opened.is_quote or opened.prefix.rstrip() in text for opened in self._open.values()):
+            return True
+        self._open.pop(source, None)
+        return False
+
+    def hide_in_single_line(self, line: Line) -> SingleLine | None:
+        """Return a single line without foreign text; None if a text without the line's prefix may continue it."""
         if not any_of(self._table.words).search(line.text):
-            return line
+            return SingleLine(line)
         shown = self._table.hide(line.text)
-        if shown.opened:
+        opened = _OpenText(shown.opened, _prefix(line.text), _MAX_OPEN_LINES)
+        if shown.opened and (opened.is_quote or "] " not in opened.prefix):
             return None
-        self._follow(line, shown)
-        return line._replace(text=shown.text, refusal=shown.refusal, handler=self._table.is_of_handler(line.text))
+        if not shown.opened:
+            self._follow(line, shown)
+        visible = line._replace(text=shown.text, refusal=shown.refusal, handler=self._table.is_of_handler(line.text))
+        return SingleLine(visible, shown.opened, shown.text != line.text)
+
+    def hide_in_message(self, text: str) -> str:
+        """Return the message of a single line without foreign text."""
+        return self._table.hide(text).text
+
+    def open(self, source: str, prefix: str, what: str) -> None:
+        """Note what a record that was read as a single line leaves open in the lines with its prefix."""
+        self._open[source] = _OpenText(what, prefix, _MAX_OPEN_LINES)
 
 
 class _OpenText(NamedTuple):
@@ -276,11 +308,15 @@ class _OpenText(NamedTuple):
     prefix: str
     left: int
 
+    @property
+    def is_quote(self) -> bool:
+        """Return whether a quotation is open; else the further lines of a record."""
+        return self.quote in {"'", '"', "`"}
+
     def continues(self, text: str, *, marked: bool) -> bool:
         """Return whether a line belongs to the same message."""
-        is_quote = self.quote in {"'", '"', "`"}
         repeats = text.startswith(self.prefix) or text == self.prefix.rstrip()  # of a blank line
-        if not self.left or not (is_quote or repeats):
+        if not self.left or not (self.is_quote or repeats):
             return False
         if "] " in self.prefix and repeats:  # a record repeats its prefix on each of its lines
             return not marked or self.quote == "request"
