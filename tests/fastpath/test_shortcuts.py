@@ -12,10 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wraps import SOURCES, WRAPS, coloured, compose, docker, kubectl, two_services
+from yaml_texts import load_file
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.events.reader import EventReader
@@ -33,7 +33,7 @@ from vllm_doctor.text.literal_search import Trie
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
-HEALTHY = yaml.safe_load((ROOT / "rules" / "healthy.yaml").read_text())
+HEALTHY = load_file(ROOT / "rules" / "healthy.yaml")
 SAMPLES = [sample for entry in HEALTHY for sample in entry["samples"]]
 ANSWERED = b'INFO:     127.0.0.1:51414 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
 TRAFFIC = [ANSWERED, b"(APIServer pid=7) INFO 11-20 11:38:49 [async_llm.py:261] Added request cmpl-8f1c-0.\n",
@@ -337,7 +337,7 @@ def messages() -> list[str]:
     """What rules and facts are tested with, as one-line messages."""
     found = []
     for path in sorted((ROOT / "rules").rglob("*.yaml")):
-        entries = yaml.safe_load(path.read_text())
+        entries = load_file(path)
         for entry in entries if isinstance(entries, list) else [entries]:
             for test in [*entry.get("samples", ()), *entry.get("tests", ())] if isinstance(entry, dict) else ():
                 text = test.get("log", "") if isinstance(test, dict) else ""

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from yaml_texts import load_file
 
 from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import Literals, read_rule
@@ -70,8 +70,7 @@ def _samples() -> list[str]:
     base = builtin()
     texts = [test["log"] for rule in base.rules.values() for test in read_rule(Path(rule.path)).tests if "log" in test]
     for name in ("engine", "runtime"):
-        with open(f"{builtin_folder()}/facts/{name}.yaml", encoding="utf-8") as file:
-            texts += [sample["log"] for entry in yaml.safe_load(file) for sample in entry["samples"]]
+        texts += [sample["log"] for entry in load_file(builtin_folder() / "facts" / f"{name}.yaml") for sample in entry["samples"]]
     return [line for text in texts for line in (text, *text.splitlines())]
 
 
