@@ -50,11 +50,10 @@ class Commands:
 
 def _serve(out: str, err: str) -> None:
     """Fork for each line of arguments and tell the exit status. Returns in the child, whose streams are the files."""
-    from vllm_doctor import cli
-    from vllm_doctor.rulebase.loader import builtin
+    from vllm_doctor.cli.diagnose_logs import render
+    from vllm_doctor.diagnosis.engine import diagnose
 
-    assert cli
-    builtin()
+    render([diagnose(b"ERROR 05-06 10:00:01 [core.py:489] ValueError: x\n")], "text", {"color": "never", "width": 100, "verbose": True, "language": "en"})
     while line := sys.stdin.readline():
         pid = os.fork()
         if pid == 0:
