@@ -53,7 +53,7 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(("earlier", "times", "last"), [(HEALTHY, 90, NO_ROOM), (NO_ROOM, 120, HEALTHY), (REFUSED, 900, NO_ROOM),
                                                         (NO_ROOM, 120, REFUSED)])
-def test_the_report_is_as_of_a_log_read_in_full(earlier: bytes, times: int, last: bytes, scale: int, tmp_path: Path, passed: list[int]) -> None:
+def test_the_report_is_as_of_a_log_read_in_full(earlier: bytes, times: int, last: bytes, scale: int, tmp_path: Path, passed: list[int]) -> None:  # noqa: PLR0917
     times *= scale
     short, whole = _answers(earlier * times + last, tmp_path / "server.log")
     assert short == whole

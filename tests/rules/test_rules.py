@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -24,7 +24,7 @@ RULES = sorted(BASE.rules)
 SHAPE = jsonschema.Draft202012Validator(RULE_SCHEMA)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _from_file(rule_id: str) -> Rule:
     """The rule with its tests, which the rule base leaves out."""
     rule = read_rule(Path(BASE.rules[rule_id].path))

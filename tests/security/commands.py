@@ -61,7 +61,7 @@ def _serve(out: str, err: str) -> None:
                 file = os.open(path, mode | os.O_CREAT | os.O_TRUNC)
                 os.dup2(file, fd)
                 os.close(file)
-            sys.stdin = open(0, encoding="utf-8", closefd=False)
+            sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - the stream of the command
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             signal.alarm(SECONDS)
