@@ -7,8 +7,8 @@ from typing import Any
 
 import docs_site
 import pytest
-import yaml
 from test_page import CHROMIUM
+from yaml_texts import load_file
 
 from vllm_doctor import diagnose
 
@@ -78,7 +78,7 @@ def test_the_lines_of_thirty_real_logs_lead_to_their_pages(search: Search) -> No
     misses, firsts = [], 0
     for name in sorted(FIRST | AMONG_THREE):
         report = diagnose(LOGS / f"{name}.log")
-        line, wanted = report.cause.evidence[0].text, yaml.safe_load((LOGS / f"{name}.yaml").read_text(encoding="utf-8"))["expect"]["primary"]
+        line, wanted = report.cause.evidence[0].text, load_file(LOGS / f"{name}.yaml")["expect"]["primary"]
         _, pages = search.paste(line)
         firsts += pages[:1] == [wanted]
         if wanted not in pages[:1 if name in FIRST else 3]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle
 
 import pytest
 from wraps import WRAPS
@@ -142,13 +143,16 @@ def report(data: bytes, size: int) -> str:
     return render(diagnosis.finish())
 
 
-@pytest.mark.parametrize(("wrap", "seeds", "least"), [(bytes, 20, 500), *((wrap, 4, 70) for wrap in WRAPS)])
-def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int,
+@pytest.mark.parametrize(("wrap", "seeds", "least"), [
+    (bytes, range(8), 200), *((wrap, [seed], 10) for wrap, seed in zip(WRAPS, cycle([0, 2, 4, 5, 7]))),  # in which tracebacks come again
+    *(pytest.param(wrap, range(8, 28), 500, marks=pytest.mark.exhaustive) for wrap in (bytes, *WRAPS)),
+])
+def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: Iterable[int], least: int,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     read = Shortcuts.read_traceback
     monkeypatch.setattr(Shortcuts, "read_traceback", lambda *given: taken.append(read(*given)) or taken[-1])
-    for seed in range(seeds):
+    for seed in seeds:
         chance = random.Random(seed)
         data = b"".join(map(wrap, storm(chance).splitlines(keepends=True)))
         monkeypatch.setattr(line_skipper, "READ_WHOLE", 1 << 60)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wraps import SOURCES, WRAPS, coloured, compose, docker, kubectl, two_services
+from yaml_texts import load_file
 
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.events.reader import EventReader
@@ -34,7 +34,7 @@ from vllm_doctor.text.literal_search import Trie
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
-HEALTHY = yaml.safe_load((ROOT / "rules" / "healthy.yaml").read_text())
+HEALTHY = load_file(ROOT / "rules" / "healthy.yaml")
 SAMPLES = [sample for entry in HEALTHY for sample in entry["samples"]]
 ANSWERED = b'INFO:     127.0.0.1:51414 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
 TRAFFIC = [ANSWERED, b"(APIServer pid=7) INFO 11-20 11:38:49 [async_llm.py:261] Added request cmpl-8f1c-0.\n",
@@ -67,9 +67,26 @@ def test_no_report_changes(log: Path, read_whole) -> None:
     assert report(data, size) == whole
 
 
-@pytest.mark.parametrize("wrap", WRAPS)
-@pytest.mark.parametrize("log", LOGS[::5], ids=lambda path: path.stem)
+WRAPPED = [(log, WRAPS[number % len(WRAPS)]) for number, log in enumerate(LOGS[::4])]
+"""Logs behind a wrapper, about five behind each; the others each night."""
+
+
+def _wrapped(pairs: Iterable[tuple[Path, Callable[[bytes], bytes]]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("log", "wrap"), [pytest.param(log, wrap, id=f"{log.stem}-{wrap.__name__}") for log, wrap in pairs])
+
+
+@_wrapped(WRAPPED)
 def test_no_report_changes_behind_a_wrapper(log: Path, wrap: Callable[[bytes], bytes], read_whole) -> None:
+    assert_no_change_behind(log, wrap, read_whole)
+
+
+@pytest.mark.exhaustive
+@_wrapped(pair for pair in product(LOGS, WRAPS) if pair not in WRAPPED)
+def test_no_report_of_any_log_changes_behind_any_wrapper(log: Path, wrap: Callable[[bytes], bytes], read_whole) -> None:
+    assert_no_change_behind(log, wrap, read_whole)
+
+
+def assert_no_change_behind(log: Path, wrap: Callable[[bytes], bytes], read_whole) -> None:
     lines = [line for own in log.read_bytes().splitlines(keepends=True) for line in (own, TRAFFIC[0])]
     data = b"".join(map(wrap, [*TRAFFIC, *TRAFFIC[:1] * 50, *lines, *statistics(300, 1), *TRAFFIC * 20]))
     whole = report(data, shortcuts=False)
@@ -338,7 +355,7 @@ def messages() -> list[str]:
     """What rules and facts are tested with, as one-line messages."""
     found = []
     for path in sorted((ROOT / "rules").rglob("*.yaml")):
-        entries = yaml.safe_load(path.read_text())
+        entries = load_file(path)
         for entry in entries if isinstance(entries, list) else [entries]:
             for test in [*entry.get("samples", ()), *entry.get("tests", ())] if isinstance(entry, dict) else ():
                 text = test.get("log", "") if isinstance(test, dict) else ""
@@ -396,9 +413,10 @@ def test_no_word_that_is_looked_for_stands_in_what_most_lines_begin_with(line: s
 
 
 @pytest.mark.parametrize(("wrap", "seeds", "least"), [
-    (bytes, 14, 200), *((wrap, 6, 20) for wrap in (*WRAPS, two_services)),
+    (bytes, range(60, 66), 200), *((wrap, range(60, 62), 20) for wrap in (*WRAPS, two_services)),
+    *(pytest.param(wrap, range(66, 90), 200, marks=pytest.mark.exhaustive) for wrap in (bytes, *WRAPS, two_services)),
 ])
-def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], seeds: int, least: int, read_whole,
+def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], seeds: range, least: int, read_whole,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     take = RepeatedMessages.try_shortcut
@@ -406,7 +424,7 @@ def test_messages_that_repeat_change_no_report(wrap: Callable[[bytes], bytes], s
     # As in a process of its own: after other tests the scanner may pass over the lines that only tell their prefixes.
     line_skipper.mode_of.cache_clear()
     line_skipper.scanner.cache_clear()
-    for seed in range(60, 60 + seeds):
+    for seed in seeds:
         chance = random.Random(seed)
         data = b"".join(map(wrap, storm(chance, quiet=seed % 2 == 0).splitlines(keepends=True)))
         read_whole(1 << 60)

@@ -32,6 +32,7 @@ In a command `{usual}` stands for `--port {port} --max-model-len 4096 --enforce-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,7 @@ def releases() -> list[Release]:
     return [release_of(version) for version in sorted(versions, key=lambda text: [int(part) for part in text.split(".")], reverse=True)]
 
 
+@lru_cache
 def release_of(version: str) -> Release:
     """A release, of the matrix or not."""
     data = _settings()
@@ -104,10 +106,10 @@ def release_of(version: str) -> Release:
     return Release(version, data["environment"], tuple(data["left_out"]), held, preloaded)
 
 
-def catalogue() -> list[Launch]:
+@lru_cache(maxsize=1)
+def catalogue() -> tuple[Launch, ...]:
     """Every launch, file by file. Raises ValueError when an id stands twice."""
-    launches = [launch_of(entry) for path in sorted(CATALOGUE.glob("*.yaml"))
-                for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
+    launches = tuple(launch_of(entry) for path in sorted(CATALOGUE.glob("*.yaml")) for entry in _read(path))
     ids = [launch.id for launch in launches]
     if twice := {name for name in ids if ids.count(name) > 1}:
         raise ValueError(f"twice in the catalogue: {sorted(twice)}")
@@ -138,5 +140,10 @@ def _several(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list) else (value,)
 
 
+@lru_cache(maxsize=1)
 def _settings() -> dict[str, Any]:
-    return dict(yaml.safe_load((HERE / "releases.yaml").read_text(encoding="utf-8")))
+    return dict(_read(HERE / "releases.yaml"))
+
+
+def _read(path: Path) -> Any:
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader

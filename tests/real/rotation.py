@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import NamedTuple
 
 from launches import Launch, Release, catalogue, release_of
@@ -26,6 +27,7 @@ class Pair(NamedTuple):
     cure: bool
 
 
+@lru_cache(maxsize=1)
 def pairs() -> dict[str, list[Pair]]:
     """By release the launches that came out as expected, as the catalogue has them now; those that were cured first."""
     launches = {launch.id: launch for launch in catalogue()}

@@ -8,15 +8,15 @@ from pathlib import Path
 import models
 import pytest
 import rotation
-import yaml
 from cured import ASKED
 from events import EVENTS
 from expected import contradicted, offers
 from launches import Launch, catalogue, launches_of, releases
+from yaml_texts import load_file
 
 RULES = Path(__file__).resolve().parent.parent.parent / "rules"
 RULE_IDS = {path.stem for path in RULES.glob("*/*.yaml")}
-ACTIONS = set(yaml.safe_load((RULES / "actions.yaml").read_text(encoding="utf-8")))
+ACTIONS = set(load_file(RULES / "actions.yaml"))
 SOUND = {"tiny", "fatkv", "adapter", "draft"}
 MISSING = {"elsewhere", "sql"}  # launches that name a folder which is not there
 EVERY = catalogue()

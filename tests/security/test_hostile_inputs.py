@@ -6,6 +6,7 @@ Every one ends in time, with status 0, 1 or 2 as told, without a traceback; with
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from commands import Commands, Ended
 
 ROOT = Path(__file__).resolve().parents[2]
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
 CAUSE = "cpu-kv-cache-space-too-small"
 DAMAGED = "cut or damaged"
 
@@ -262,19 +265,40 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def commands(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    made = Commands(folder, tmp_path_factory.mktemp("commands"), ENV)
+    yield made
+    made.close()
+
+
+def needs_no_shell(line: str) -> bool:
+    """Whether it is one command with plain words: then its process need not be a fresh one."""
+    return re.fullmatch(r"v( [\w./-]+)+", line) is not None
+
+
+def test_most_cases_need_a_shell_or_none() -> None:
+    assert min([needs_no_shell(case.line) for case in CASES].count(value) for value in (True, False)) > 50
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_hostile_input(case: Case, folder: Path) -> None:
-    shell = (f'ulimit -v 3000000\nv() {{ {sys.executable} -m vllm_doctor "$@"; }}\nexport -f v\n'
-             f'unprivileged() {{ setpriv --reuid=65534 --regid=65534 --clear-groups {sys.executable} -m vllm_doctor "$@"; }}\n{case.line}')
-    done = subprocess.run(["timeout", "-k", "2", "40", "bash", "-c", shell], cwd=folder, capture_output=True, check=False, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"})
-    out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+def test_hostile_input(case: Case, folder: Path, commands: Commands) -> None:
+    done = commands.run(*case.line.split()[1:]) if needs_no_shell(case.line) else in_a_shell(case.line, folder)
+    out, err = done.out.decode("utf-8", "replace"), done.err.decode("utf-8", "replace")
     assert "Traceback" not in out + err
     assert "internal error" not in out + err
     assert "Exception ignored" not in err
     assert case.out in out
     assert case.err.lower() in err.lower()
     assert case.not_out not in out
-    assert done.returncode == case.status, err
-    if case.err and done.returncode == 2 and not case.line.startswith("v watch"):
+    assert done.status == case.status, err
+    if case.err and done.status == 2 and not case.line.startswith("v watch"):
         assert len(err.strip().splitlines()) == 1
+
+
+def in_a_shell(line: str, folder: Path) -> Ended:
+    shell = (f'ulimit -v 3000000\nv() {{ {sys.executable} -m vllm_doctor "$@"; }}\nexport -f v\n'
+             f'unprivileged() {{ setpriv --reuid=65534 --regid=65534 --clear-groups {sys.executable} -m vllm_doctor "$@"; }}\n{line}')
+    done = subprocess.run(["timeout", "-k", "2", "40", "bash", "-c", shell], cwd=folder, capture_output=True, check=False, stdin=subprocess.DEVNULL,
+                          env=ENV)
+    return Ended(done.returncode, done.stdout, done.stderr)

@@ -344,19 +344,29 @@ def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) ->
         first = _seconds(search, text)
         if first <= suspicious or (first := min(first, _seconds(search, text))) <= suspicious:
             continue
-        times = [(len(text), first)]
+        times = [(begin, first)]
         for length in (2 * begin, longest // 2, longest):
-            text = pump.text(length)
-            took = _seconds(search, text)
-            for _ in range(_REPEATS):
-                if budget / 2 < took < budget * 5:  # another process may have been in the way
-                    took = min(took, _seconds(search, text))
-            times.append((len(text), took))
-            if took > budget * 5 or _is_linear(times, longest, budget):
+            times.append((length, _seconds(search, pump.text(length))))
+            if times[-1][1] > budget * 5 or _is_linear(times, longest, budget):
                 break
+        _settle(search, pump, times, longest, budget)
         if _is_slow(times, longest, budget):
-            return Slow(pump, tuple(times))
+            return Slow(pump, tuple((len(pump.text(length)), took) for length, took in times))
     return None
+
+
+def _settle(search: Search, pump: Pump, times: list[tuple[int, float]], longest: int, budget: float) -> None:
+    """Measure again what decides whether a search is slow: another process may have been in the way."""
+    for _ in range(_REPEATS):
+        (half, before), (length, took) = times[-2:]
+        if not budget / _TELLING < took < budget * 5:
+            return
+        if _is_slow(times, longest, budget):
+            times[-1] = (length, min(took, _seconds(search, pump.text(length))))
+        elif before > budget / 2:
+            times[-2] = (half, min(before, _seconds(search, pump.text(half))))
+        else:
+            return
 
 
 def _pace() -> float:
