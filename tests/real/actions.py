@@ -44,10 +44,19 @@ def _fill_the_hub_cache(trial: Trial) -> None:
     shutil.copytree(trial.sound / name.partition("/")[2], folder / "snapshots" / ("0" * 40))
 
 
+def _put_the_tokenizer_there(trial: Trial) -> None:
+    _whole_files(trial)
+    for name in models.named_in(trial.launch.command):
+        for file in trial.sound.joinpath("tiny").glob("*token*.json"):
+            shutil.copy(file, trial.models / name / file.name)
+
+
 def _put_the_adapter_there(trial: Trial) -> None:
     for name in models.named_in(trial.launch.command):
-        if not (trial.models / name).exists():
-            shutil.copytree(trial.sound / "adapter", trial.models / name)
+        folder = trial.models / name
+        if not (folder / "adapter_config.json").exists() and name != trial.launch.command.split()[2].rpartition("/")[2]:
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(trial.sound / "adapter", folder)
 
 
 def _without_the_variables(trial: Trial) -> None:
@@ -62,7 +71,7 @@ def _nothing(trial: Trial) -> None:
 ACTIONS: dict[str, Callable[[Trial], None]] = {
     "redownload-weights": _whole_files,
     "install-git-lfs": _whole_files,
-    "add-tokenizer-files": _whole_files,
+    "add-tokenizer-files": _put_the_tokenizer_there,
     "correct-model-config": _whole_files,
     "edit-tokenizer-config": _whole_files,
     "resave-checkpoint": _whole_files,
