@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vllm_doctor.json_cache import cached
+from vllm_doctor.catalog.json_cache import cached
 
 CATALOGS = ("features.yaml", "frontends.yaml")
 """Those that are read at every start; the wheel has them as JSON too (`hatch_build.py`)."""

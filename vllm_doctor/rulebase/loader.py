@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from pathlib import Path
 
+from vllm_doctor.catalog.json_cache import cached
 from vllm_doctor.errors import RuleError, reason
-from vllm_doctor.json_cache import cached
 from vllm_doctor.rulebase.document import Document, rule_base
 from vllm_doctor.rulebase.folders import builtin_folder, rule_files
 from vllm_doctor.rulebase.model import RuleBase
