@@ -67,14 +67,19 @@ def assert_changes_nothing(shape: str, place: str, texts: Sequence[str]) -> None
 
 
 FOUR_PLACES = ["serving, printed arguments", "starting, nothing known", "restarted, typed", "healthy"]
+TELLING_PLACES = ["starting, nothing known", "healthy"]  # where no fault of a serving server hides one that is planted
 
 
 @pytest.mark.parametrize("place", FOUR_PLACES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_planted_text_is_never_offered_and_never_the_cause(shape: str, place: str) -> None:
-    """Each text in each shape, and in each shape and place some texts by themselves and all commands at once; each by itself each night."""
-    turn = [*SHAPES].index(shape) + FOUR_PLACES.index(place)
-    assert_changes_nothing(shape, place, (*COMMANDS.values(), *SPOOFS.values())[turn % len(FOUR_PLACES)::len(FOUR_PLACES)])
+    """Each text in each shape, spoofs where they tell most; in each shape and place all commands at once. Each in each place each night."""
+    number = [*SHAPES].index(shape)
+    turn = (number + FOUR_PLACES.index(place)) % len(FOUR_PLACES)
+    texts = [*COMMANDS.values()][turn::len(FOUR_PLACES)]
+    if place in TELLING_PLACES:
+        texts += [*SPOOFS.values()][(number + TELLING_PLACES.index(place)) % 2::2]
+    assert_changes_nothing(shape, place, texts)
     planted = "".join(f"{SHAPES[shape](text)}\n" for text in COMMANDS.values())
     assert MARK not in offered(diagnose(PLACES[place].log(planted).encode()))
 
