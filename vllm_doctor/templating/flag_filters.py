@@ -20,6 +20,8 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [
     "as_flag",
+    "bounded_flag",
+    "bounded_value",
     "flag_meant",
     "flag_of_config",
     "later_flags",
@@ -40,6 +42,14 @@ _MIN_SIMILARITY = 0.8  # of a misspelt flag to the flag that was meant
 _WORD_START = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PARTS_OF_CONFIGS: Mapping[str, str] = MappingProxyType({
     "DynamicShapesConfig": "compilation_config", "PassConfig": "compilation_config"})
+
+_BOUND = lazy_pattern(
+    r"(?<![\w.])(?P<name>[a-z]+(?:_[a-z0-9]+)+)(?: \(-?\d+\)|=-?\d+) "
+    r"(?P<relation>must be (?:<=?|>=?|(?:less|smaller|greater|larger) than(?: or equal to)?)|(?:cannot|must not) be (?:less|smaller|greater|larger) than) "
+    r"(?:the )?[a-z_]+(?: \(|=)(?P<bound>-?\d+)")
+"""`data_parallel_size_local (4) must be <= data_parallel_size (2)`: a setting with its value, and its bound with that of another."""
+_RANKS = frozenset({"node_rank", "data_parallel_rank"})
+"""Settings that differ from node to node: a value inside the bound may be that of another node."""
 
 _NO_FLAG = "--model"  # in place of a missing flag; its value False means "do not change it"
 
@@ -283,6 +293,26 @@ def flag_meant(message: str, given: str) -> str | None:
     meant = {name for name in given.split()
              if name not in _TOO_GENERAL and any(part in text for part in _message_terms(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
+
+
+def bounded_flag(message: str, given: str) -> str | None:
+    """Return the flag of the setting in `given` (space-separated keywords) that a message gives a bound of, or None."""
+    found = _BOUND.search(message)
+    if found is None or found["name"] in _RANKS or found["name"] not in given.split():
+        return None
+    flag = as_flag(found["name"])
+    return flag if flag in table().flags else None
+
+
+def bounded_value(message: str) -> int | None:
+    """Return the value of a setting that is nearest to a refused one and inside the bound in a message, or None."""
+    found = _BOUND.search(message)
+    if found is None:
+        return None
+    relation, bound = found["relation"], int(found["bound"])
+    is_allowed = relation.startswith(("cannot", "must not")) or "=" in relation or "equal" in relation
+    is_upper = ("<" in relation or "less" in relation or "smaller" in relation) != relation.startswith(("cannot", "must not"))
+    return bound if is_allowed else bound - 1 if is_upper else bound + 1
 
 
 def flag_of_config(name: str, given: str | None) -> str | None:
