@@ -45,9 +45,10 @@ _PARTS_OF_CONFIGS: Mapping[str, str] = MappingProxyType({
 
 _BOUND = lazy_pattern(
     r"(?<![\w.])(?P<name>[a-z]+(?:_[a-z0-9]+)+)(?: \(-?\d+\)|=-?\d+) "
-    r"(?P<relation>must be (?:<=?|>=?|(?:less|smaller|greater|larger) than(?: or equal to)?)|(?:cannot|must not) be (?:less|smaller|greater|larger) than) "
+    r"(?P<relation>must be (?:<=?|>=?|(?:less|smaller|greater|larger) than(?: or equal to)?)"
+    r"|(?:cannot|must not) be (?:less|smaller|greater|larger) than) "
     r"(?:the )?[a-z_]+(?: \(|=)(?P<bound>-?\d+)")
-"""`data_parallel_size_local (4) must be <= data_parallel_size (2)`: a setting with its value, and its bound with that of another."""
+"""`data_parallel_size_local (4) must be <= data_parallel_size (2)`: a setting and the one that bounds it."""
 _RANKS = frozenset({"node_rank", "data_parallel_rank"})
 """Settings that differ from node to node: a value inside the bound may be that of another node."""
 
@@ -327,8 +328,9 @@ def bounded_value(message: str) -> int | None:
     if found is None:
         return None
     relation, bound = found["relation"], int(found["bound"])
-    is_allowed = relation.startswith(("cannot", "must not")) or "=" in relation or "equal" in relation
-    is_upper = ("<" in relation or "less" in relation or "smaller" in relation) != relation.startswith(("cannot", "must not"))
+    is_denied = relation.startswith(("cannot", "must not"))
+    is_allowed = is_denied or "=" in relation or "equal" in relation
+    is_upper = ("<" in relation or "less" in relation or "smaller" in relation) != is_denied
     return bound if is_allowed else bound - 1 if is_upper else bound + 1
 
 
