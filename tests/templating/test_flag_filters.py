@@ -16,6 +16,7 @@ from vllm_doctor.templating.flag_filters import (
     later_flags,
     later_release,
     names_setting,
+    refused_key,
     remedies,
     replacement_flag,
     replacement_value,
@@ -153,3 +154,13 @@ def test_a_setting_and_its_bound(refusal: str, flag: str | None, value: int | No
     assert bounded_flag(refusal, given) == flag
     assert bounded_flag(refusal, "max_model_len") is None
     assert bounded_value(refusal) == value
+
+
+@pytest.mark.parametrize(("refusal", "key"), [
+    ("disable_any_whitespace is only supported for xgrammar and guidance backends.", "disable_any_whitespace"),
+    ("`use_inductor_graph_partition` cannot be used with it", "use_inductor_graph_partition"),
+    ("max_num_seqs must be positive", None),
+    ("Only outlines: disable_any_whitespace is not supported", None),
+])
+def test_a_key_that_is_refused(refusal: str, key: str | None) -> None:
+    assert refused_key(refusal) == key

@@ -27,6 +27,7 @@ __all__ = [
     "later_flags",
     "later_release",
     "names_setting",
+    "refused_key",
     "replacement_flag",
     "replacement_value",
     "replacement_words",
@@ -49,6 +50,9 @@ _BOUND = lazy_pattern(
     r"|(?:cannot|must not) be (?:less|smaller|greater|larger) than) "
     r"(?:the )?[a-z_]+(?: \(|=)(?P<bound>-?\d+)")
 """`data_parallel_size_local (4) must be <= data_parallel_size (2)`: a setting and the one that bounds it."""
+_REFUSED_KEY = lazy_pattern(
+    r"`?(?P<name>[a-z]+(?:_[a-z0-9]+)+)`? "
+    r"(?:is (?:only|not) (?:\w+ )?(?:supported|allowed|compatible)|(?:cannot|can only) be |requires )")
 _RANKS = frozenset({"node_rank", "data_parallel_rank"})
 """Settings that differ from node to node: a value inside the bound may be that of another node."""
 
@@ -332,6 +336,12 @@ def bounded_value(message: str) -> int | None:
     is_allowed = is_denied or "=" in relation or "equal" in relation
     is_upper = ("<" in relation or "less" in relation or "smaller" in relation) != is_denied
     return bound if is_allowed else bound - 1 if is_upper else bound + 1
+
+
+def refused_key(message: str) -> str | None:
+    """Return the key that a message begins with as unsupported: `disable_any_whitespace is only supported for …`."""
+    found = _REFUSED_KEY.match(message)
+    return None if found is None else found["name"]
 
 
 def flag_of_config(name: str, given: str | None) -> str | None:
