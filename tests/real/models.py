@@ -136,6 +136,14 @@ def _file(name: str, content: str | bytes) -> Callable[[Path], None]:
     return spoil
 
 
+def _marked(name: str) -> Callable[[Path], None]:
+    """With a byte order mark, as some editors on Windows write it."""
+    def spoil(folder: Path) -> None:
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+
+    return spoil
+
+
 def _half(name: str) -> Callable[[Path], None]:
     def spoil(folder: Path) -> None:
         whole = (folder / name).read_bytes()
@@ -258,6 +266,8 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-vocabulary-4096": ("tiny", _config(vocab_size=4096)),
     "tiny-positions-0": ("tiny", _config(max_position_embeddings=0)),
     "tiny-quantized-by-nobody": ("tiny", _config(quantization_config={"bits": 4, "group_size": 128})),
+    "tiny-no-config": ("tiny", _without("config.json")),
+    "tiny-config-with-mark": ("tiny", _marked("config.json")),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
 }

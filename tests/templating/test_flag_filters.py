@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.templating.flag_filters import (
     as_flag,
+    bounded_flag,
+    bounded_value,
     flag_meant,
     flag_of_config,
     later_flags,
     later_release,
     names_setting,
+    refused_key,
     remedies,
     replacement_flag,
     replacement_value,
@@ -131,3 +134,33 @@ def test_a_message_names_a_setting(message: str, given: str, named: bool) -> Non
 def test_the_flag_that_a_class_of_settings_is_read_from(name: str, settings: str | None, flag: str | None) -> None:
     """Return it only where the user set it, or where the settings are not known."""
     assert flag_of_config(name, settings) == flag
+
+
+@pytest.mark.parametrize(("refusal", "flag", "value"), [
+    ("data_parallel_size_local (4) must be <= data_parallel_size (2)", "--data-parallel-size-local", 2),
+    ("long_prefill_token_threshold (9000) cannot be greater than the max_model_len (4096).", "--long-prefill-token-threshold", 4096),
+    ("max_cpu_loras (1) must be >= max_loras (4).", "--max-cpu-loras", 4),
+    ("long_prefill_token_threshold (64) must be less than max_model_len (64).", "--long-prefill-token-threshold", 63),
+    ("max_num_seqs (8) must be greater than max_loras (8).", "--max-num-seqs", 9),
+    ("max_num_seqs=8 must not be smaller than max_loras=9", "--max-num-seqs", 9),
+    ("node_rank=2 must be less than nnodes=2.", None, 1),
+    ("prompt_lookup_min=5 must be <= prompt_lookup_max=2", None, 2),
+    ("max_num_seqs (0) must be greater than 0", None, None),
+    ("no bound", None, None),
+])  # fmt: skip
+def test_a_setting_and_its_bound(refusal: str, flag: str | None, value: int | None) -> None:
+    """Return the flag only where the user set it and any value inside the bound will do."""
+    given = "data_parallel_size_local long_prefill_token_threshold max_cpu_loras max_num_seqs node_rank prompt_lookup_min"
+    assert bounded_flag(refusal, given) == flag
+    assert bounded_flag(refusal, "max_model_len") is None
+    assert bounded_value(refusal) == value
+
+
+@pytest.mark.parametrize(("refusal", "key"), [
+    ("disable_any_whitespace is only supported for xgrammar and guidance backends.", "disable_any_whitespace"),
+    ("`use_inductor_graph_partition` cannot be used with it", "use_inductor_graph_partition"),
+    ("max_num_seqs must be positive", None),
+    ("Only outlines: disable_any_whitespace is not supported", None),
+])
+def test_a_key_that_is_refused(refusal: str, key: str | None) -> None:
+    assert refused_key(refusal) == key

@@ -20,11 +20,14 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [
     "as_flag",
+    "bounded_flag",
+    "bounded_value",
     "flag_meant",
     "flag_of_config",
     "later_flags",
     "later_release",
     "names_setting",
+    "refused_key",
     "replacement_flag",
     "replacement_value",
     "replacement_words",
@@ -41,6 +44,18 @@ _WORD_START = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PARTS_OF_CONFIGS: Mapping[str, str] = MappingProxyType({
     "DynamicShapesConfig": "compilation_config", "PassConfig": "compilation_config"})
 
+_BOUND = lazy_pattern(
+    r"(?<![\w.])(?P<name>[a-z]+(?:_[a-z0-9]+)+)(?: \(-?\d+\)|=-?\d+) "
+    r"(?P<relation>must be (?:<=?|>=?|(?:less|smaller|greater|larger) than(?: or equal to)?)"
+    r"|(?:cannot|must not) be (?:less|smaller|greater|larger) than) "
+    r"(?:the )?[a-z_]+(?: \(|=)(?P<bound>-?\d+)")
+"""`data_parallel_size_local (4) must be <= data_parallel_size (2)`: a setting and the one that bounds it."""
+_REFUSED_KEY = lazy_pattern(
+    r"`?(?P<name>[a-z]+(?:_[a-z0-9]+)+)`? "
+    r"(?:is (?:only|not) (?:\w+ )?(?:supported|allowed|compatible)|(?:cannot|can only) be |requires )")
+_RANKS = frozenset({"node_rank", "data_parallel_rank"})
+"""Settings that differ from node to node: a value inside the bound may be that of another node."""
+
 _NO_FLAG = "--model"  # in place of a missing flag; its value False means "do not change it"
 
 # Flag names of other servers, and common guesses, with vLLM's flag ("" if it has none).
@@ -48,12 +63,18 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--tp": "--tensor-parallel-size",
     "--tp-size": "--tensor-parallel-size",
     "--num-gpus": "--tensor-parallel-size",
+    "--num-gpu": "--tensor-parallel-size",
+    "--gpus": "--tensor-parallel-size",  # as docker run has it
+    "--num-shard": "--tensor-parallel-size",
+    "--tensor-parallelism": "--tensor-parallel-size",
     "--pp": "--pipeline-parallel-size",
     "--pp-size": "--pipeline-parallel-size",
     "--dp": "--data-parallel-size",
     "--dp-size": "--data-parallel-size",
     "--context-length": "--max-model-len",
     "--ctx-size": "--max-model-len",
+    "--n-ctx": "--max-model-len",
+    "--max-input-length": "--max-model-len",
     "--max-context-len": "--max-model-len",
     "--max-context-length": "--max-model-len",
     "--max-seq-len": "--max-model-len",
@@ -63,6 +84,7 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--mem-fraction-static": "--gpu-memory-utilization",
     "--gpu-memory-fraction": "--gpu-memory-utilization",
     "--gpu-utilization": "--gpu-memory-utilization",
+    "--cuda-memory-fraction": "--gpu-memory-utilization",
     "--model-path": "--model",
     "--model-id": "--model",
     "--model-name": "--served-model-name",
@@ -70,6 +92,16 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--max-running-requests": "--max-num-seqs",
     "--max-batch-size": "--max-num-seqs",
     "--batch-size": "--max-num-seqs",
+    "--max-concurrent-requests": "--max-num-seqs",
+    "--max-batch-prefill-tokens": "--max-num-batched-tokens",
+    "--chunked-prefill-size": "--max-num-batched-tokens",
+    "--disable-cuda-graph": "--enforce-eager",
+    "--disable-radix-cache": "--no-enable-prefix-caching",
+    "--random-seed": "--seed",
+    "--tokenizer-path": "--tokenizer",
+    "--lora-paths": "--lora-modules",
+    "--hostname": "--host",
+    "--api-token": "--api-key",
     "--enable-ep-moe": "--enable-expert-parallel",
     "--tool-parser": "--tool-call-parser",
     "--reasoning-parser-name": "--reasoning-parser",
@@ -283,6 +315,33 @@ def flag_meant(message: str, given: str) -> str | None:
     meant = {name for name in given.split()
              if name not in _TOO_GENERAL and any(part in text for part in _message_terms(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
+
+
+def bounded_flag(message: str, given: str) -> str | None:
+    """Return the flag of the setting in `given` (space-separated keywords) that a message gives a bound of, or None."""
+    found = _BOUND.search(message)
+    if found is None or found["name"] in _RANKS or found["name"] not in given.split():
+        return None
+    flag = as_flag(found["name"])
+    return flag if flag in table().flags else None
+
+
+def bounded_value(message: str) -> int | None:
+    """Return the value of a setting that is nearest to a refused one and inside the bound in a message, or None."""
+    found = _BOUND.search(message)
+    if found is None:
+        return None
+    relation, bound = found["relation"], int(found["bound"])
+    is_denied = relation.startswith(("cannot", "must not"))
+    is_allowed = is_denied or "=" in relation or "equal" in relation
+    is_upper = ("<" in relation or "less" in relation or "smaller" in relation) != is_denied
+    return bound if is_allowed else bound - 1 if is_upper else bound + 1
+
+
+def refused_key(message: str) -> str | None:
+    """Return the key that a message begins with as unsupported: `disable_any_whitespace is only supported for …`."""
+    found = _REFUSED_KEY.match(message)
+    return None if found is None else found["name"]
 
 
 def flag_of_config(name: str, given: str | None) -> str | None:

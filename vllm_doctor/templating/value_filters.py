@@ -37,6 +37,7 @@ __all__ = [
 
 _MAX_LISTED = 200  # choices printed by a message that are considered
 _MAX_VALUE = 80  # characters of one choice; bounds the similarity search
+_MIN_PREFIX = 4  # letters that stand for a name by themselves
 _MIN_SIMILARITY = 0.6  # of a value to the choice that was meant
 
 _DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -105,12 +106,15 @@ def nearest_choice(value: Any, choices: str) -> str | None:
         if other in listed:
             return other
 
-    scored = [(SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
-              for place, item in enumerate(listed)]
-    if scored and max(scored)[0] >= _MIN_SIMILARITY:
-        return listed[-max(scored)[1]]
     with_prefix = [item for item in listed if item.lower().startswith(text.lower()) and text]
-    return with_prefix[0] if with_prefix else None
+    candidates = with_prefix if len(text) >= _MIN_PREFIX and with_prefix else listed
+    scored = [(SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
+              for place, item in enumerate(candidates)]
+    if scored and max(scored)[0] >= _MIN_SIMILARITY:
+        return candidates[-max(scored)[1]]
+    words = re.split(r"[\W_]+", text.lower())
+    named = [item for item in listed if len(item) >= _MIN_PREFIX and item.lower() in words]
+    return next(iter([*with_prefix, *named]), None)
 
 
 def table_choice(value: Any, name: str, releases: Releases) -> str | None:
