@@ -8,6 +8,7 @@ from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
+from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.rulebase.model import FixRule
@@ -35,6 +36,7 @@ _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _BELONG = N_("Install matching releases of {{ calling_code }} and vLLM")
 _REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is incomplete")
+_CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
@@ -161,7 +163,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
             yield _action("reinstall-vllm-clean-env", "Try a clean environment with the libraries that vLLM requires")
             yield _action("report-bug", "Report it with the command, the release and the traceback")
     elif kind == "refusal":
-        if failure.feature in {"model-class", "config"}:
+        if failure.feature in {"model-class", "config"} and not _is_of_settings(failure):
             yield _action("correct-model-config", "Compare the model's config.json with the message")
         else:
             yield _action("follow-the-refusal", "Change the setting that the message names")
@@ -175,6 +177,16 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
             yield _action("upgrade-vllm", "Try a newer vLLM release")
         yield _action("report-bug", "Report it with the command, the release and the traceback")
         yield _action("downgrade-vllm", "Try the previous vLLM release, if it worked there")
+
+
+def _is_of_settings(failure: Failure) -> bool:
+    """Return whether vLLM rejected the user's settings, not the checkpoint's config.json."""
+    checked = _CHECKED.search(failure.message)
+    if checked is not None:
+        return checked["settings"] in CLASSES_OF_SETTINGS
+    file = failure.origin.file if failure.origin else ""
+    return file.startswith(("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py")) or (
+        file.startswith("vllm/config/") and not file.startswith(("vllm/config/model", "vllm/config/__init__")))
 
 
 def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
