@@ -17,64 +17,82 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 _MAX_SENTENCE = 1000
 
-_NAME = r"(?P<name>--?[a-z][\w-]*(?:\.\w+)*|[A-Za-z]+(?:_[a-z0-9]+)+(?:\.\w+)*|\w+[Cc]onfig\.\w+(?:\.\w+)*)"
+_NAME = (r"(?P<name>--?[a-z][\w-]*(?:\.\w+)*|[A-Za-z]+(?:_[a-z0-9]+)+(?:\.\w+)*"
+         r"|\w{1,40}[Cc]onfig\.\w+(?:\.\w+)*)")
 _MENTION = rf"[`'\"]?(?<![\w-]){_NAME}"
 _VALUE = (r"(?:[`'\"]?\s*(?P<sign>=+|:| to be | to | is set to )\s*[`'\"]?(?P<value>-?[\w./+-]{1,60})"
           r"|(?P<space>\s)(?P<word>-?[\w./+-]{1,60}))?")
 _SET = lazy_pattern(
-    r"(?<![\w-])(?:[Ss]et(?:ting)?|[Uu]s(?:e|ing)|[Pp]ass(?:ing)?|[Ss]pecify(?:ing)?|[Aa]dd|[Ee]nabl(?:e|ing)|[Pp]rovide"
-    r"|[Rr]un(?:ning)? with|[Ll]aunch with|[Ss]tart the engine with|[Tt]ry|[Mm]ake sure to set)\s+"
-    r"(?:(?:the |your )?(?:env(?:ironment)? (?:var(?:iable)? )?|flag |option |argument |either )?)?" + _MENTION + _VALUE)
+    r"(?<![\w-])(?:[Ss]et(?:ting)?|[Uu]s(?:e|ing)|[Pp]ass(?:ing)?|[Ss]pecify(?:ing)?|[Aa]dd|[Ee]nabl(?:e|ing)"
+    r"|[Pp]rovide|[Rr]un(?:ning)? with|[Ll]aunch with|[Ss]tart the engine with|[Tt]ry|[Mm]ake sure to set)\s+"
+    r"(?:(?:the |your )?(?:env(?:ironment)? (?:var(?:iable)? )?|flag |option |argument |either )?)?"
+    + _MENTION + _VALUE)
 _UNWANTED = lazy_pattern(
-    r"(?:cannot|can not|n't|\bnot|\bnever|\bto|\bcan|\bbe|\bonly|\bwhen|\bif|\bunless|\bwithout|\bboth|\bby|\bwhile"
-    r"|\bthan)\s+$", re.IGNORECASE)
+    r"(?:cannot|can not|n't|\bnot|\bnever|\bto|\bcan|\bbe|\bonly|\bwhen|\bif|\bunless|\bwithout|\bboth|\bby"
+    r"|\bwhile|\bthan)\s+$", re.IGNORECASE)
 _DROP = lazy_pattern(
-    r"(?:\b(?:do not|don't|not) (?:specify(?:ing)?|set(?:ting)?|us(?:e|ing)|pass(?:ing)?)|\bomit(?:ting)?|\bremov(?:e|ing)"
-    r"|\bunset(?:ting)?|\bdisabl(?:e|ing)|\bdrop(?:ping)?|\bturn(?:ing)? off|\b[Ll]aunch without)\s+"
+    r"(?:\b(?:do not|don't|not) (?:specify(?:ing)?|set(?:ting)?|us(?:e|ing)|pass(?:ing)?)|\bomit(?:ting)?"
+    r"|\bremov(?:e|ing)|\bunset(?:ting)?|\bdisabl(?:e|ing)|\bdrop(?:ping)?|\bturn(?:ing)? off|\blaunch without)\s+"
     r"(?:the (?:flag |option )?)?" + _MENTION, re.IGNORECASE)
 _MUST = lazy_pattern(
-    _MENTION + r"[`'\"]?(?: ?\(?=?[^()\s]{1,40}\)?)? (?:must|should|needs? to|has to)(?: also)? be"
-    r"(?:(?: set)?(?: to)? (?P<sign>[`'\"])(?P<value>-?[\w./+-]{1,60})[`'\"]|(?: set)?(?: to)? (?P<true>True|true|enabled|set)\b"
-    r"|(?: set)?(?: to)? (?P<number>-?\d+)(?! or|\d| to)\b)")
+    _MENTION + r"[`'\"]?(?: ?\(=?[^()\s]{1,40}\)?)? (?:must|should|needs? to|has to)(?: also)? be"
+    r"(?:(?: set)?(?: to)? (?P<sign>[`'\"])(?P<value>-?[\w./+-]{1,60})[`'\"]"
+    r"|(?: set)?(?: to)? (?P<true>True|true|enabled|set)\b|(?: set)?(?: to)? (?P<number>-?\d+)(?! or|\d| to)\b)")
 _REQUIRES = lazy_pattern(
-    r"(?:\brequires?(?: [^.;(]{1,60}\()?|\bonly (?:be )?(?:set|supported|valid|used|compatible|works?|available|applicable"
-    r"|allowed)(?: for| \w+)? (?:with|when|if)|\bneeds?|\bwithout"
-    r"|\b(?:[Dd]isabl|[Ee]nabl|[Tt]urn)\w* [\w ]{3,40} (?:with|via|by setting|using))\s*(?:the flag )?" + _MENTION + _VALUE)
+    r"(?:\brequires?(?: [^.;(]{1,60}\()?|\bonly (?:be )?(?:set|supported|valid|used|compatible|works?|available"
+    r"|applicable|allowed)(?: for| \w+)? (?:with|when|if)|\bneeds?|\bwithout"
+    r"|\b(?:[Dd]isabl|[Ee]nabl|[Tt]urn)\w* [\w ]{3,40} (?:with|via|by setting|using))\s*(?:the flag )?"
+    + _MENTION + _VALUE)
 _NEEDS = lazy_pattern(
     r"\brequires?\b|\bonly (?:be )?(?:set|supported|valid|used|works?|available|applicable|allowed)\b|\bneeds?\b"
-    r"|\bmust be (?:set|enabled|provided|specified|True) (?:to use|when|if|for)\b|\bwithout\b|\b(?:is|are) not enabled\b")
+    r"|\bmust be (?:set|enabled|provided|specified|True) (?:to use|when|if|for)\b|\bwithout\b"
+    r"|\b(?:is|are) not enabled\b")
 _IT = lazy_pattern(r"\b[Ss]et it (?:back )?to (?P<value>-?[\w./+-]{1,60})")
 _VARIABLE = lazy_pattern(
-    r"(?:\b[Ss]et(?:ting)?|\b[Uu]s(?:e|ing)|\b[Tt]ry(?: set(?:ting)?)?|\brequires?|\brun with|\b[Pp]ass(?:ing)?)\s+"
+    r"(?:\b[Ss]et(?:ting)?|\b[Uu]s(?:e|ing)|\b[Tt]ry(?: set(?:ting)?)?|\brequires?|\brun with"
+    r"|\b[Pp]ass(?:ing)?)\s+"
     r"(?:the (?:env(?:ironment)? (?:var(?:iable)?)? ?))?[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})[`'\"]?"
     r"(?:=| to (?:be )?)[`'\"]?(?P<value>[\w.-]{1,40})")
 _UNSET = lazy_pattern(r"\b(?:[Uu]nset(?:ting)?|[Rr]emov(?:e|ing))\s+[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})")
 _AGAINST = lazy_pattern(
     r"not (?:currently |yet |be )?(?:supported|compatible|applicable|implemented|useful)|incompatible"
     r"|mutually exclusive|(?:cannot|can not|can't|must not) be (?:used|combined|enabled|set|specified|passed)"
-    r"|\bconflicts? with|(?:does|do) not (?:yet |currently )?support|(?:cannot|can not) (?:both |use|set|enable|specify|run)"
+    r"|\bconflicts? with|(?:does|do) not (?:yet |currently )?support"
+    r"|(?:cannot|can not) (?:both |use|set|enable|specify|run)"
     r"|nly (?:be )?(?:supported|set|available|applicable|used|valid)", re.IGNORECASE)
 _NUMBER = r"(?P<{0}>-?\d+(?:\.\d+)?)"
 _COMPARED = lazy_pattern(
-    rf"{_MENTION}[`'\"]?(?: ?\(=?|=| ?: | ){_NUMBER.format('left')}\)?,? "
-    r"(?:(?:must|should|has to|needs to)(?: also)? be |(?P<cannot>cannot be |can not be |can't be |must not be |is )|must )"
-    r"(?P<how>(?:strictly )?(?:<=|>=|<|>)|(?:strictly )?(?:less|smaller|lower|greater|larger|higher|bigger) than(?: or equal to)?"
+    rf"{_MENTION}[`'\"]?(?:(?: ?\(=?|=| ?: | ){_NUMBER.format('left')}\)?)?,? "
+    r"(?:(?:must|should|has to|needs to)(?: also)? be |(?P<cannot>cannot be |can not be |can't be |must not be |is )"
+    r"|must )(?:strictly )?"
+    r"(?P<how><=|>=|<|>|(?:less|smaller|lower|greater|larger|higher|bigger) than(?: or equal to)?"
     r"|at least|at most|divisible by|a multiple of|not exceed|evenly divide)\s+(?:the )?(?:max(?:imum)? )?"
-    rf"(?:[`'\"]?(?P<other>--?[a-z][\w-]*|[a-z]+(?:_[a-z0-9]+)+)[`'\"]?(?: ?\(=?|=| ?: | )?)?{_NUMBER.format('right')}?")
+    r"(?:[`'\"]?(?P<other>--?[a-z][\w-]*|[a-z]+(?:_[a-z0-9]+)+)[`'\"]?(?: ?\(=?|=| ?: | )?)?"
+    rf"{_NUMBER.format('right')}?")
+_EXCEEDS = lazy_pattern(
+    rf"{_MENTION}[`'\"]?(?: ?\(=?|=| ){_NUMBER.format('left')}\)?,? exceeds "
+    rf"[\w ]{{3,60}}\({_NUMBER.format('right')}\)")
 _BOUNDED = lazy_pattern(
-    rf"{_MENTION}[`'\"]?(?: ?\(=?{_NUMBER.format('left')}\)|={_NUMBER.format('left2')}| of)? (?:must|should|has to)(?: also)? be "
-    r"(?P<how>non-negative|(?:a )?positive(?: integer)?|in (?:the range )?\[(?P<low>-?[\d.]+), ?(?P<high>-?[\d.]+)[\])]"
+    rf"{_MENTION}[`'\"]?(?: ?\(=?{_NUMBER.format('left')}\)|={_NUMBER.format('left2')}| of)? "
+    r"(?:must|should|has to)(?: also)? be (?P<how>non-negative|(?:a )?positive(?: integer)?"
+    r"|in (?:the range )?\[(?P<low>-?[\d.]+), ?(?P<high>-?[\d.]+)[\])]"
     r"|between (?P<low2>-?[\d.]+) and (?P<high2>-?[\d.]+))")
 _WORD_VALUES = frozenset({
-    "a", "an", "and", "as", "at", "be", "before", "by", "config", "flag", "for", "from", "if", "in", "instead", "is", "it", "of",
-    "on", "option", "or", "set", "so", "specified", "provided", "enabled", "disabled", "given", "used", "that", "the", "this",
-    "to", "too", "together", "when", "which", "will", "with", "without",
+    "a", "an", "and", "as", "at", "be", "before", "by", "config", "disabled", "enabled", "flag", "for", "from", "given",
+    "if", "in", "instead", "is", "it", "of", "on", "option", "or", "provided", "set", "so", "specified", "that", "the",
+    "this", "to", "together", "too", "used", "when", "which", "will", "with", "without",
 })  # fmt: skip
 _SENTENCES = lazy_pattern(r"(?<=[\w)`'\"])[.;:]\s+(?=[A-Z`'\"])")
 _SHORT = {
     "tp_size": "--tensor-parallel-size", "pp_size": "--pipeline-parallel-size", "dp_size": "--data-parallel-size",
     "dcp_size": "--decode-context-parallel-size", "pcp_size": "--prefill-context-parallel-size",
 }  # fmt: skip
+_KEYS = {
+    "cudagraph_mode": "--compilation-config", "custom_ops": "--compilation-config",
+    "num_speculative_tokens": "--speculative-config", "num_redundant_experts": "--eplb-config",
+    "log_balancedness_interval": "--eplb-config", "kv_role": "--kv-transfer-config",
+}  # fmt: skip
+"""Keys of flags that take JSON, which sentences name without the flag."""
 _ESSENTIAL = frozenset({
     "--model", "--tokenizer", "--dtype", "--max-model-len", "--gpu-memory-utilization", "--served-model-name", "--host",
     "--port", "--revision", "--trust-remote-code", "--config", "--load-format", "--kv-transfer-config",
@@ -90,6 +108,12 @@ class Advice(NamedTuple):
 
     flag: str
     value: str | bool | None
+
+    def typed(self) -> str:
+        """Return the change as typed in a command; the name alone for a flag to remove or without a value."""
+        if not isinstance(self.value, str):
+            return self.flag
+        return f"{self.flag}={self.value}" if self.flag.isupper() else f"{self.flag} {self.value}"
 
 
 class _Reader(NamedTuple):
@@ -119,6 +143,9 @@ class _Reader(NamedTuple):
             last = flags.lookup(rest, self.release)
             if last is not None and last.exists(self.release):
                 return last.name, last
+        holder = flags.lookup(_KEYS[name], self.release) if name in _KEYS else None
+        if holder is not None and holder.exists(self.release) and (holder.keyword or "") in self.given:
+            return f"{holder.name}.{name}", None
         if self.inner is not None and not name.startswith("-") and "." not in name:
             return f"{self.inner}.{name}", None
         return None
@@ -126,7 +153,7 @@ class _Reader(NamedTuple):
     def has(self, flag: Flag | None, name: str) -> bool:
         """Return whether the user has set it."""
         if flag is None:
-            return self.inner is not None
+            return self.inner is not None or "." in name
         return (flag.keyword or name.lstrip("-").replace("-", "_")) in self.given
 
     def to(self, name: str, value: str | None) -> Advice | None:
@@ -220,12 +247,11 @@ def _compared(text: str, reader: _Reader) -> Iterator[Advice | None]:
     for match in _COMPARED.finditer(text):
         if match["right"] is None:
             continue
-        how = match["how"].removeprefix("strictly ")
-        if match["cannot"] == "is ":  # "x (1) is smaller than y (2)" is what is wrong
+        how = match["how"]
+        if match["cannot"]:  # also "x (1) is smaller than y (2)", which is what is wrong
             how = _opposite(how)
-        elif match["cannot"]:
-            how = _opposite(how)
-        left, right = float(match["left"]), float(match["right"])
+        right = float(match["right"])
+        left = float(match["left"]) if match["left"] is not None else None
         of_left = reader.setting(match["name"])
         of_right = reader.setting(match["other"]) if match["other"] else None
         if of_left is not None and (reader.has(of_left[1], of_left[0]) or of_right is None):
@@ -234,6 +260,8 @@ def _compared(text: str, reader: _Reader) -> Iterator[Advice | None]:
             yield _number(reader, match["other"], _fitting(_mirrored(how), right, left))
         else:
             yield None
+    for match in _EXCEEDS.finditer(text):
+        yield _number(reader, match["name"], float(match["right"]))
 
 
 def _bounded(text: str, reader: _Reader) -> Iterator[Advice | None]:
@@ -260,12 +288,13 @@ def _it(text: str, reader: _Reader) -> Iterator[Advice | None]:
     match = _IT.search(text)
     if match is None:
         return
-    first = next((one["name"] for one in re.finditer(_MENTION, text[:match.start()]) if reader.setting(one["name"])), None)
+    before = re.finditer(_MENTION, text[:match.start()])
+    first = next((one["name"] for one in before if reader.setting(one["name"])), None)
     if first is not None:
         yield reader.to(first, match["value"])
 
 
-def _variable(text: str, reader: _Reader) -> Iterator[Advice | None]:
+def _variable(text: str, _: _Reader) -> Iterator[Advice | None]:
     for match in _VARIABLE.finditer(text):
         if not _UNWANTED.search(text, 0, match.start()):
             yield Advice(match["name"], match["value"].rstrip("."))
@@ -322,7 +351,7 @@ def _named(part: str, sentence: str, reader: _Reader) -> list[tuple[int, str, bo
 
 
 def _opposite(how: str) -> str:
-    return {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[_sign(how)] if _sign(how) in {"<", "<=", ">", ">="} else ""
+    return {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}.get(_sign(how), "")
 
 
 def _mirrored(how: str) -> str:
@@ -337,7 +366,7 @@ def _sign(how: str) -> str:
         return "multiple"
     if how == "evenly divide":
         return "divisor"
-    if how in {"at least"}:
+    if how == "at least":
         return ">="
     if how in {"at most", "not exceed"}:
         return "<="
@@ -345,9 +374,12 @@ def _sign(how: str) -> str:
     return sign + "=" if how.endswith("equal to") else sign
 
 
-def _fitting(how: str, value: float, bound: float) -> float | None:
+def _fitting(how: str, value: float | None, bound: float | None) -> float | None:
     """Return the value nearest to `value` that satisfies the comparison with `bound`."""
     sign = _sign(how) if how else ""
+    if bound is None or (value is None and sign in {"multiple", "divisor"}):
+        return None
+    value = value or 0.0
     if sign == "multiple":
         return None if bound < 1 else max(value // bound, 1) * bound
     if sign == "divisor":

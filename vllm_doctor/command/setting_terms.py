@@ -25,10 +25,10 @@ TOO_GENERAL = frozenset({
 """Settings that are essential to a command, or whose names occur in many messages."""
 
 CLASSES_OF_SETTINGS = frozenset({
-    "AttentionConfig", "CacheConfig", "CompilationConfig", "ECManagerConfig", "ECTransferConfig", "EPLBConfig", "KVEventsConfig",
-    "KVTransferConfig", "KernelConfig", "LoRAConfig", "LoadConfig", "MambaConfig", "MultiModalConfig", "ObservabilityConfig",
-    "OffloadConfig", "ParallelConfig", "PoolerConfig", "ProfilerConfig", "SchedulerConfig", "StructuredOutputsConfig",
-    "WeightTransferConfig",
+    "AttentionConfig", "CacheConfig", "CompilationConfig", "ECManagerConfig", "ECTransferConfig", "EPLBConfig",
+    "KVEventsConfig", "KVTransferConfig", "KernelConfig", "LoRAConfig", "LoadConfig", "MambaConfig", "MultiModalConfig",
+    "ObservabilityConfig", "OffloadConfig", "ParallelConfig", "PoolerConfig", "ProfilerConfig", "SchedulerConfig",
+    "StructuredOutputsConfig", "WeightTransferConfig",
 })  # fmt: skip
 """vLLM's classes that hold nothing but settings of the user; others also take values from config.json."""
 

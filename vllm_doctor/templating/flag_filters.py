@@ -292,11 +292,7 @@ def advised_value(message: str, given: str, releases: Releases, inner: str | Non
 def advised_words(message: str, given: str, releases: Releases, inner: str | None = None) -> str | None:
     """Return `advised_flag` or `advised_variable` and its value as typed in a command."""
     found = _advice(message, given, releases, inner)
-    if found is None or found.value is None:
-        return None
-    if found.value is True:
-        return found.flag
-    return f"{found.flag}={found.value}" if found.flag.isupper() else f"{found.flag} {found.value}"
+    return found.typed() if found is not None and found.value is not None else None
 
 
 def advised_removal(message: str, given: str, releases: Releases, inner: str | None = None) -> str | None:
