@@ -355,7 +355,8 @@ def _opposite(how: str) -> str:
 
 
 def _mirrored(how: str) -> str:
-    return {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "multiple": "divisor", "divisor": "multiple"}.get(_sign(how), "")
+    mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "multiple": "divisor", "divisor": "multiple"}
+    return mirrored.get(_sign(how), "")
 
 
 def _sign(how: str) -> str:
