@@ -28,7 +28,7 @@ _SET = lazy_pattern(
     r"(?:(?:the |your )?(?:env(?:ironment)? (?:var(?:iable)? )?|flag |option |argument |either )?)?"
     + _MENTION + _VALUE)
 _UNWANTED = lazy_pattern(
-    r"(?:cannot|can not|n't|\bnot|\bnever|\bto|\bcan|\bbe|\bonly|\bwhen|\bif|\bunless|\bwithout|\bboth|\bby"
+    r"(?:cannot|can not|n't|\bnot|\bnever|\bto|\bcan|\bbe|\bonly|\bwhen|\bif|\bunless|\bwithout|\bboth"
     r"|\bwhile|\bthan)\s+$", re.IGNORECASE)
 _DROP = lazy_pattern(
     r"(?:\b(?:do not|don't|not) (?:specify(?:ing)?|set(?:ting)?|us(?:e|ing)|pass(?:ing)?)|\bomit(?:ting)?"
@@ -271,7 +271,7 @@ def _bounded(text: str, reader: _Reader) -> Iterator[Advice | None]:
         found = reader.setting(match["name"])
         if found is None or found[0] in _ESSENTIAL:
             yield None
-        elif match["name"].endswith("s") and found[1] is None:  # a list
+        elif match["name"].endswith("s") and found[1] is None and not match["name"].startswith(("num_", "max_", "min_")):
             yield Advice(found[0], None)
         elif "positive" in how:
             yield _number(reader, match["name"], 1)
@@ -313,7 +313,8 @@ def _conflict(text: str, reader: _Reader) -> Iterator[Advice | None]:
             continue
         found = _named(sentence, sentence, reader)
         if all(is_words for _, _, is_words in found):
-            found += [one for other in sentences for one in _named(other, other, reader) if not one[2]]
+            found += [one for other in sentences for one in _named(other, other, reader)
+                      if not one[2] and "." not in one[1]]
             found.sort(key=lambda one: one[2])
         yield from (Advice(name, None) for _, name, _ in found)
 

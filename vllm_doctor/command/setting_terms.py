@@ -17,6 +17,15 @@ _TERMS: Mapping[str, tuple[str, ...]] = {
     "decode_context_parallel_size": ("decode context parallel", "dcp"),
     "data_parallel_rank": ("data parallel rank", "data parallel external lb"),
     "distributed_executor_backend": ("executor backend", " ray"),
+    "prefill_context_parallel_size": ("prefill context parallel", "pcp"),
+    "kv_sharing_fast_prefill": ("kv sharing fast prefill", "fast prefill"),
+    "use_replayssm": ("replayssm", "recoverssm"),
+    "ray_workers_use_nsight": ("nsight",),
+    "profiler_config": ("profiler",),
+    "compilation_config": ("compilation config", "compile range", "maximum cudagraph size"),
+    "default_mm_loras": ("default mm lora", "modality specific lora"),
+    "ec_transfer_config": ("ec connector", "ec transfer", "ec producer"),
+    "reasoning_config": ("reasoning config", "reasoningconfig"),
 }
 TOO_GENERAL = frozenset({
     "model", "model_tag", "tokenizer", "host", "port", "seed", "dtype", "revision", "load_format", "served_model_name",
