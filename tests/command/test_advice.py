@@ -38,6 +38,8 @@ _RELEASE = "0.25.1"
     ("Async scheduling is not supported with pipeline-parallel-size > 1.", "async_scheduling pipeline_parallel_size",
      ("--async-scheduling", None)),
     ("Please use VLLM_RAY_DP_PACK_STRATEGY=strict instead.", "", ("VLLM_RAY_DP_PACK_STRATEGY", "strict")),
+    ("Make sure to set `VLLM_RAY_DP_PACK_STRATEGY` to `strict` or `fill`", "", ("VLLM_RAY_DP_PACK_STRATEGY", "strict")),
+    ("Set --data-parallel-size-local to 2.", "", ("--data-parallel-size-local", "2")),
     ("sampling is unavailable. Unset VLLM_USE_FLASHINFER_SAMPLER=1.", "", ("VLLM_USE_FLASHINFER_SAMPLER", None)),
 ])
 def test_change(sentence: str, given: str, change: tuple[str, str | bool | None]) -> None:
@@ -50,6 +52,9 @@ def test_change(sentence: str, given: str, change: tuple[str, str | bool | None]
     "max_model_len must be a positive integer, got str: foo.",
     "x requires `--otlp-traces-endpoint` to be set.",
     "Please set --load-format nonsense",
+    "Set VLLM_MAX_IMAGE_PIXELS to increase this limit.",
+    "Set `--chat-template` to replace it.",
+    "or set VLLM_KV_CACHE_LAYOUT to a dense layout.",
 ])
 def test_no_change(sentence: str) -> None:
     assert advice(sentence, ("max_model_len",), _RELEASE) is None

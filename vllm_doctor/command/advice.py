@@ -20,7 +20,9 @@ _MAX_SENTENCE = 1000
 _NAME = (r"(?P<name>--?[a-z][\w-]*(?:\.\w+)*|[A-Za-z]+(?:_[a-z0-9]+)+(?:\.\w+)*"
          r"|\w{1,40}[Cc]onfig\.\w+(?:\.\w+)*)")
 _MENTION = rf"[`'\"]?(?<![\w-]){_NAME}"
-_VALUE = (r"(?:[`'\"]?\s*(?P<sign>=+|:| to be | to | is set to )\s*[`'\"]?(?P<value>-?[\w./+-]{1,60})"
+_TO = r" (?:to be|to|is set to) (?=[`'\"\d-]|(?:[Tt]rue|[Ff]alse|None|auto)\b)"  # not "to increase the limit"
+_VALUE = (rf"(?:[`'\"]?\s*(?P<sign>=+|:|{_TO})\s*[`'\"]?(?P<value>"
+          r"-?[\w./+-]{1,60})"
           r"|(?P<space>\s)(?P<word>-?[\w./+-]{1,60}))?")
 _SET = lazy_pattern(
     r"(?<![\w-])(?:[Ss]et(?:ting)?|[Uu]s(?:e|ing)|[Pp]ass(?:ing)?|[Ss]pecify(?:ing)?|[Aa]dd|[Ee]nabl(?:e|ing)"
@@ -49,10 +51,10 @@ _NEEDS = lazy_pattern(
     r"|\b(?:is|are) not enabled\b")
 _IT = lazy_pattern(r"\b[Ss]et it (?:back )?to (?P<value>-?[\w./+-]{1,60})")
 _VARIABLE = lazy_pattern(
-    r"(?:\b[Ss]et(?:ting)?|\b[Uu]s(?:e|ing)|\b[Tt]ry(?: set(?:ting)?)?|\brequires?|\brun with"
+    r"(?:\b[Mm]ake sure to set|\b[Ss]et(?:ting)?|\b[Uu]s(?:e|ing)|\b[Tt]ry(?: set(?:ting)?)?|\brequires?|\brun with"
     r"|\b[Pp]ass(?:ing)?)\s+"
     r"(?:the (?:env(?:ironment)? (?:var(?:iable)?)? ?))?[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})[`'\"]?"
-    r"(?:=| to (?:be )?)[`'\"]?(?P<value>[\w.-]{1,40})")
+    rf"(?:=|{_TO})[`'\"]?(?P<value>[\w.-]{{1,40}})")
 _UNSET = lazy_pattern(r"\b(?:[Uu]nset(?:ting)?|[Rr]emov(?:e|ing))\s+[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})")
 _AGAINST = lazy_pattern(
     r"not (?:currently |yet |be )?(?:supported|compatible|applicable|implemented|useful)|incompatible"
@@ -271,7 +273,7 @@ def _bounded(text: str, reader: _Reader) -> Iterator[Advice | None]:
         found = reader.setting(match["name"])
         if found is None or found[0] in _ESSENTIAL:
             yield None
-        elif match["name"].endswith("s") and found[1] is None and not match["name"].startswith(("num_", "max_", "min_")):
+        elif found[1] is None and match["name"].endswith("s") and not match["name"].startswith(("num_", "max_")):
             yield Advice(found[0], None)
         elif "positive" in how:
             yield _number(reader, match["name"], 1)
