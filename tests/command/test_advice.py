@@ -54,6 +54,7 @@ def test_change(sentence: str, given: str, change: tuple[str, str | bool | None]
     "Please set --load-format nonsense",
     "Set VLLM_MAX_IMAGE_PIXELS to increase this limit.",
     "Set `--chat-template` to replace it.",
+    "or explicitly set VLLM_USE_V1=0 or 1 and report this issue on Github.",
     "or set VLLM_KV_CACHE_LAYOUT to a dense layout.",
 ])
 def test_no_change(sentence: str) -> None:

@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.templating.flag_filters import (
+    advised_flag,
+    advised_removal,
+    advised_value,
+    advised_variable,
+    advised_words,
     as_flag,
     flag_meant,
     flag_of_config,
+    holds_only_settings,
     later_flags,
     later_release,
     names_setting,
@@ -131,3 +137,25 @@ def test_a_message_names_a_setting(message: str, given: str, named: bool) -> Non
 def test_the_flag_that_a_class_of_settings_is_read_from(name: str, settings: str | None, flag: str | None) -> None:
     """Return it only where the user set it, or where the settings are not known."""
     assert flag_of_config(name, settings) == flag
+
+
+_RELEASES = Releases.of("0.25.1")
+
+
+@pytest.mark.parametrize(("message", "change"), [
+    ("Please set `--mamba-backend flashinfer`.", ("--mamba-backend", "flashinfer", "--mamba-backend flashinfer", None, None)),
+    ("enable_eplb must be True", ("--enable-eplb", True, "--enable-eplb", None, None)),
+    ("set VLLM_USE_V1=0", (None, 0, "VLLM_USE_V1=0", "VLLM_USE_V1", None)),
+    ("--enable-lora is not supported", (None, None, None, None, "--enable-lora")),
+    ("the model is not multimodal", (None, None, None, None, None)),
+])
+def test_the_change_that_a_message_asks_for(message: str, change: tuple[object, ...]) -> None:
+    found = (advised_flag(message, "enable_lora", _RELEASES), advised_value(message, "enable_lora", _RELEASES),
+             advised_words(message, "enable_lora", _RELEASES), advised_variable(message, "enable_lora", _RELEASES),
+             advised_removal(message, "enable_lora", _RELEASES))
+    assert found == change
+
+
+def test_classes_that_hold_only_settings() -> None:
+    assert [name for name in ("ParallelConfig", "ModelConfig", "VllmConfig", "EPLBConfig") if holds_only_settings(name)] == [
+        "ParallelConfig", "EPLBConfig"]

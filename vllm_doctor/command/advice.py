@@ -54,7 +54,7 @@ _VARIABLE = lazy_pattern(
     r"(?:\b[Mm]ake sure to set|\b[Ss]et(?:ting)?|\b[Uu]s(?:e|ing)|\b[Tt]ry(?: set(?:ting)?)?|\brequires?|\brun with"
     r"|\b[Pp]ass(?:ing)?)\s+"
     r"(?:the (?:env(?:ironment)? (?:var(?:iable)?)? ?))?[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})[`'\"]?"
-    rf"(?:=|{_TO})[`'\"]?(?P<value>[\w.-]{{1,40}})")
+    rf"(?:=|{_TO})[`'\"]?(?P<value>[\w.-]{{1,40}})(?! or \d)")
 _UNSET = lazy_pattern(r"\b(?:[Uu]nset(?:ting)?|[Rr]emov(?:e|ing))\s+[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})")
 _AGAINST = lazy_pattern(
     r"not (?:currently |yet |be )?(?:supported|compatible|applicable|implemented|useful)|incompatible"

@@ -43,7 +43,8 @@ _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
 REQUEST_FILES = lazy_pattern(
     r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
-    r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params)")
+    r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params|v1/engine/(?:input_)?processor"
+    r"|v1/engine/async_llm|tokenizers/mistral|tool_parsers/)")
 
 
 def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | None, own: Origin | None, *,

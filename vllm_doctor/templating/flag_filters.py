@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -265,7 +266,12 @@ def as_flag(keyword: str) -> str:
 
 
 def _advice(message: str, given: str, releases: Releases, inner: str | None) -> Advice | None:
-    return advice(message, given.split(), releases.candidates[-1], inner)
+    return _read(message, given, releases.candidates[-1], inner)
+
+
+@lru_cache(maxsize=16)
+def _read(message: str, given: str, release: str, inner: str | None) -> Advice | None:
+    return advice(message, given.split(), release, inner)
 
 
 def advised_flag(message: str, given: str, releases: Releases, inner: str | None = None) -> str | None:
