@@ -40,6 +40,14 @@ _RELEASE = "0.25.1"
     ("Please use VLLM_RAY_DP_PACK_STRATEGY=strict instead.", "", ("VLLM_RAY_DP_PACK_STRATEGY", "strict")),
     ("Make sure to set `VLLM_RAY_DP_PACK_STRATEGY` to `strict` or `fill`", "", ("VLLM_RAY_DP_PACK_STRATEGY", "strict")),
     ("Set --data-parallel-size-local to 2.", "", ("--data-parallel-size-local", "2")),
+    ("torch_shm is known to fail without VLLM_WORKER_MULTIPROC_METHOD set to spawn", "mm_tensor_ipc",
+     ("VLLM_WORKER_MULTIPROC_METHOD", "spawn")),
+    ("decode_context_parallel_size=4 must be 1 or equal to tensor_parallel_size=2 when using NixlConnector.",
+     "decode_context_parallel_size tensor_parallel_size", ("--decode-context-parallel-size", "1")),
+    ("Unable to use nsight profiling unless workers run with Ray.", "ray_workers_use_nsight",
+     ("--ray-workers-use-nsight", None)),
+    ("Default modality-specific LoRA(s) were provided for a non multimodal model", "default_mm_loras",
+     ("--default-mm-loras", None)),
     ("sampling is unavailable. Unset VLLM_USE_FLASHINFER_SAMPLER=1.", "", ("VLLM_USE_FLASHINFER_SAMPLER", None)),
 ])
 def test_change(sentence: str, given: str, change: tuple[str, str | bool | None]) -> None:

@@ -20,9 +20,9 @@ _MAX_SENTENCE = 1000
 _NAME = (r"(?P<name>--?[a-z][\w-]*(?:\.\w+)*|[A-Za-z]+(?:_[a-z0-9]+)+(?:\.\w+)*"
          r"|\w{1,40}[Cc]onfig\.\w+(?:\.\w+)*)")
 _MENTION = rf"[`'\"]?(?<![\w-]){_NAME}"
-_TO = r" (?:to be|to|is set to) (?=[`'\"\d-]|(?:[Tt]rue|[Ff]alse|None|auto)\b)"  # not "to increase the limit"
-_VALUE = (rf"(?:[`'\"]?\s*(?P<sign>=+|:|{_TO})\s*[`'\"]?(?P<value>"
-          r"-?[\w./+-]{1,60})"
+_TO = r" (?:(?:to be|to|is set to) (?=[`'\"\d-]|(?:[Tt]rue|[Ff]alse|None|auto)\b)|set to )"
+"""The words between a setting and its value; "to increase the limit" has none."""
+_VALUE = (rf"(?:[`'\"]?\s*(?P<sign>=+|:|{_TO})\s*[`'\"]?(?P<value>-?[\w./+-]{{1,60}})"
           r"|(?P<space>\s)(?P<word>-?[\w./+-]{1,60}))?")
 _SET = lazy_pattern(
     r"(?<![\w-])(?:[Ss]et(?:ting)?|[Uu]s(?:e|ing)|[Pp]ass(?:ing)?|[Ss]pecify(?:ing)?|[Aa]dd|[Ee]nabl(?:e|ing)"
@@ -37,9 +37,10 @@ _DROP = lazy_pattern(
     r"|\bremov(?:e|ing)|\bunset(?:ting)?|\bdisabl(?:e|ing)|\bdrop(?:ping)?|\bturn(?:ing)? off|\blaunch without)\s+"
     r"(?:the (?:flag |option )?)?" + _MENTION, re.IGNORECASE)
 _MUST = lazy_pattern(
-    _MENTION + r"[`'\"]?(?: ?\(=?[^()\s]{1,40}\)?)? (?:must|should|needs? to|has to)(?: also)? be"
+    _MENTION + r"[`'\"]?(?:(?: ?\(=?|=)[^()\s]{1,40}\)?)? (?:must|should|needs? to|has to)(?: also)? be"
     r"(?:(?: set)?(?: to)? (?P<sign>[`'\"])(?P<value>-?[\w./+-]{1,60})[`'\"]"
-    r"|(?: set)?(?: to)? (?P<true>True|true|enabled|set)\b|(?: set)?(?: to)? (?P<number>-?\d+)(?! or|\d| to)\b)")
+    r"|(?: set)?(?: to)? (?P<true>True|true|enabled|set)\b"
+    r"|(?: set)?(?: to)? (?P<number>-?\d+)(?! or (?!equal)|\d| to)\b)")
 _REQUIRES = lazy_pattern(
     r"(?:\brequires?(?: [^.;(]{1,60}\()?|\bonly (?:be )?(?:set|supported|valid|used|compatible|works?|available"
     r"|applicable|allowed)(?: for| \w+)? (?:with|when|if)|\bneeds?|\bwithout"
@@ -48,17 +49,18 @@ _REQUIRES = lazy_pattern(
 _NEEDS = lazy_pattern(
     r"\brequires?\b|\bonly (?:be )?(?:set|supported|valid|used|works?|available|applicable|allowed)\b|\bneeds?\b"
     r"|\bmust be (?:set|enabled|provided|specified|True) (?:to use|when|if|for)\b|\bwithout\b"
-    r"|\b(?:is|are) not enabled\b")
+    r"|\b(?:is|are) not enabled\b|\bunless\b")
 _IT = lazy_pattern(r"\b[Ss]et it (?:back )?to (?P<value>-?[\w./+-]{1,60})")
 _VARIABLE = lazy_pattern(
     r"(?:\b[Mm]ake sure to set|\b[Ss]et(?:ting)?|\b[Uu]s(?:e|ing)|\b[Tt]ry(?: set(?:ting)?)?|\brequires?|\brun with"
-    r"|\b[Pp]ass(?:ing)?)\s+"
+    r"|\bwithout|\b[Pp]ass(?:ing)?)\s+"
     r"(?:the (?:env(?:ironment)? (?:var(?:iable)?)? ?))?[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})[`'\"]?"
     rf"(?:=|{_TO})[`'\"]?(?P<value>[\w.-]{{1,40}})(?! or \d)")
 _UNSET = lazy_pattern(r"\b(?:[Uu]nset(?:ting)?|[Rr]emov(?:e|ing))\s+[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})")
 _AGAINST = lazy_pattern(
     r"not (?:currently |yet |be )?(?:supported|compatible|applicable|implemented|useful)|incompatible"
-    r"|mutually exclusive|(?:cannot|can not|can't|must not) be (?:used|combined|enabled|set|specified|passed)"
+    r"|were provided for a non|mutually exclusive"
+    r"|(?:cannot|can not|can't|must not) be (?:used|combined|enabled|set|specified|passed)"
     r"|\bconflicts? with|(?:does|do) not (?:yet |currently )?support"
     r"|(?:cannot|can not) (?:both |use|set|enable|specify|run)"
     r"|nly (?:be )?(?:supported|set|available|applicable|used|valid)", re.IGNORECASE)
