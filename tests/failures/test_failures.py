@@ -321,6 +321,25 @@ def test_an_optional_import_that_is_missing_is_to_be_installed() -> None:
     assert failure_of(log).fixes[0].action == "install-package"
 
 
+def test_a_rejected_request_names_the_flag_of_the_server_that_admits_it() -> None:
+    log = ("INFO 11-24 15:20:01 [utils.py:233] non-default args: {'model_tag': '/models/a'}\n"
+           "INFO:     Application startup complete.\n"
+           + traceback(("vllm/entrypoints/openai/serving_chat.py", 223, "create_chat_completion", "x = parse()"),
+                       ("vllm/entrypoints/chat_utils.py", 1051, "parse_image_embeds", "raise ValueError("),
+                       error="ValueError: You must set `--enable-mm-embeds` to input `image_embeds`"))
+    failure = failure_of(log)
+    assert (failure.kind, failure.fixes[0].flags) == ("request", {"--enable-mm-embeds": ""})
+    assert failure.fixes[1].id == "fix-request-messages"
+
+
+def test_a_rejection_without_a_rule_is_followed_to_the_flag() -> None:
+    log = ("INFO 11-24 15:20:01 [utils.py:233] non-default args: {'model_tag': '/models/a', 'enable_elastic_ep': True}\n"
+           + traceback(("vllm/v1/worker/cpu_model_runner.py", 127, "load_model", "raise ValueError("),
+                       error="ValueError: Dummy weights of elastic EP are not supported by the CPU Model Runner."))
+    failure = failure_of(log)
+    assert (failure.kind, failure.fixes[0].unset) == ("refusal", ("--enable-elastic-ep",))
+
+
 def test_a_cache_of_the_hub_that_cannot_be_written_gets_another_folder() -> None:
     failure = failure_of("There was a problem when trying to write in your cache folder (/.cache/huggingface/hub). "
                          "You should set the environment variable TRANSFORMERS_CACHE to a writable directory.\n")

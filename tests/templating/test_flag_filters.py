@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.templating.flag_filters import (
+    advised_flag,
+    advised_removal,
+    advised_value,
+    advised_variable,
+    advised_words,
     as_flag,
     bounded_flag,
     bounded_value,
     flag_meant,
     flag_of_config,
+    holds_only_settings,
     later_flags,
     later_release,
     names_setting,
@@ -164,3 +170,25 @@ def test_a_setting_and_its_bound(refusal: str, flag: str | None, value: int | No
 ])
 def test_a_key_that_is_refused(refusal: str, key: str | None) -> None:
     assert refused_key(refusal) == key
+
+
+_RELEASES = Releases.of("0.25.1")
+
+
+@pytest.mark.parametrize(("message", "change"), [
+    ("Please set `--mamba-backend flashinfer`.", ("--mamba-backend", "flashinfer", "--mamba-backend flashinfer", None, None)),
+    ("enable_eplb must be True", ("--enable-eplb", True, "--enable-eplb", None, None)),
+    ("set VLLM_USE_V1=0", (None, 0, "VLLM_USE_V1=0", "VLLM_USE_V1", None)),
+    ("--enable-lora is not supported", (None, None, None, None, "--enable-lora")),
+    ("the model is not multimodal", (None, None, None, None, None)),
+])
+def test_the_change_that_a_message_asks_for(message: str, change: tuple[object, ...]) -> None:
+    found = (advised_flag(message, "enable_lora", _RELEASES), advised_value(message, "enable_lora", _RELEASES),
+             advised_words(message, "enable_lora", _RELEASES), advised_variable(message, "enable_lora", _RELEASES),
+             advised_removal(message, "enable_lora", _RELEASES))
+    assert found == change
+
+
+def test_classes_that_hold_only_settings() -> None:
+    assert [name for name in ("ParallelConfig", "ModelConfig", "VllmConfig", "EPLBConfig") if holds_only_settings(name)] == [
+        "ParallelConfig", "EPLBConfig"]

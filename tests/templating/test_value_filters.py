@@ -13,6 +13,7 @@ from vllm_doctor.templating.value_filters import (
     as_json,
     as_json_list,
     as_pairs,
+    bound_meant,
     integers_meant,
     mm_limits,
     nearest_choice,
@@ -140,3 +141,11 @@ def test_yarn() -> None:
     older = json.loads(yarn_overrides(131072, 32768, 1000000, Releases.of("0.12.0")) or "")
     assert "max_position_embeddings" not in older
     assert yarn_overrides(10_000_000, 32768, 1000000, Releases.of("0.12.0")) is None
+
+
+@pytest.mark.parametrize(("condition", "number"), [
+    (">= max_loras (4).", 4), ("greater than or equal to 1.", 1), ("> 0", 1), ("less than 8", 7), ("<= 16", 16),
+    ("one of (8, 16)", None), (">= max_loras", None),
+])
+def test_bound_meant(condition: str, number: int | None) -> None:
+    assert bound_meant(condition) == number

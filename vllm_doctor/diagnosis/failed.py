@@ -52,7 +52,8 @@ def steps(analysis: RunAnalysis, found: Failed, clean: Callable[[Any], Any]) -> 
     given, _ = _given(analysis)
     text = "\n".join([failure.message, *(frame.path for frame in found.candidate.frames)])
     entries = next_steps.next_steps(failure, given, analysis.facts, text)
-    known: Mapping[str, Any] = {**analysis.facts, "releases": analysis.releases, **next_steps.names(failure)}
+    known: Mapping[str, Any] = {**analysis.facts, "releases": analysis.releases,
+                                **next_steps.names(failure, given, analysis.facts)}
     context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
                                analysis.run.settings, clean, analysis.frontend)
     return fixes.fixes(_NO_RULE._replace(fixes=tuple(entries)), context, min(analysis.options.max_fixes, _MOST_STEPS))

@@ -255,7 +255,8 @@ def _is_already_set(name: str, value: str, context: FixContext) -> bool:
         return False
     current = context.settings[flag.keyword]
     if value == "":
-        return current is True
+        is_off = flags.canonical(name) in {flag.negation(), flag.inverses.at(flag.last_index)}
+        return current is (not is_off)
     if isinstance(current, (int, float)) and not isinstance(current, bool):
         try:
             return float(value) == float(current)

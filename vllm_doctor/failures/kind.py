@@ -13,6 +13,11 @@ _RESOURCE = lazy_pattern(
     r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
+_REJECTS = lazy_pattern(
+    r"not (?:yet |currently )?(?:supported|compatible)|does not (?:yet )?support|incompatible|\brequires\b|must be\b")
+_LACKS = lazy_pattern(
+    r"out of memory|No space left|larger than the|Free memory|No available memory|Cannot allocate|cache blocks",
+    re.IGNORECASE)
 _ENVIRONMENT = lazy_pattern(
     r"undefined symbol|cannot open shared object|DLL load failed|No module named|cannot import name|GLIBC|nvcc"
     r"|CUDA_HOME"
@@ -38,7 +43,8 @@ _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
 REQUEST_FILES = lazy_pattern(
     r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
-    r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params)")
+    r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params|v1/engine/(?:input_)?processor"
+    r"|v1/engine/async_llm|tokenizers/mistral|tool_parsers/)")
 
 
 def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | None, own: Origin | None, *,
@@ -49,7 +55,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "request"
     if candidate.shape == "fatal" and candidate.said:  # the command line of another program
         return "other-software"
-    if name in _RESOURCE_CLASSES or _RESOURCE.search(message):
+    is_rejected = name in _REFUSALS | {"AssertionError"} and _REJECTS.search(message) and not _LACKS.search(message)
+    if name in _RESOURCE_CLASSES or (_RESOURCE.search(message) and not is_rejected):
         return "resource"
     package = origin.package if origin else ""
     is_import = name in _ENVIRONMENT_CLASSES

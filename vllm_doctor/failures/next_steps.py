@@ -8,6 +8,8 @@ from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
+from vllm_doctor.command.advice import Advice, advice
+from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.rulebase.model import FixRule
@@ -35,6 +37,7 @@ _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _BELONG = N_("Install matching releases of {{ calling_code }} and vLLM")
 _REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is incomplete")
+_CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
@@ -49,7 +52,8 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     direction = failure.direction
     if failure.is_consequence:
         return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
-    steps = [*_by_direction(direction), *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
+    steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
+             *_by_kind(failure, text, direction)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
@@ -81,6 +85,33 @@ def _by_direction(direction: str) -> Iterator[FixRule]:
     elif direction == "dependency":
         yield _action("install-package", "Install the versions that this vLLM release requires", _SAID)
         yield _action("reinstall-vllm-clean-env", "Or reinstall vLLM in a clean environment")
+
+
+def _advised(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> Iterator[FixRule]:
+    """Yield the change of settings that the message asks for; of the server's own, if it rejects a request."""
+    found = _asked(failure, given, facts)
+    if found is None:
+        return
+    if failure.kind == "request":
+        yield FixRule("set-as-asked", "Set {{ asked_setting }} on the server", set={"asked_flag": "asked_value"})
+    elif found.value is None:
+        yield FixRule("remove-as-asked", "Remove {{ asked_setting }}", unset=("asked_flag",))
+    elif found.flag.isupper():
+        yield FixRule("set-as-asked", "Set {{ asked_setting }}", env={"asked_flag": "asked_value"})
+    else:
+        yield FixRule("set-as-asked", "Set {{ asked_setting }}", set={"asked_flag": "asked_value"})
+
+
+def _asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> Advice | None:
+    """Return the change of the server's settings that the message of a rejection asks for."""
+    if failure.kind not in {"refusal", "request"}:
+        return None
+    version = str(facts["vllm_version"]) if "vllm_version" in facts else None
+    found = advice(failure.message, tuple(given or ()), flags.resolve(version))
+    if found is None or "." in found.flag:
+        return None
+    is_of_server = found.value is not None and found.flag.startswith("--") and found.flag in failure.message
+    return found if is_of_server or failure.kind == "refusal" else None
 
 
 def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any],
@@ -161,7 +192,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
             yield _action("reinstall-vllm-clean-env", "Try a clean environment with the libraries that vLLM requires")
             yield _action("report-bug", "Report it with the command, the release and the traceback")
     elif kind == "refusal":
-        if failure.feature in {"model-class", "config"}:
+        if failure.feature in {"model-class", "config"} and not _is_of_settings(failure):
             yield _action("correct-model-config", "Compare the model's config.json with the message")
         else:
             yield _action("follow-the-refusal", "Change the setting that the message names")
@@ -175,6 +206,16 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
             yield _action("upgrade-vllm", "Try a newer vLLM release")
         yield _action("report-bug", "Report it with the command, the release and the traceback")
         yield _action("downgrade-vllm", "Try the previous vLLM release, if it worked there")
+
+
+def _is_of_settings(failure: Failure) -> bool:
+    """Return whether vLLM rejected the user's settings, not the checkpoint's config.json."""
+    checked = _CHECKED.search(failure.message)
+    if checked is not None:
+        return checked["settings"] in CLASSES_OF_SETTINGS
+    file = failure.origin.file if failure.origin else ""
+    return file.startswith(("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py")) or (
+        file.startswith("vllm/config/") and not file.startswith(("vllm/config/model", "vllm/config/__init__")))
 
 
 def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
@@ -247,14 +288,25 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
         yield _action("reinstall-package", "Reinstall {{ calling_code }} as its documentation says")
 
 
-def names(failure: Failure) -> dict[str, str]:
-    """Return the names that the titles use: `calling_code`, the package that called vLLM or raised; `own_file`."""
+def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return the names that the titles and changes use.
+
+    `calling_code` is the package that called vLLM or raised, `own_file` the user's; `asked_setting` is the change
+    that the message asks for, as typed.
+    """
     own = failure.own_frame.file if failure.own_frame else ""
     whose = failure.caller or (failure.origin.file if failure.origin else "")
     package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")  # one's own file is in no package
     if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
         package = imported["package"]
-    return {"calling_code": package if _PLAIN.fullmatch(package) else message("the calling code"),
+    made: dict[str, str | bool] = {}
+    asked = _asked(failure, given, facts)
+    if asked is not None:
+        made["asked_flag"] = asked.flag
+        made["asked_setting"] = asked.typed()
+        if asked.value is not None:
+            made["asked_value"] = asked.value
+    return {**made, "calling_code": package if _PLAIN.fullmatch(package) else message("the calling code"),
             "own_file": own if _PLAIN.fullmatch(own) else message("your own code"),
             "name_direction": joined(" ", filter(None, (failure.direction_sentence, failure.direction_command)))}
 

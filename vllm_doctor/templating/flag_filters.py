@@ -8,22 +8,31 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.command.advice import Advice, advice
+from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS, TOO_GENERAL, terms_of
 from vllm_doctor.messages import joined, message, text
 from vllm_doctor.templating.value_filters import scalar
 from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [
+    "advised_flag",
+    "advised_removal",
+    "advised_value",
+    "advised_variable",
+    "advised_words",
     "as_flag",
     "bounded_flag",
     "bounded_value",
     "flag_meant",
     "flag_of_config",
+    "holds_only_settings",
     "later_flags",
     "later_release",
     "names_setting",
@@ -109,27 +118,6 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--cache-size": "",
     "--enable-flashinfer": "",
 }
-
-
-# How messages refer to a setting without its name; for other settings the words of the name are searched.
-_MESSAGE_TERMS: Mapping[str, tuple[str, ...]] = {
-    "speculative_config": ("speculative", "spec decod"),
-    "speculative_model": ("speculative", "spec decod"),
-    "model_loader_extra_config": ("extra config", "tensorizer uri"),
-    "quantization": ("quantiz",),
-    "kv_transfer_config": ("kv connector", "kv transfer"),
-    "enable_lora": ("lora",),
-    "enable_expert_parallel": ("expert parallel",),
-    "kv_cache_dtype": ("kv cache dtype", "kv cache quant", "fp8", "v scale"),
-    "decode_context_parallel_size": ("decode context parallel", "dcp"),
-    "data_parallel_rank": ("data parallel rank", "data parallel external lb"),
-    "distributed_executor_backend": ("executor backend", " ray"),
-}
-_TOO_GENERAL = frozenset({
-    "model", "model_tag", "tokenizer", "host", "port", "seed", "dtype", "revision", "load_format", "served_model_name",
-    "trust_remote_code", "max_model_len", "gpu_memory_utilization",
-})  # fmt: skip
-"""Settings that are essential to a command, or whose names occur in many messages."""
 
 
 class Remedy(NamedTuple):
@@ -309,11 +297,53 @@ def as_flag(keyword: str) -> str:
     return flags.canonical(keyword.strip().lower().replace(" ", "-"))
 
 
+def _advice(message: str, given: str, releases: Releases, inner: str | None) -> Advice | None:
+    return _read(message, given, releases.candidates[-1], inner)
+
+
+@lru_cache(maxsize=16)
+def _read(message: str, given: str, release: str, inner: str | None) -> Advice | None:
+    return advice(message, given.split(), release, inner)
+
+
+def advised_flag(message: str, given: str, releases: Releases, inner: str | None = None) -> str | None:
+    """Return the flag to set that a refusal asks for or that satisfies it; None if it names none.
+
+    `given` are the keywords of the user's settings, `inner` is the flag whose JSON the message is about.
+    """
+    found = _advice(message, given, releases, inner)
+    return found.flag if found is not None and found.value is not None and not found.flag.isupper() else None
+
+
+def advised_variable(message: str, given: str, releases: Releases) -> str | None:
+    """Return the environment variable to set that a refusal asks for; None if it names none."""
+    found = _advice(message, given, releases, None)
+    return found.flag if found is not None and found.value is not None and found.flag.isupper() else None
+
+
+def advised_value(message: str, given: str, releases: Releases, inner: str | None = None) -> str | bool | None:
+    """Return the value for `advised_flag` or `advised_variable`, True for a flag without one."""
+    found = _advice(message, given, releases, inner)
+    return scalar(found.value) if found is not None and isinstance(found.value, str) else found and found.value
+
+
+def advised_words(message: str, given: str, releases: Releases, inner: str | None = None) -> str | None:
+    """Return `advised_flag` or `advised_variable` and its value as typed in a command."""
+    found = _advice(message, given, releases, inner)
+    return found.typed() if found is not None and found.value is not None else None
+
+
+def advised_removal(message: str, given: str, releases: Releases, inner: str | None = None) -> str | None:
+    """Return the flag or variable to remove that a refusal names as what is in the way; None if it names none."""
+    found = _advice(message, given, releases, inner)
+    return found.flag if found is not None and found.value is None else None
+
+
 def flag_meant(message: str, given: str) -> str | None:
     """Return the flag of the only setting in `given` (space-separated keywords) that a message refers to, or None."""
     text = message.lower().replace("-", " ").replace("_", " ")
     meant = {name for name in given.split()
-             if name not in _TOO_GENERAL and any(part in text for part in _message_terms(name))}
+             if name not in TOO_GENERAL and any(part in text for part in terms_of(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
 
 
@@ -359,6 +389,11 @@ def flag_of_config(name: str, given: str | None) -> str | None:
     return None
 
 
+def holds_only_settings(name: str) -> bool:
+    """Return whether a class of vLLM holds nothing but settings of the user."""
+    return name in CLASSES_OF_SETTINGS
+
+
 def names_setting(message: str, given: str) -> bool:
     """Return whether a message names one of the given settings (keywords separated by spaces).
 
@@ -366,13 +401,8 @@ def names_setting(message: str, given: str) -> bool:
     """
     text = message.lower().replace("-", " ").replace("_", " ")
     if given:
-        names = [name for name in given.split() if name not in _TOO_GENERAL]
-        return any(part in text for name in names for part in _message_terms(name))
+        names = [name for name in given.split() if name not in TOO_GENERAL]
+        return any(part in text for name in names for part in terms_of(name))
     names = [flag.lstrip("-").replace("-", "_") for flag in table().flags]
     return any(" " in part and part in text
-               for name in names if name not in _TOO_GENERAL for part in _message_terms(name))
-
-
-def _message_terms(keyword: str) -> tuple[str, ...]:
-    core = keyword.removeprefix("enable_").removesuffix("_size").replace("_", " ")
-    return _MESSAGE_TERMS.get(keyword, (core,))
+               for name in names if name not in TOO_GENERAL for part in terms_of(name))

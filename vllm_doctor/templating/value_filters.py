@@ -21,6 +21,7 @@ __all__ = [
     "as_json",
     "as_json_list",
     "as_pairs",
+    "bound_meant",
     "in_words",
     "integers_meant",
     "mm_limits",
@@ -91,6 +92,10 @@ def _listed(choices: str) -> list[str]:
     return [word for word in words if word not in {"or", "and"} and len(word) <= _MAX_VALUE][:_MAX_LISTED]
 
 
+_BOUND = lazy_pattern(
+    r"(?P<how>[<>]=?|(?:greater|less) than(?: or equal to)?)\s*(?:\w{1,60} ?\(|\()?(?P<bound>-?\d{1,15})\b")
+
+
 def nearest_choice(value: Any, choices: str) -> str | None:
     """Return the printed choice that is probably meant: the next larger number, a dtype alias, or the most similar."""
     listed = _listed(choices)
@@ -122,6 +127,17 @@ def table_choice(value: Any, name: str, releases: Releases) -> str | None:
     flag = flags.lookup(name)
     choices = flag.choices(releases.candidates[-1]) if flag is not None else ()
     return nearest_choice(value, ", ".join(choices)) if choices else None
+
+
+def bound_meant(condition: str) -> int | None:
+    """Return the integer nearest to a bound: 4 for `>= max_loras (4)`, 1 for `greater than or equal to 1` or `> 0`."""
+    match = _BOUND.match(condition)
+    if match is None:
+        return None
+    how, bound = match["how"], int(match["bound"])
+    if how in {"<", "less than"}:
+        return bound - 1
+    return bound + 1 if how in {">", "greater than"} else bound
 
 
 def number_meant(value: Any) -> int | None:
