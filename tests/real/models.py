@@ -258,6 +258,7 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-tokenizer-of-ours": ("tiny", _tokenizer_class("TokenizerOfOurs")),
     "tiny-remote-code-needs-package": ("tiny", _remote_code_needs_package),
     "tiny-compressed-incomplete": ("tiny", _config(quantization_config={"quant_method": "compressed-tensors", "format": "float-quantized"})),
+    "adapter-rank-8": ("adapter", _setting("adapter_config.json", r=8)),
     "adapter-dora": ("adapter", _setting("adapter_config.json", use_dora=True)),
     "adapter-wider": ("adapter", _wider_adapter),
     "tiny-config-list": ("tiny", _file("config.json", "[]")),
