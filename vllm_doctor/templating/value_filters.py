@@ -49,6 +49,7 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 
 _NUMBER = lazy_pattern(r"((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
+_TYPOGRAPHIC = re.compile(r"(?<=[{\[,:\s])[\u2018-\u201f\u2033\u00ab\u00bb]|[\u2018-\u201f\u2033\u00ab\u00bb](?=\s*[}\],:])")
 _TOKEN = lazy_pattern(r"""
     '((?:[^'\\]|\\.)*)'                                        # a Python string
     | ("(?:[^"\\]|\\.)*")                                      # a JSON string
@@ -172,12 +173,16 @@ def share_meant(value: Any) -> float | None:
 
 
 def as_json(value: Any) -> str | None:
-    """Return the JSON that was meant by a Python dict, `image=4,audio=1`, or JSON without quotes or last brackets."""
+    """Return the JSON that was meant by a Python dict, `image=4,audio=1`, or JSON without quotes or last brackets.
+
+    Typographic quotes around keys and strings are read as plain ones.
+    """
     text = str(value).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
     if text[:2] in {"\\{", "\\[", "{\\"}:  # a launcher escaped every mark
         text = text.replace("\\", "")
+    text = _TYPOGRAPHIC.sub('"', text)
     if text.startswith("{{"):  # a template's doubled braces
         text = text.replace("{{", "{").replace("}}", "}")
     if re.fullmatch(r"[\w.-]+=[^,={}]+(?:,[\w.-]+=[^,={}]+)*", text):
