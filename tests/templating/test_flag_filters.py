@@ -93,6 +93,11 @@ def test_notes_say_when_a_flag_lived() -> None:
         "Keep --reasoning-parser; it alone switches reasoning output on.")
 
 
+def test_an_option_of_docker_behind_the_image() -> None:
+    assert unknown_flag_notes("--ipc=host", Releases.every()) == (
+        "--ipc is an option of docker run and goes before the image.")
+
+
 @given(st.text(alphabet='-=abc.{}" 1', max_size=60))
 def test_any_text_is_survived(text: str) -> None:
     releases = Releases.every()

@@ -69,6 +69,7 @@ _NO_FLAG = "--model"  # in place of a missing flag; its value False means "do no
 
 # Flag names of other servers, and common guesses, with vLLM's flag ("" if it has none).
 _OTHER_NAMES: Mapping[str, str] = {
+    "-p": "--port",
     "--tp": "--tensor-parallel-size",
     "--tp-size": "--tensor-parallel-size",
     "--num-gpus": "--tensor-parallel-size",
@@ -119,6 +120,11 @@ _OTHER_NAMES: Mapping[str, str] = {
     "--enable-flashinfer": "",
 }
 
+_OF_CONTAINERS = frozenset({
+    "--cap-add", "--entrypoint", "--env", "--env-file", "--gpus", "--ipc", "--mount", "--privileged", "--publish",
+    "--restart", "--rm", "--runtime", "--security-opt", "--shm-size", "--ulimit", "--volume",
+})  # fmt: skip
+"""Options of `docker run` and `podman run`, which take effect only before the image."""
 
 class Remedy(NamedTuple):
     """What to do about one unrecognized flag.
@@ -289,6 +295,8 @@ def _note(remedy: Remedy) -> str:
     if remedy.kind == "misspelt":
         return message("No release has {flag}; {meant} is meant.", flag=remedy.flag,
                        meant=next(iter(remedy.set), remedy.note))
+    if remedy.flag in _OF_CONTAINERS:
+        return message("{flag} is an option of docker run and goes before the image.", flag=remedy.flag)
     return message("No release has {flag}.", flag=remedy.flag)
 
 
