@@ -86,7 +86,7 @@ def test_share_meant(value: str, wanted: float | None) -> None:
     ('{{"a": 1}}', {"a": 1}),
     ('{{"a": {{"b": 1}}}}', {"a": {"b": 1}}),
     ("{\u201ca\u201d:0.5,\u201cb\u201d: \u201cx y\u201d}", {"a": 0.5, "b": "x y"}),
-    ("{\u201ca\": [\u2018b\u2019]}", {"a": ["b"]}),
+    ('{\u201ca": [\u2018b\u2019]}', {"a": ["b"]}),
 ])
 def test_json_meant(value: str, wanted: dict[str, object]) -> None:
     assert json.loads(as_json(value) or "") == wanted

@@ -49,7 +49,8 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 
 _NUMBER = lazy_pattern(r"((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
-_TYPOGRAPHIC = re.compile(r"(?<=[{\[,:\s])[\u2018-\u201f\u2033\u00ab\u00bb]|[\u2018-\u201f\u2033\u00ab\u00bb](?=\s*[}\],:])")
+_TYPOGRAPHIC = lazy_pattern(
+    r"(?<=[{\[,:\s])[\u2018-\u201f\u2033\u00ab\u00bb]|[\u2018-\u201f\u2033\u00ab\u00bb](?=\s*[}\],:])")
 _TOKEN = lazy_pattern(r"""
     '((?:[^'\\]|\\.)*)'                                        # a Python string
     | ("(?:[^"\\]|\\.)*")                                      # a JSON string
