@@ -17,9 +17,9 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 _MAX_SENTENCE = 1000
 
-_NAME = (r"(?P<name>--?[a-z][\w-]*(?:\.\w+)*|[A-Za-z]+(?:_[a-z0-9]+)+(?:\.\w+)*"
-         r"|\w{1,40}[Cc]onfig\.\w+(?:\.\w+)*)")
-_MENTION = rf"[`'\"]?(?<![\w-]){_NAME}"
+_NAME = (r"(?P<name>--?[a-z][\w-]{0,60}(?:\.\w{1,40}){0,3}|[A-Za-z]{1,30}(?:_[a-z0-9]{1,30}){1,9}(?:\.\w{1,40}){0,3}"
+         r"|\w{1,40}[Cc]onfig\.\w{1,40}(?:\.\w{1,40}){0,3})")
+_MENTION = rf"[`'\"]?(?<![\w.-]){_NAME}"
 _TO = r" (?:(?:to be|to|is set to) (?=[`'\"\d-]|(?:[Tt]rue|[Ff]alse|None|auto)\b)|set to )"
 """The words between a setting and its value; "to increase the limit" has none."""
 _VALUE = (rf"(?:[`'\"]?\s*(?P<sign>=+|:|{_TO})\s*[`'\"]?(?P<value>-?[\w./+-]{{1,60}})"
