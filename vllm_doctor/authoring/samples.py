@@ -47,7 +47,9 @@ def _message(log: str, pattern: Pattern) -> str:
              if (event := events.read(line)) is not None and not event.is_code]
     with_anchor = [text for text in texts if pattern.anchor in text]
     expression = re.compile(portable(pattern.regex))
-    return next((text for text in with_anchor if expression.search(text)), with_anchor[-1] if with_anchor else "")
+    whole = next((text for text in with_anchor if expression.search(text)), "")
+    over_lines = None if whole else expression.search("\n".join(texts))
+    return whole or (over_lines[0] if over_lines else with_anchor[-1] if with_anchor else "")
 
 
 def example(name: str, base: RuleBase) -> Example | None:
@@ -56,13 +58,19 @@ def example(name: str, base: RuleBase) -> Example | None:
     if found is not None:
         return found
     for rule in base.rules.values():
-        if any(f"(?P<{name}>" in pattern.regex for pattern in rule.any):
-            for pattern_id, message in messages(rule).items():
-                pattern = next(one for one in rule.any if one.id == pattern_id)
-                match = re.search(portable(pattern.regex), message) if f"(?P<{name}>" in pattern.regex else None
+        for pattern in (*rule.any, *rule.also):
+            for message in _messages_of(rule, pattern) if f"(?P<{name}>" in pattern.regex else ():
+                match = re.search(portable(pattern.regex), message)
                 if match is not None and match[name]:
                     return Example(match[name], message)
     return None
+
+
+def _messages_of(rule: Rule, pattern: Pattern) -> list[str]:
+    """Return what a pattern of the rule matches in the tests: one message, or for `also` that of each test."""
+    if pattern in rule.any:
+        return [text for id_, text in messages(rule).items() if id_ == pattern.id]
+    return [_message(str(test["log"]), pattern) for test in rule_tests(rule.path)]
 
 
 @lru_cache(maxsize=1)
