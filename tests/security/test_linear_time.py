@@ -34,8 +34,7 @@ TOLD = [*(marker.pattern for marker in BASE.markers), *BASE.facts]
 CODE = expressions()
 REDACTION = list(expressions_of_redaction())
 # Expressions that are given no more than the beginning, or the end, of a longer text.
-LONGEST = {**dict.fromkeys((f"command.advice.{name}" for name in ("_BOUNDED", "_COMPARED", "_EXCEEDS", "_MUST")), 1_000),
-           "failures.exceptions._ASSERTS": 1_000, "failures.exceptions._QUOTED": 1_000, "failures.frames._CHECKOUT": 1_000,
+LONGEST = {"failures.exceptions._ASSERTS": 1_000, "failures.exceptions._QUOTED": 1_000, "failures.frames._CHECKOUT": 1_000,
            "failures.messages._FATAL": 500, "failures.messages._USAGE": 500, "failures.messages._OVER": 500}
 WINDOWS = {"redact blocks": 2_000}  # longer lines are left out
 SECONDS = 2.0  # for a log of 64 KiB

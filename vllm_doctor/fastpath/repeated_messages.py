@@ -198,7 +198,7 @@ def _template_key(text: bytes, front: int) -> tuple[int, bytes]:
 def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName],
          effect: Effect | None, *, hide: Callable[[str], str] | None = None) -> Plan | None:
     """Return the plan for lines like this `printed` one, given its event; None if each must be read in full."""
-    start = text.find("] ") + 2 if hide else len(text) - len(event.text)
+    start = text.find(_RECORD_END.decode()) + len(_RECORD_END) if hide else len(text) - len(event.text)
     known = (event.level or event.frames) and event.text == (hide(text[start:]) if hide else text[start:])
     if not known or any(word in text for word in ("&#", *_SETTINGS)) or (text[0] == "{" and "\\" in text):
         return None  # in JSON the message may be escaped

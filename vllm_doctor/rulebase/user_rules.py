@@ -20,17 +20,9 @@ def read_rule(path: Path) -> Rule:
 
 def with_user_rules(base: RuleBase, folder: Path) -> RuleBase:
     """Return the rule base with the rules of a user's folder. Raises RuleError with file:line:column."""
-    own = _rules(folder)
+    own = {rule.id: rule for rule in map(read_rule, rule_files(folder))}
     joined = base.with_rules(own)
     for rule in own.values():
         for problem in check_usable(rule, joined):
             raise RuleError(str(problem))
     return joined
-
-
-def _rules(folder: Path) -> dict[str, Rule]:
-    rules: dict[str, Rule] = {}
-    for path in rule_files(folder):
-        rule = read_rule(path)
-        rules[rule.id] = rule
-    return rules

@@ -49,6 +49,8 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 
 _NUMBER = lazy_pattern(r"((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
+_BOUND = lazy_pattern(
+    r"(?P<how>[<>]=?|(?:greater|less) than(?: or equal to)?)\s*(?:\w{1,60} ?\(|\()?(?P<bound>-?\d{1,15})\b")
 _TYPOGRAPHIC = lazy_pattern(
     r"(?<=[{\[,:\s])[\u2018-\u201f\u2033\u00ab\u00bb]|[\u2018-\u201f\u2033\u00ab\u00bb](?=\s*[}\],:])")
 _TOKEN = lazy_pattern(r"""
@@ -92,10 +94,6 @@ def _listed(choices: str) -> list[str]:
     """Return the values of a printed list: `'auto', 'half'`, `1, 8, 16`, `{ a,b }`."""
     words = re.findall(r"[A-Za-z0-9_][\w.+-]*", choices)
     return [word for word in words if word not in {"or", "and"} and len(word) <= _MAX_VALUE][:_MAX_LISTED]
-
-
-_BOUND = lazy_pattern(
-    r"(?P<how>[<>]=?|(?:greater|less) than(?: or equal to)?)\s*(?:\w{1,60} ?\(|\()?(?P<bound>-?\d{1,15})\b")
 
 
 def nearest_choice(value: Any, choices: str) -> str | None:
