@@ -51,7 +51,7 @@ _RELEASE = "0.25.1"
     ("sampling is unavailable. Unset VLLM_USE_FLASHINFER_SAMPLER=1.", "", ("VLLM_USE_FLASHINFER_SAMPLER", None)),
 ])
 def test_change(sentence: str, given: str, change: tuple[str, str | bool | None]) -> None:
-    assert advice(sentence, given.split(), _RELEASE) == change
+    assert advice(sentence, tuple(given.split()), _RELEASE) == change
 
 
 @pytest.mark.parametrize("sentence", [
@@ -70,6 +70,9 @@ def test_no_change(sentence: str) -> None:
 
 
 @pytest.mark.parametrize(("sentence", "change"), [
+    ("disable_any_whitespace is only supported for xgrammar and guidance backends.",
+     ("--profiler-config.disable_any_whitespace", None)),
+    ("`use_inductor_graph_partition` cannot be used with it", ("--profiler-config.use_inductor_graph_partition", None)),
     ("chrome_trace output requires proton_data='trace'", ("--profiler-config.proton_data", "trace")),
     ("Cannot set both `pooling_type` and `seq_pooling_type`", ("--profiler-config.pooling_type", None)),
     ("use_inductor_graph_partition is only supported with torch>=2.9. Set use_inductor_graph_partition=False instead.",

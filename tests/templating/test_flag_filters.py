@@ -14,15 +14,13 @@ from vllm_doctor.templating.flag_filters import (
     advised_variable,
     advised_words,
     as_flag,
-    bounded_flag,
-    bounded_value,
     flag_meant,
     flag_of_config,
+    gives_bound,
     holds_only_settings,
     later_flags,
     later_release,
     names_setting,
-    refused_key,
     remedies,
     replacement_flag,
     replacement_value,
@@ -147,6 +145,9 @@ def test_the_flag_that_a_class_of_settings_is_read_from(name: str, settings: str
     assert flag_of_config(name, settings) == flag
 
 
+_RELEASES = Releases.of("0.25.1")
+
+
 @pytest.mark.parametrize(("refusal", "flag", "value"), [
     ("data_parallel_size_local (4) must be <= data_parallel_size (2)", "--data-parallel-size-local", 2),
     ("long_prefill_token_threshold (9000) cannot be greater than the max_model_len (4096).", "--long-prefill-token-threshold", 4096),
@@ -162,22 +163,11 @@ def test_the_flag_that_a_class_of_settings_is_read_from(name: str, settings: str
 def test_a_setting_and_its_bound(refusal: str, flag: str | None, value: int | None) -> None:
     """Return the flag only where the user set it and any value inside the bound will do."""
     given = "data_parallel_size_local long_prefill_token_threshold max_cpu_loras max_num_seqs node_rank prompt_lookup_min"
-    assert bounded_flag(refusal, given) == flag
-    assert bounded_flag(refusal, "max_model_len") is None
-    assert bounded_value(refusal) == value
-
-
-@pytest.mark.parametrize(("refusal", "key"), [
-    ("disable_any_whitespace is only supported for xgrammar and guidance backends.", "disable_any_whitespace"),
-    ("`use_inductor_graph_partition` cannot be used with it", "use_inductor_graph_partition"),
-    ("max_num_seqs must be positive", None),
-    ("Only outlines: disable_any_whitespace is not supported", None),
-])
-def test_a_key_that_is_refused(refusal: str, key: str | None) -> None:
-    assert refused_key(refusal) == key
-
-
-_RELEASES = Releases.of("0.25.1")
+    assert gives_bound(refusal) is (value is not None)
+    if flag is not None:
+        assert (advised_flag(refusal, given, _RELEASES), advised_value(refusal, given, _RELEASES)) == (flag, value)
+    elif value is not None:
+        assert advised_flag(refusal, given, _RELEASES) is None
 
 
 @pytest.mark.parametrize(("message", "change"), [

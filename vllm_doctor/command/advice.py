@@ -7,7 +7,8 @@ vLLM has hundreds of such sentences in a few forms: "please set --x v", "x requi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.catalog import flags
@@ -123,7 +124,7 @@ class Advice(NamedTuple):
 class _Reader(NamedTuple):
     """What decides how a name in a sentence is read."""
 
-    given: Collection[str]  # the keywords of the settings of the user
+    given: tuple[str, ...]  # the keywords of the settings of the user
     release: str
     inner: str | None  # the flag whose JSON the sentence is about
 
@@ -182,7 +183,8 @@ class _Reader(NamedTuple):
         return None
 
 
-def advice(sentence: str, given: Collection[str], release: str, inner: str | None = None) -> Advice | None:
+@lru_cache(maxsize=16)
+def advice(sentence: str, given: tuple[str, ...], release: str, inner: str | None = None) -> Advice | None:
     """Return the change that a refusal asks for or that satisfies it, or None if it does not say.
 
     `given` are the keywords of the user's settings; `inner` is the flag whose JSON the sentence is about.

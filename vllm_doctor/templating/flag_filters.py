@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
-from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,15 +27,13 @@ __all__ = [
     "advised_variable",
     "advised_words",
     "as_flag",
-    "bounded_flag",
-    "bounded_value",
     "flag_meant",
     "flag_of_config",
+    "gives_bound",
     "holds_only_settings",
     "later_flags",
     "later_release",
     "names_setting",
-    "refused_key",
     "replacement_flag",
     "replacement_value",
     "replacement_words",
@@ -54,16 +51,10 @@ _PARTS_OF_CONFIGS: Mapping[str, str] = MappingProxyType({
     "DynamicShapesConfig": "compilation_config", "PassConfig": "compilation_config"})
 
 _BOUND = lazy_pattern(
-    r"(?<![\w.])(?P<name>[a-z]+(?:_[a-z0-9]+)+)(?: \(-?\d+\)|=-?\d+) "
-    r"(?P<relation>must be (?:<=?|>=?|(?:less|smaller|greater|larger) than(?: or equal to)?)"
+    r"(?<![\w.])[a-z]+(?:_[a-z0-9]+)+(?: \(-?\d+\)|=-?\d+) "
+    r"(?:must be (?:<=?|>=?|(?:less|smaller|greater|larger) than(?: or equal to)?)"
     r"|(?:cannot|must not) be (?:less|smaller|greater|larger) than) "
-    r"(?:the )?[a-z_]+(?: \(|=)(?P<bound>-?\d+)")
-"""`data_parallel_size_local (4) must be <= data_parallel_size (2)`: a setting and the one that bounds it."""
-_REFUSED_KEY = lazy_pattern(
-    r"`?(?P<name>[a-z]+(?:_[a-z0-9]+)+)`? "
-    r"(?:is (?:only|not) (?:\w+ )?(?:supported|allowed|compatible)|(?:cannot|can only) be |requires )")
-_RANKS = frozenset({"node_rank", "data_parallel_rank"})
-"""Settings that differ from node to node: a value inside the bound may be that of another node."""
+    r"(?:the )?[a-z_]+(?: \(|=)-?\d+")
 
 _NO_FLAG = "--model"  # in place of a missing flag; its value False means "do not change it"
 
@@ -125,6 +116,7 @@ _OF_CONTAINERS = frozenset({
     "--restart", "--rm", "--runtime", "--security-opt", "--shm-size", "--ulimit", "--volume",
 })  # fmt: skip
 """Options of `docker run` and `podman run`, which take effect only before the image."""
+
 
 class Remedy(NamedTuple):
     """What to do about one unrecognized flag.
@@ -306,12 +298,7 @@ def as_flag(keyword: str) -> str:
 
 
 def _advice(message: str, given: str, releases: Releases, inner: str | None) -> Advice | None:
-    return _read(message, given, releases.candidates[-1], inner)
-
-
-@lru_cache(maxsize=16)
-def _read(message: str, given: str, release: str, inner: str | None) -> Advice | None:
-    return advice(message, given.split(), release, inner)
+    return advice(message, tuple(given.split()), releases.candidates[-1], inner)
 
 
 def advised_flag(message: str, given: str, releases: Releases, inner: str | None = None) -> str | None:
@@ -355,31 +342,9 @@ def flag_meant(message: str, given: str) -> str | None:
     return as_flag(meant.pop()) if len(meant) == 1 else None
 
 
-def bounded_flag(message: str, given: str) -> str | None:
-    """Return the flag of the setting in `given` (space-separated keywords) that a message gives a bound of, or None."""
-    found = _BOUND.search(message)
-    if found is None or found["name"] in _RANKS or found["name"] not in given.split():
-        return None
-    flag = as_flag(found["name"])
-    return flag if flag in table().flags else None
-
-
-def bounded_value(message: str) -> int | None:
-    """Return the value of a setting that is nearest to a refused one and inside the bound in a message, or None."""
-    found = _BOUND.search(message)
-    if found is None:
-        return None
-    relation, bound = found["relation"], int(found["bound"])
-    is_denied = relation.startswith(("cannot", "must not"))
-    is_allowed = is_denied or "=" in relation or "equal" in relation
-    is_upper = ("<" in relation or "less" in relation or "smaller" in relation) != is_denied
-    return bound if is_allowed else bound - 1 if is_upper else bound + 1
-
-
-def refused_key(message: str) -> str | None:
-    """Return the key that a message begins with as unsupported: `disable_any_whitespace is only supported for …`."""
-    found = _REFUSED_KEY.match(message)
-    return None if found is None else found["name"]
+def gives_bound(message: str) -> bool:
+    """Return whether a message says that another setting bounds the value of one: `x (4) must be <= y (2)`."""
+    return _BOUND.search(message) is not None
 
 
 def flag_of_config(name: str, given: str | None) -> str | None:
