@@ -32,6 +32,13 @@ def rendered(text: str, version: str | None, *, non_default_only: bool) -> str:
         ("{'model': 'm', 'served_model_name': ['a', 'b c']}", "0.11.0", "vllm serve m --served-model-name a 'b c'"),
         ("{'model': 'm', 'served_model_name': ['m']}", "0.11.0", "vllm serve m"),
         ("{'model': 'm', 'lora_modules': [LoRAModulePath(name='s', path='/p', base_model_name=None)]}", "0.11.0", "vllm serve m --lora-modules s=/p"),
+        (("{'model': 'm', 'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', engine_id='e1380728-c210-43d7-8015-33efc66d9a31', "
+         "kv_buffer_device='cpu', kv_buffer_size=1000000000.0, kv_role='kv_both', kv_rank=None, kv_parallel_size=2, kv_ip='127.0.0.1', "
+         "kv_port=14579, kv_connector_extra_config={}, enable_permute_local_kv=False)}"), "0.16.0",
+         "vllm serve m --kv-transfer-config '{\"kv_connector\":\"NixlConnector\",\"kv_buffer_device\":\"cpu\",\"kv_role\":\"kv_both\",\"kv_parallel_size\":2}'"),
+        ("{'model': 'm', 'kv_transfer_config': KVTransferConfig(engine_id='prefill-1')}", "0.16.0", "vllm serve m --kv-transfer-config '{\"engine_id\":\"prefill-1\"}'"),
+        ("{'model': 'm', 'eplb_config': EPLBConfig(window_size=1000, step_interval=3000, log_balancedness=True)}", "0.16.0",
+         "vllm serve m --eplb-config '{\"log_balancedness\":true}'"),
         ("{'model': 'm', 'compilation_config': CompilationConfig(mode=<CompilationMode.NONE: 0>, ops=[], cache_dir=None)}", "0.12.0", "vllm serve m --compilation-config '{\"mode\":0}'"),
         ("{'model': 'm', 'gpu_memory_utilization': 1.0, 'max_model_len': -1}", "0.16.0", "vllm serve m --gpu-memory-utilization 1 --max-model-len -1"),
         ("{'model': 'm', 'api_server_count': 1, 'port': 1}", "0.16.0", "vllm serve m --port 1"),

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from packaging.version import Version
 
+from vllm_doctor.catalog.config_defaults import config_defaults
 from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, takes_several_values
 from vllm_doctor.command.line import Command, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
+from vllm_doctor.text.patterns import lazy_pattern
 
 _FIRST_TAGGED = "0.2.0"
 _FIRST_SERVE = "0.5.3.post1"
@@ -20,6 +22,7 @@ _FIRST_COUNTED_SERVERS = "0.16.0"  # one for each data-parallel rank
 _SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
 # Attributes that argparse adds, or that have another place in the command.
 _NOT_FLAGS = frozenset({"model", "model_tag", "subparser", "dispatch_function", "command", "func", "args"})
+_UUID = lazy_pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _MODULE = ("python", "-m", "vllm.entrypoints.openai.api_server")
 
 
@@ -197,8 +200,23 @@ def _typed_object(value: Repr) -> str:
     return plain if isinstance(plain, str) else compact_json(plain)
 
 
+def _typed_fields(class_name: str, fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of an object without those that are None, empty, at their default, or made up by vLLM."""
+    defaults = config_defaults().get(class_name, {})
+    return {
+        name: value for name, value in fields.items()
+        if value not in (None, [], {}, ()) and not (name in defaults and value == defaults[name])
+        and not _is_generated(name, value)
+    }
+
+
+def _is_generated(name: str, value: object) -> bool:
+    """Return whether a field of an object is an id that vLLM makes up at each start."""
+    return name == "engine_id" and isinstance(value, str) and _UUID.match(value) is not None
+
+
 def _plain(value: object, depth: int = 0) -> object:
-    """Convert a printed value to JSON types, without the None and empty fields of objects."""
+    """Convert a printed value to JSON types, without the fields of objects that nobody typed."""
     if depth > 40:
         return None
     if isinstance(value, Repr):
@@ -207,7 +225,7 @@ def _plain(value: object, depth: int = 0) -> object:
             return _plain(fields["value"], depth + 1)
         if not fields:
             return _typed(value.arguments[0]) if len(value.arguments) == 1 else value.name
-        value = {name: field for name, field in fields.items() if field not in (None, [], {}, ())}
+        value = _typed_fields(value.name.rpartition(".")[2], fields)
     if isinstance(value, Mapping):
         return {str(key): _plain(item, depth + 1) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple, set)):
