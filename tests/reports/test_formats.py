@@ -520,6 +520,24 @@ def test_headline(report: Report, expected: str) -> None:
         assert expected in unescape(render(format_, report)).replace("\\", "")
 
 
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (("1 validation error for VllmConfig\n  Value error, X is not compatible with Y. [type=value_error, input_value=ArgsKwargs((), {'a': 1}), "
+         "input_type=ArgsKwargs]\n    For further information visit https://errors.pydantic.dev/2.12/v/value_error"),
+         "ValidationError: 1 validation error for VllmConfig: X is not compatible with Y."),
+        (("2 validation errors for A\nb\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information visit "
+         "https://errors.pydantic.dev/2.12/v/missing\nc\n  Input should be 1 [type=literal_error, input_value=2, input_type=int]"),
+         "ValidationError: 2 validation errors for A: b Field required c Input should be 1"),
+        ("a list [type=1]", "ValidationError: a list [type=1]"),
+    ],
+)
+def test_a_title_leaves_out_what_pydantic_writes_behind_an_error(message: str, expected: str) -> None:
+    failure = UNEXPLAINED.unexplained
+    assert failure is not None
+    assert shared_text.failure_title(failure._replace(exception="ValidationError", message=message)) == expected
+
+
 def test_a_failure_without_a_known_line_is_told_in_every_format() -> None:
     report = UNEXPLAINED._replace(failure=None)
     assert [level for level, _, _ in as_a_runner_reads(to_github.render(report))] == ["warning"]

@@ -13,6 +13,7 @@ from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.messages import N_, Message, joined, message, say
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
+from vllm_doctor.text.patterns import lazy_pattern
 
 _TITLE = 240  # characters of a message in a headline
 _KINDS = {
@@ -29,6 +30,8 @@ WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
 """What reports show of closed sets of values, in the user's language."""
+_ERROR_HEAD = lazy_pattern(r"\A(\d{1,9} validation errors? for \S+)\s+(?:Value error, |Assertion failed, )?")
+_ERROR_DETAILS = lazy_pattern(r" ?\[type=\w{1,60}, input_value=[^\n]*|\n\s*For further information visit \S+")
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
 
@@ -138,9 +141,14 @@ def advice(report: Report) -> str:
         "first traceback; with several GPUs or nodes, the log of each worker.")
 
 
+def _without_envelope(message: str) -> str:
+    """Return a message without what pydantic writes behind each error: its type, the input, and where to read more."""
+    return _ERROR_HEAD.sub(r"\1: ", _ERROR_DETAILS.sub("", message))
+
+
 def failure_title(failure: Failure, language: Language = ENGLISH) -> str:
     """Return `ValueError: its message` on one line, shortened to fit a headline."""
-    message = " ".join(failure.message.split())
+    message = " ".join(_without_envelope(failure.message).split())
     if len(message) > _TITLE:
         message = message[:_TITLE - 1].rstrip() + "…"
     if not failure.exception:
