@@ -603,3 +603,14 @@ def test_a_wrapper_that_has_no_words_of_the_error_gives_way_to_its_calls() -> No
                       error="RuntimeError: NPUModelRunner failed, error is ")
     failure = failure_of(inner + "\nDuring handling of the above exception, another exception occurred:\n\n" + outer)
     assert (failure.exception, failure.feature) == ("AssertionError", "speculative-decoding")
+
+
+@pytest.mark.parametrize(("class_name", "action"), [("VllmConfig", "follow-the-refusal"), ("ParallelConfig", "follow-the-refusal"),
+                                                    ("ModelConfig", "correct-model-config")])
+def test_what_to_change_depends_on_whose_values_the_refused_object_holds(class_name: str, action: str) -> None:
+    log = traceback((f"{SITE}/vllm/engine/arg_utils.py", 2300, "create_engine_config", f"config = {class_name}("),
+                    error=f"pydantic_core._pydantic_core.ValidationError: 1 validation error for {class_name}\n  Value error, widgets are bent [type=value_error, "
+                          "input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]")
+    report = diagnose(log.encode())
+    offered = report.failure.fixes if report.failure and report.primary is None else report.cause.fixes
+    assert offered[0].action == action

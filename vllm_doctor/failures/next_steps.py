@@ -212,7 +212,8 @@ def _is_of_settings(failure: Failure) -> bool:
     """Return whether vLLM rejected the user's settings, not the checkpoint's config.json."""
     checked = _CHECKED.search(failure.message)
     if checked is not None:
-        return checked["settings"] in CLASSES_OF_SETTINGS
+        # VllmConfig compares settings with each other; what it takes from config.json belongs to a feature of its own.
+        return checked["settings"] in CLASSES_OF_SETTINGS or checked["settings"] == "VllmConfig"
     file = failure.origin.file if failure.origin else ""
     return file.startswith(("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py")) or (
         file.startswith("vllm/config/") and not file.startswith(("vllm/config/model", "vllm/config/__init__")))
