@@ -22,6 +22,7 @@ becomes fuzzy: the report is English there until a translator has looked at it a
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import sys
 from collections import defaultdict
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
 LANGUAGE = "zh"
 RULES = ROOT / "rules"
 PACKAGE = ROOT / "vllm_doctor"
-KEYWORDS: dict[str, Any] = {"_": None, "N_": None, "message": None, "say": None, "gettext": None,
-                            "ngettext": (1, 2), "_action": (2,), "FixRule": (2,), "_Way": (1,)}
+CALLS = {"_": 0, "N_": 0, "message": 0, "say": 0, "gettext": 0, "_action": 1, "FixRule": 1, "_Way": 0}
+"""Functions whose text is translated, and which of their arguments that is."""
 _WORD = re.compile(r"[^\W\d_]{2}|^[,;] $|^\{\w+\}[.:]|^ \(\{|\{\w+\} \(\{")
 _WORDS = re.compile(r"(?:^|\s)[A-Za-z]+\s(?=.)")  # in a constant: prose, and no value of a flag
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
@@ -131,6 +132,28 @@ def tables() -> Iterator[tuple[str, str, str]]:
             yield "vllm_doctor/flags", one_line(text), f"frontends: {frontend['name']}: {flag}"
 
 
+def texts_of_module(source: str) -> Iterator[str]:
+    """Yield the texts in the calls of a module that translate them, in the order of the lines.
+
+    Babel's own reader of Python looks at words, not at calls: 2.19 takes the variable `message` for one.
+    """
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        function = call.func
+        name = function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
+        position = CALLS.get(name, len(call.args))
+        argument = call.args[position] if position < len(call.args) else None
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            yield argument.value
+
+
+def texts_of_template(source: str) -> Iterator[str]:
+    """Yield the texts in a template that are translated."""
+    options = {"trim_blocks": "true", "lstrip_blocks": "true", "silent": "false"}
+    for _, text, _, _ in extract("jinja2", BytesIO(source.encode()), dict.fromkeys(CALLS), options=options):
+        yield from (text,) if isinstance(text, str) else filter(None, text)
+
+
 def code() -> Iterator[tuple[str, str, str]]:
     """Yield (catalogue, message, place) of the code, the templates and the help of the commands."""
     for path in sorted(PACKAGE.rglob("*")):
@@ -138,12 +161,9 @@ def code() -> Iterator[tuple[str, str, str]]:
         is_template = path.parent.name == "templates" and path.suffix in {".html", ".md", ".txt"}
         if path.suffix != ".py" and not is_template:
             continue
-        method, options = "python", {}
-        if is_template:
-            method, options = "jinja2", {"trim_blocks": "true", "lstrip_blocks": "true", "silent": "false"}
-        for _, text, _, _ in extract(method, BytesIO(path.read_bytes()), KEYWORDS, options=options):
-            for one in (text,) if isinstance(text, str) else filter(None, text):
-                yield "vllm_doctor/report", one, place
+        source = path.read_text(encoding="utf-8")
+        for text in texts_of_template(source) if is_template else texts_of_module(source):
+            yield "vllm_doctor/report", text, place
     from vllm_doctor.cli.help_texts import texts  # noqa: PLC0415 - imports every command
     from vllm_doctor.cli.root import cli  # noqa: PLC0415
 
