@@ -603,3 +603,66 @@ def test_a_wrapper_that_has_no_words_of_the_error_gives_way_to_its_calls() -> No
                       error="RuntimeError: NPUModelRunner failed, error is ")
     failure = failure_of(inner + "\nDuring handling of the above exception, another exception occurred:\n\n" + outer)
     assert (failure.exception, failure.feature) == ("AssertionError", "speculative-decoding")
+
+
+def test_a_traceback_without_indentation_keeps_its_calls() -> None:
+    failure = failure_of("Traceback (most recent call last):\n"
+                         'File "/home/me/LLaMA-Factory/src/llamafactory/train/tuner.py", line 55, in _run\n'
+                         "args = read_args(argv)\n"
+                         'File "/home/me/LLaMA-Factory/src/llamafactory/hparams/parser.py", line 296, in read_args\n'
+                         'raise ValueError("the widget is only available for API and CLI.")\n'
+                         "ValueError: the widget is only available for API and CLI.\n")
+    assert failure.origin == Place("llamafactory", "llamafactory/hparams/parser.py", "read_args", 296)
+    assert (failure.feature, failure.kind) == ("other-software", "other-software")
+
+
+def test_an_exception_right_below_a_call_is_not_its_source() -> None:
+    failure = failure_of('Traceback (most recent call last):\nFile "widgets.pyx", line 3, in widgets.bend\n'
+                         "ValueError: the widget is bent\n")
+    assert (failure.exception, failure.message) == ("ValueError", "the widget is bent")
+
+
+def test_the_next_record_is_not_part_of_a_message() -> None:
+    prefix = "(EngineCore_DP0 pid=5) ERROR 10-10 13:20:05"
+    failure = failure_of(f"{prefix} [widgets.py:30] ModuleNotFoundError: No module named 'widget_kernels.bend'\n"
+                         f"{prefix} [core.py:708] EngineCore failed to start.\n")
+    assert failure.message == "No module named 'widget_kernels.bend'"
+
+
+def test_a_panic_s_message_ends_before_its_stack() -> None:
+    failure = failure_of("thread 'worker' panicked at lib/worker.rs:247:17:\n"
+                         "Failed to import python 'vllm' module. AttributeError: class must define a '_type_' attribute\n"
+                         "stack backtrace:\n   0: rust_begin_unwind\n   1: tokio::runtime::scheduler::run\n")
+    assert failure.message == "class must define a '_type_' attribute"
+    assert (failure.feature, failure.kind) == ("environment", "environment")
+
+
+@pytest.mark.parametrize("prefix", [
+    "2024-09-19 17:03:37.118 1 kserve ERROR [__main__.py:<module>():259] ",
+    "[2025-07-29 13:46:31,540] ERROR: ",
+    "2026-01-02T10:00:01.123Z ERROR ",
+])
+def test_the_prefix_of_another_logger_is_not_part_of_the_message(prefix: str) -> None:
+    assert failure_of(f"{prefix}Failed to start model server: the widget is bent\n").message == (
+        "Failed to start model server: the widget is bent")
+
+
+def test_a_proxy_that_cannot_reach_its_server_is_told_with_its_answer() -> None:
+    calls = traceback((f"{SITE}/vllm_router/services/request.py", 92, "process", "async with client.stream("),
+                      (f"{SITE}/httpx/_transports/default.py", 118, "map_exceptions", "raise mapped from exc"),
+                      error="httpx.ConnectError: All connection attempts failed")
+    answer = 'INFO:     127.0.0.1:60088 - "POST /v1/chat/completions HTTP/1.1" {}\n'
+    failure = failure_of("[2025-07-29 13:46:31,540] ERROR: Exception in ASGI application\n" + calls
+                         + answer.format("500 Internal Server Error"))
+    assert (failure.exception, failure.feature) == ("ConnectError", "other-software")
+    assert diagnose((calls + answer.format("200 OK")).encode()).failure is None
+
+
+def test_a_module_s_missing_attribute_is_a_fault_of_the_code_that_reads_it() -> None:
+    lookup = (f"{SITE}/torch/nn/modules/module.py", 1928, "__getattr__", "raise AttributeError(")
+    error = "AttributeError: 'WidgetForCausalLM' object has no attribute 'bend'"
+    own = failure_of(traceback(("/home/me/train.py", 85, "__init__", "self.llm = model.bend"), lookup, error=error))
+    assert (own.feature, own.kind) == ("other-software", "other-software")
+    vllm = failure_of(traceback((f"{SITE}/vllm/model_executor/layers/quantization/fp8.py", 71, "apply", "layer.bend"),
+                                lookup, error=error))
+    assert (vllm.feature, vllm.kind) == ("quantization", "bug")

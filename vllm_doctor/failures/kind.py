@@ -26,6 +26,7 @@ _ENVIRONMENT = lazy_pattern(
     r"|Failed to infer device|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
     r"|No supported CUDA architectures|executable file not found|only supports Linux"
+    r"|failed to import (?:python )?'?vllm\b"
     r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
