@@ -27,6 +27,7 @@ _MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
 _OF_VLLM = lazy_pattern(
     r"(?:No module named |from (?:partially initialized module )?)'vllm[.']"
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
+_PATH = lazy_pattern(r"Repo id must (?:be in the form|use alphanumeric chars)")
 _NETWORK = lazy_pattern(
     r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _REFUSED = lazy_pattern(r"Connect call failed|Connection refused|Cannot connect to host")
@@ -201,6 +202,9 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
             yield _action("use-other-checkpoint", "Try another checkpoint of the model")
     elif failure.feature == "environment":
         yield from _environment(failure, text, direction)
+    elif _PATH.search(failure.message):
+        yield _action("check-model-path", "Check that the model's path exists where vLLM runs")
+        yield _action("download-model-first", "Or download the model first")
     else:
         if direction not in _NO_UPGRADE:
             yield _action("upgrade-vllm", "Try a newer vLLM release")
