@@ -666,3 +666,28 @@ def test_a_module_s_missing_attribute_is_a_fault_of_the_code_that_reads_it() -> 
     vllm = failure_of(traceback((f"{SITE}/vllm/model_executor/layers/quantization/fp8.py", 71, "apply", "layer.bend"),
                                 lookup, error=error))
     assert (vllm.feature, vllm.kind) == ("quantization", "bug")
+
+
+def test_a_build_by_an_installer_is_a_matter_of_the_environment() -> None:
+    log = ("      Traceback (most recent call last):\n"
+           f'        File "{SITE}/setuptools/build_meta.py", line 327, in _get_build_requires\n'
+           "          self.run_setup()\n"
+           '        File "<string>", line 341, in get_widget_version\n'
+           "      RuntimeError: Unknown widget\n"
+           "      [end of output]\n\n"
+           "  note: This error originates from a subprocess, and is likely not a problem with pip.\n")
+    failure = failure_of(log)
+    assert (failure.message, failure.feature, failure.kind) == ("Unknown widget", "environment", "environment")
+
+
+@pytest.mark.parametrize("word", ["headroom", "Bloom"])
+def test_a_word_that_contains_oom_is_no_lack_of_memory(word: str) -> None:
+    assert failure_of(f"RuntimeError: the widget has no {word}\n").kind != "resource"
+
+
+def test_another_program_that_asks_for_a_newer_vllm() -> None:
+    report = diagnose(traceback((f"{SITE}/unsloth_zoo/vllm_utils.py", 1503, "load_vllm", "raise RuntimeError("),
+                                error="RuntimeError: The widget crashes.\nPlease update vLLM: pip install 'vllm>=0.11.2'"
+                                ).encode())
+    assert report.failure is not None
+    assert [fix.action for fix in report.failure.fixes] == ["upgrade-vllm"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.failures.frames import LIBRARIES, PLUGINS
+from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of
 from vllm_doctor.failures.model import Candidate, Origin
 from vllm_doctor.text.patterns import lazy_pattern
 
 _RESOURCE = lazy_pattern(
-    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b"
+    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|\bOOM|oom-kill|Killed\b"
     r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
@@ -42,6 +42,8 @@ _BUGS = frozenset({
 _REFUSALS = frozenset({"ValueError", "ValidationError", "NotImplementedError", "ArgumentError", "VLLMValidationError"})
 _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
+_INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
+"""Packages that build and install other packages."""
 REQUEST_FILES = lazy_pattern(
     r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
     r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params|v1/engine/(?:input_)?processor"
@@ -61,7 +63,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "resource"
     package = origin.package if origin else ""
     is_import = name in _ENVIRONMENT_CLASSES
-    if is_import or (_ENVIRONMENT.search(message) and own is None):
+    is_installing = any(package_of(frame.path)[0] in _INSTALLERS for frame in candidate.frames)
+    if is_import or is_installing or (_ENVIRONMENT.search(message) and own is None):
         return "environment"
     if in_service and name in _REFUSALS and vllm_frame and REQUEST_FILES.match(vllm_frame.file):
         return "request"

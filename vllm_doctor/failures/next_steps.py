@@ -28,6 +28,8 @@ _OF_VLLM = lazy_pattern(
     r"(?:No module named |from (?:partially initialized module )?)'vllm[.']"
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
 _PATH = lazy_pattern(r"Repo id must (?:be in the form|use alphanumeric chars)")
+_ASKS_FOR_VLLM = lazy_pattern(
+    r"\bpip install [^\n]{0,80}\bvllm\b|\b(?:[Uu]pgrade|[Uu]pdate) (?:to )?(?:a newer )?v[Ll][Ll][Mm]\b")
 _NETWORK = lazy_pattern(
     r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _REFUSED = lazy_pattern(r"Connect call failed|Connection refused|Cannot connect to host")
@@ -279,7 +281,9 @@ def _resource(text: str) -> Iterator[FixRule]:
 
 
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
-    if _REFUSED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
+    if direction in {"", "unknown"} and _ASKS_FOR_VLLM.search(failure.message):
+        yield _action("upgrade-vllm", "Install the vLLM release that the message asks for")
+    elif _REFUSED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
         yield _action("check-server-address", "Start the server, or correct the address that the client connects to")
     elif direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
