@@ -655,6 +655,7 @@ def test_a_proxy_that_cannot_reach_its_server_is_told_with_its_answer() -> None:
     failure = failure_of("[2025-07-29 13:46:31,540] ERROR: Exception in ASGI application\n" + calls
                          + answer.format("500 Internal Server Error"))
     assert (failure.exception, failure.feature) == ("ConnectError", "other-software")
+    assert failure.fixes[0].action == "check-server-address"
     assert diagnose((calls + answer.format("200 OK")).encode()).failure is None
 
 
@@ -691,3 +692,27 @@ def test_another_program_that_asks_for_a_newer_vllm() -> None:
                                 ).encode())
     assert report.failure is not None
     assert [fix.action for fix in report.failure.fixes] == ["upgrade-vllm"]
+
+
+@pytest.mark.parametrize("message", [
+    "too many values to unpack (expected 2)", "substring not found", "'</widget>' is not in list",
+    "invalid literal for int() with base 10: 'wide'",
+])
+def test_what_python_says_is_no_rejection_of_a_setting(message: str) -> None:
+    log = traceback((f"{SITE}/vllm/multimodal/parse.py", 502, "_parse", "first, rate = self.read(item)"),
+                    error=f"ValueError: {message}")
+    assert failure_of(log).kind == "bug"
+    assert failure_of(log.replace(message, "The widget must be straight.")).kind == "refusal"
+
+
+def test_a_framework_in_a_library_is_other_software() -> None:
+    log = traceback((f"{SITE}/ray/llm/_internal/serve/core/ingress/middleware.py", 88, "model_id", "body.get('model')"),
+                    error="AttributeError: 'bytes' object has no attribute 'get'")
+    assert (failure_of(log).feature, failure_of(log).kind) == ("ray", "other-software")
+
+
+def test_a_part_of_an_installed_package_that_is_missing() -> None:
+    failure = failure_of("ModuleNotFoundError: No module named 'widget_kernels.routing'\n")
+    assert [fix.action for fix in failure.fixes] == ["reinstall-package", "reinstall-vllm-clean-env"]
+    assert "widget_kernels" in failure.fixes[0].title
+    assert failure_of("ModuleNotFoundError: No module named 'widget_kernels'\n").fixes[0].action == "install-package"

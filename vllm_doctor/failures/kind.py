@@ -40,6 +40,13 @@ _BUGS = frozenset({
     "BackendCompilerFailed", "InternalTorchDynamoError", "UnicodeDecodeError",
 })  # fmt: skip
 _REFUSALS = frozenset({"ValueError", "ValidationError", "NotImplementedError", "ArgumentError", "VLLMValidationError"})
+_OF_PYTHON = lazy_pattern(
+    r"(?:too many|not enough) values to unpack|^\s*substring not found|is not in (?:list|tuple)|x not in (?:list|tuple)"
+    r"|invalid literal for int\(\)|could not convert string to float"
+    r"|(?:max|min)\(\) (?:arg|iterable argument) is (?:an )?empty|math domain error|I/O operation on closed file")
+"""What Python says with a ValueError: code that does not expect a value, not code that rejects a setting."""
+_FRAMEWORKS = ("ray/llm/", "ray/serve/")
+"""Parts of libraries that are programs which use vLLM."""
 _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
 _INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
@@ -70,18 +77,20 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "request"
     if origin is not None and origin.package is None:
         return "other-software"
+    is_refusal = name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None
     if package == "vllm":
-        return "bug" if name in _BUGS - {"NotImplementedError"} else "refusal" if name in _REFUSALS else "bug"
+        return "bug" if name in _BUGS - {"NotImplementedError"} else "refusal" if is_refusal else "bug"
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
-        return "refusal" if name in _REFUSALS else "bug"
+        return "refusal" if is_refusal else "bug"
     if package:
-        is_library = vllm_frame is not None or package in LIBRARIES or package in PLUGINS
+        is_library = vllm_frame is not None or package in PLUGINS or (
+            package in LIBRARIES and not (origin is not None and origin.file.startswith(_FRAMEWORKS)))
         return "library" if is_library else "other-software"
     if _SIGNATURES.search(message):
         return "other-software"
-    if name in _REFUSALS:
+    if is_refusal:
         return "refusal"
-    if name in _BUGS:
+    if name in _BUGS | _REFUSALS:
         return "bug"
     return "unknown"
 

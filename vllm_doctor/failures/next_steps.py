@@ -32,6 +32,9 @@ _ASKS_FOR_VLLM = lazy_pattern(
     r"\bpip install [^\n]{0,80}\bvllm\b|\b(?:[Uu]pgrade|[Uu]pdate) (?:to )?(?:a newer )?v[Ll][Ll][Mm]\b")
 _NETWORK = lazy_pattern(
     r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
+_UNREACHED = lazy_pattern(
+    r"All connection attempts failed|Connect(?:ion)? (?:call failed|refused|error)|Cannot connect to host"
+    r"|Server disconnected")
 _REFUSED = lazy_pattern(r"Connect call failed|Connection refused|Cannot connect to host")
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
@@ -53,6 +56,8 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     `given` are the settings by keyword, None if the log does not show them; `text` is the message with its calls.
     """
     direction = failure.direction
+    if failure.is_consequence and failure.kind == "other-software" and _UNREACHED.search(failure.message):
+        return [_action("check-server-address", "Check that the server which it calls runs and is reachable")]
     if failure.is_consequence:
         return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
     steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
@@ -234,6 +239,9 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     elif _DRIVER.search(text):
         yield _action("pass-gpu-to-container", "Pass the GPU and its driver to the process")
         yield _action("install-matching-cuda-wheel", "Install the PyTorch and vLLM builds for this GPU")
+    elif module and "." in module["module"]:  # Python found the package, and not this part of it
+        yield _action("reinstall-package", "Install the release of {{ missing_from }} that has this module")
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
     elif module or failure.exception == "ModuleNotFoundError" or (
             failure.exception == "ImportError" and _ABSENT.search(failure.message)):
         yield _action("install-package", "Install the missing package")
@@ -308,6 +316,9 @@ def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str,
     if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
         package = imported["package"]
     made: dict[str, str | bool] = {}
+    module = _MODULE.search(failure.message)
+    if module is not None:
+        made["missing_from"] = module["module"].partition(".")[0]
     asked = _asked(failure, given, facts)
     if asked is not None:
         made["asked_flag"] = asked.flag
