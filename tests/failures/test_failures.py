@@ -614,3 +614,116 @@ def test_what_to_change_depends_on_whose_values_the_refused_object_holds(class_n
     report = diagnose(log.encode())
     offered = report.failure.fixes if report.failure and report.primary is None else report.cause.fixes
     assert offered[0].action == action
+
+
+def test_a_traceback_without_indentation_keeps_its_calls() -> None:
+    failure = failure_of("Traceback (most recent call last):\n"
+                         'File "/home/me/LLaMA-Factory/src/llamafactory/train/tuner.py", line 55, in _run\n'
+                         "args = read_args(argv)\n"
+                         'File "/home/me/LLaMA-Factory/src/llamafactory/hparams/parser.py", line 296, in read_args\n'
+                         'raise ValueError("the widget is only available for API and CLI.")\n'
+                         "ValueError: the widget is only available for API and CLI.\n")
+    assert failure.origin == Place("llamafactory", "llamafactory/hparams/parser.py", "read_args", 296)
+    assert (failure.feature, failure.kind) == ("other-software", "other-software")
+
+
+def test_an_exception_right_below_a_call_is_not_its_source() -> None:
+    failure = failure_of('Traceback (most recent call last):\nFile "widgets.pyx", line 3, in widgets.bend\n'
+                         "ValueError: the widget is bent\n")
+    assert (failure.exception, failure.message) == ("ValueError", "the widget is bent")
+
+
+def test_the_next_record_is_not_part_of_a_message() -> None:
+    prefix = "(EngineCore_DP0 pid=5) ERROR 10-10 13:20:05"
+    failure = failure_of(f"{prefix} [widgets.py:30] ModuleNotFoundError: No module named 'widget_kernels.bend'\n"
+                         f"{prefix} [core.py:708] EngineCore failed to start.\n")
+    assert failure.message == "No module named 'widget_kernels.bend'"
+
+
+def test_a_panic_s_message_ends_before_its_stack() -> None:
+    failure = failure_of("thread 'worker' panicked at lib/worker.rs:247:17:\n"
+                         "Failed to import python 'vllm' module. AttributeError: class must define a '_type_' attribute\n"
+                         "stack backtrace:\n   0: rust_begin_unwind\n   1: tokio::runtime::scheduler::run\n")
+    assert failure.message == "class must define a '_type_' attribute"
+    assert (failure.feature, failure.kind) == ("environment", "environment")
+
+
+@pytest.mark.parametrize("prefix", [
+    "2024-09-19 17:03:37.118 1 kserve ERROR [__main__.py:<module>():259] ",
+    "[2025-07-29 13:46:31,540] ERROR: ",
+    "2026-01-02T10:00:01.123Z ERROR ",
+])
+def test_the_prefix_of_another_logger_is_not_part_of_the_message(prefix: str) -> None:
+    assert failure_of(f"{prefix}Failed to start model server: the widget is bent\n").message == (
+        "Failed to start model server: the widget is bent")
+
+
+def test_a_proxy_that_cannot_reach_its_server_is_told_with_its_answer() -> None:
+    calls = traceback((f"{SITE}/vllm_router/services/request.py", 92, "process", "async with client.stream("),
+                      (f"{SITE}/httpx/_transports/default.py", 118, "map_exceptions", "raise mapped from exc"),
+                      error="httpx.ConnectError: All connection attempts failed")
+    answer = 'INFO:     127.0.0.1:60088 - "POST /v1/chat/completions HTTP/1.1" {}\n'
+    failure = failure_of("[2025-07-29 13:46:31,540] ERROR: Exception in ASGI application\n" + calls
+                         + answer.format("500 Internal Server Error"))
+    assert (failure.exception, failure.feature) == ("ConnectError", "other-software")
+    assert failure.fixes[0].action == "check-server-address"
+    assert diagnose((calls + answer.format("200 OK")).encode()).failure is None
+
+
+def test_a_module_s_missing_attribute_is_a_fault_of_the_code_that_reads_it() -> None:
+    lookup = (f"{SITE}/torch/nn/modules/module.py", 1928, "__getattr__", "raise AttributeError(")
+    error = "AttributeError: 'WidgetForCausalLM' object has no attribute 'bend'"
+    own = failure_of(traceback(("/home/me/train.py", 85, "__init__", "self.llm = model.bend"), lookup, error=error))
+    assert (own.feature, own.kind) == ("other-software", "other-software")
+    vllm = failure_of(traceback((f"{SITE}/vllm/model_executor/layers/quantization/fp8.py", 71, "apply", "layer.bend"),
+                                lookup, error=error))
+    assert (vllm.feature, vllm.kind) == ("quantization", "bug")
+
+
+def test_a_build_by_an_installer_is_a_matter_of_the_environment() -> None:
+    log = ("      Traceback (most recent call last):\n"
+           f'        File "{SITE}/setuptools/build_meta.py", line 327, in _get_build_requires\n'
+           "          self.run_setup()\n"
+           '        File "<string>", line 341, in get_widget_version\n'
+           "      RuntimeError: Unknown widget\n"
+           "      [end of output]\n\n"
+           "  note: This error originates from a subprocess, and is likely not a problem with pip.\n")
+    failure = failure_of(log)
+    assert (failure.message, failure.feature, failure.kind) == ("Unknown widget", "environment", "environment")
+
+
+@pytest.mark.parametrize("word", ["headroom", "Bloom"])
+def test_a_word_that_contains_oom_is_no_lack_of_memory(word: str) -> None:
+    assert failure_of(f"RuntimeError: the widget has no {word}\n").kind != "resource"
+
+
+def test_another_program_that_asks_for_a_newer_vllm() -> None:
+    report = diagnose(traceback((f"{SITE}/unsloth_zoo/vllm_utils.py", 1503, "load_vllm", "raise RuntimeError("),
+                                error="RuntimeError: The widget crashes.\nPlease update vLLM: pip install 'vllm>=0.11.2'"
+                                ).encode())
+    assert report.failure is not None
+    assert [fix.action for fix in report.failure.fixes] == ["upgrade-vllm"]
+
+
+@pytest.mark.parametrize("message", [
+    "too many values to unpack (expected 2)", "substring not found", "'</widget>' is not in list",
+    "invalid literal for int() with base 10: 'wide'",
+])
+def test_what_python_says_is_no_rejection_of_a_setting(message: str) -> None:
+    log = traceback((f"{SITE}/vllm/multimodal/parse.py", 502, "_parse", "first, rate = self.read(item)"),
+                    error=f"ValueError: {message}")
+    assert failure_of(log).kind == "bug"
+    assert failure_of(log.replace(message, "The widget must be straight.")).kind == "refusal"
+
+
+def test_a_framework_in_a_library_is_other_software() -> None:
+    log = traceback((f"{SITE}/ray/llm/_internal/serve/core/ingress/middleware.py", 88, "model_id", "body.get('model')"),
+                    error="AttributeError: 'bytes' object has no attribute 'get'")
+    assert (failure_of(log).feature, failure_of(log).kind) == ("ray", "other-software")
+
+
+def test_a_part_of_an_installed_package_that_is_missing() -> None:
+    failure = failure_of("ModuleNotFoundError: No module named 'widget_kernels.routing'\n")
+    assert [fix.action for fix in failure.fixes] == ["reinstall-package", "reinstall-vllm-clean-env"]
+    assert "widget_kernels" in failure.fixes[0].title
+    assert failure_of("ModuleNotFoundError: No module named 'widget_kernels'\n").fixes[0].action == "install-package"

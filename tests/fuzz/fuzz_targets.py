@@ -139,7 +139,7 @@ def template(data: bytes) -> None:
     for known in (KNOWN, {}):
         said = renderer.render_paragraphs(source, known)
         assert len(said) <= len(source) * len(str(KNOWN["text"]))
-        assert renderer.with_ellipses(source) is not None
+        assert renderer.with_ellipses(source, known) is not None
 
 
 def filters(data: bytes) -> None:

@@ -36,3 +36,11 @@ def test_what_is_not_in_the_language(source: str) -> None:
     with pytest.raises(ExpressionError):
         read_text(source)
     assert renderer.render_line(source, {"a": 1}) is None
+
+
+@pytest.mark.parametrize(("source", "text"), [
+    ("{% if a > 1 %}No file {{ path }}{% else %}{{ path }} is empty{% endif %}", "No file …"),
+    ("{% if missing %}No file {{ path }}{% else %}{{ path }} is empty{% endif %}", "…No file ……… is empty…"),
+])
+def test_ellipses_replace_the_values_of_the_branch_that_applies(source: str, text: str) -> None:
+    assert renderer.with_ellipses(source, {"a": 2}) == text

@@ -152,7 +152,7 @@ def finding(item: Fired, analysis: RunAnalysis) -> Finding:
                                analysis.run.settings, clean, analysis.frontend)
     return Finding(
         id=rule.id,
-        title=clean(renderer.render_line(rule.title, known) or renderer.with_ellipses(rule.title)),
+        title=clean(renderer.render_line(rule.title, known) or renderer.with_ellipses(rule.title, known)),
         severity="info" if item.recovered else rule.severity,
         confidence=_confidence(item),
         role=rule.role,

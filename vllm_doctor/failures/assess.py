@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import names
 from vllm_doctor.failures import exceptions, frames, messages
-from vllm_doctor.failures.choose import choose, is_cascade, is_consequence, is_teardown
+from vllm_doctor.failures.choose import choose, is_cascade, is_consequence, is_request, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
@@ -30,6 +30,9 @@ _ENGINE = lazy_pattern(
     r"vllm/v1/(?:engine/core|executor/\w{1,100}|worker/[\w/]{1,200})\.py$|vllm/worker/\w{1,100}\.py$")
 _ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
 """Names of the processes that run the engine and the model."""
+_UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
+                          "RemoteProtocolError"})
+"""Exceptions of a client whose server does not answer."""
 _WEAK = {"cut", "record", "http", "sentence"}
 
 
@@ -72,8 +75,14 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     if chosen is None and start.status == "failed":
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
     if chosen is not None and start.status in {"serving", "stopped"} and is_cascade(chosen):
-        return None
+        return _of_answer(chosen, told)
     return chosen
+
+
+def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | None:
+    """Return what failed where a server went on: the answer 5xx, or which other server could not be reached for it."""
+    answer = next((one for one in told if one.shape == "http" and not is_request(one)), None)
+    return cascade if answer is not None and cascade.exception in _UNREACHABLE else answer
 
 
 def raised_by_engine(collected: FailureCollector) -> bool:
@@ -98,7 +107,8 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     vllm = frames.deepest(calls, "vllm")
     own = frames.own_frame(calls)
     in_service = bool(start.serving_line and candidate.line > start.serving_line) or start.phase == "runtime"
-    kind = kind_of(candidate, origin, vllm, own, in_service=in_service)
+    raiser = frames.without_lookup(calls)
+    kind = kind_of(candidate, frames.origin(raiser[-1]) if raiser else None, vllm, own, in_service=in_service)
     answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
     direction = "" if answer is None else answer.kind
     is_misused = _is_misused(candidate, calls)

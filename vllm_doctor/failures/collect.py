@@ -203,7 +203,7 @@ class FailureCollector:
             stream.frames[-1] = stream.frames[-1]._replace(code=text[arrow.end():].strip()[:300])
             return True
         if not event.is_code and text[:1] not in " \t":
-            return False
+            return FailureCollector._is_flat_source(stream, event)
         if text[:1] not in " \t" and exceptions.ending(text) is not None:
             return False
         last = stream.frames[-1]
@@ -211,6 +211,17 @@ class FailureCollector:
             stream.frames[-1] = last._replace(code=text.strip()[:300])
             return True
         return event.is_code or text[:1] in " \t"
+
+    @staticmethod
+    def _is_flat_source(stream: _Open, event: Event) -> bool:
+        """Return whether a line is the source of the last call in a paste without indentation; if so, keep it."""
+        text, last = event.text.strip(), stream.frames[-1]
+        if (event.line - stream.last_call != 1 or last.code or event.level or not text
+                or exceptions.ending(text) is not None or exceptions.bare(text) is not None
+                or messages.ends_message(text) or messages.level_of(text, "")):
+            return False
+        stream.frames[-1] = last._replace(code=text[:300])
+        return True
 
     def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int], *, is_foreign: bool) -> None:
         """Check whether a line outside the calls of a traceback reports a failure."""

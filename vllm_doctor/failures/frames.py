@@ -96,6 +96,13 @@ def origin(frame: Frame) -> Origin:
     return Origin(package, file, frame.function, frame.line)
 
 
+def without_lookup(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the calls up to the code that reads an attribute which a PyTorch module does not have."""
+    if len(frames) > 1 and frames[-1].function == "__getattr__" and package_of(frames[-1].path)[0] == "torch":
+        return frames[:-1]
+    return frames
+
+
 def deepest(frames: Sequence[Frame], package: str) -> Origin | None:
     """Return the deepest call in a package's code."""
     return next((origin(frame) for frame in reversed(frames) if package_of(frame.path)[0] == package), None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.failures.frames import LIBRARIES, PLUGINS
+from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of
 from vllm_doctor.failures.model import Candidate, Origin
 from vllm_doctor.text.patterns import lazy_pattern
 
 _RESOURCE = lazy_pattern(
-    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|OOM|oom-kill|Killed\b"
+    r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|\bOOM|oom-kill|Killed\b"
     r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
@@ -26,6 +26,7 @@ _ENVIRONMENT = lazy_pattern(
     r"|Failed to infer device|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
     r"|No supported CUDA architectures|executable file not found|only supports Linux"
+    r"|failed to import (?:python )?'?vllm\b"
     r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
@@ -39,8 +40,17 @@ _BUGS = frozenset({
     "BackendCompilerFailed", "InternalTorchDynamoError", "UnicodeDecodeError",
 })  # fmt: skip
 _REFUSALS = frozenset({"ValueError", "ValidationError", "NotImplementedError", "ArgumentError", "VLLMValidationError"})
+_OF_PYTHON = lazy_pattern(
+    r"(?:too many|not enough) values to unpack|^\s*substring not found|is not in (?:list|tuple)|x not in (?:list|tuple)"
+    r"|invalid literal for int\(\)|could not convert string to float"
+    r"|(?:max|min)\(\) (?:arg|iterable argument) is (?:an )?empty|math domain error|I/O operation on closed file")
+"""What Python says with a ValueError: code that does not expect a value, not code that rejects a setting."""
+_FRAMEWORKS = ("ray/llm/", "ray/serve/")
+"""Parts of libraries that are programs which use vLLM."""
 _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
+_INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
+"""Packages that build and install other packages."""
 REQUEST_FILES = lazy_pattern(
     r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
     r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params|v1/engine/(?:input_)?processor"
@@ -60,24 +70,27 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "resource"
     package = origin.package if origin else ""
     is_import = name in _ENVIRONMENT_CLASSES
-    if is_import or (_ENVIRONMENT.search(message) and own is None):
+    is_installing = any(package_of(frame.path)[0] in _INSTALLERS for frame in candidate.frames)
+    if is_import or is_installing or (_ENVIRONMENT.search(message) and own is None):
         return "environment"
     if in_service and name in _REFUSALS and vllm_frame and REQUEST_FILES.match(vllm_frame.file):
         return "request"
     if origin is not None and origin.package is None:
         return "other-software"
+    is_refusal = name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None
     if package == "vllm":
-        return "bug" if name in _BUGS - {"NotImplementedError"} else "refusal" if name in _REFUSALS else "bug"
+        return "bug" if name in _BUGS - {"NotImplementedError"} else "refusal" if is_refusal else "bug"
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
-        return "refusal" if name in _REFUSALS else "bug"
+        return "refusal" if is_refusal else "bug"
     if package:
-        is_library = vllm_frame is not None or package in LIBRARIES or package in PLUGINS
+        is_library = vllm_frame is not None or package in PLUGINS or (
+            package in LIBRARIES and not (origin is not None and origin.file.startswith(_FRAMEWORKS)))
         return "library" if is_library else "other-software"
     if _SIGNATURES.search(message):
         return "other-software"
-    if name in _REFUSALS:
+    if is_refusal:
         return "refusal"
-    if name in _BUGS:
+    if name in _BUGS | _REFUSALS:
         return "bug"
     return "unknown"
 

@@ -13,7 +13,12 @@ _OVER = lazy_pattern(
     r"|\[rank ?\d+\]:?\[|\[[WEIF]\d|Process [\w-]+:|Exception ignored|sys:\d|nanobind: |Killed\b|Aborted\b"
     r"|Segmentation|[$#>+] |\w*[\w.-]*@[\w.-]+[:$#]|\(\S+ pid=\d+\)|/\S+\.py:\d+: \w*Warning|warnings\.warn"
     r"|Future exception|future: <|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|Loading |Capturing |Processed prompts|Name: |Version: "
-    r"|\w+ \d\d-\d\d \d\d:\d\d:\d\d|={3,}|-{20,}|_{10,}|\w+-\d+ +\| )")
+    r"|\w+ \d\d-\d\d \d\d:\d\d:\d\d|={3,}|-{20,}|_{10,}|\w+-\d+ +\| "
+    r"|\[end of output\]|(?:srun|slurmstepd): error"
+    r"|stack backtrace:|note: (?:run with `RUST_|[Ss]ome details are omitted)"
+    r"|EngineCore (?:failed to start|encountered a fatal error|hit an exception)|AsyncLLM output_handler failed"
+    r"|WorkerProc (?:hit an exception|failed to start|initialization failed)|Invocation of \w+ method failed"
+    r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in worker )")
 _RECORD_OF_ERROR = lazy_pattern(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
 _QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)")
@@ -68,6 +73,9 @@ _LEVEL = lazy_pattern(
 _QUIET_LEVEL = lazy_pattern(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
 _MESSAGE_OF_OTHERS = lazy_pattern(
     r"^.{0,60}?\|\s*(?:ERROR|CRITICAL)\s*\|\s*(?P<text>.*)$", re.DOTALL)
+_RECORD_OF_OTHERS = lazy_pattern(
+    r"^(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]{5,18}(?:Z|[+-]\d\d:?\d\d)?\]?(?: +[\w.-]{1,40}){0,3}(?: +-)? +"
+    r"(?:ERROR|CRITICAL|FATAL)(?::| -)?|ERROR) +(?:\[[^\[\]\s]{1,160}\] +)?(?P<text>\S.*)$", re.DOTALL)
 _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
 _SENTENCE = lazy_pattern(
@@ -143,7 +151,8 @@ def record_message(text: str) -> str:
     """Return the message of another logger's record, without its prefix."""
     match = _MESSAGE_OF_OTHERS.match(text)
     if match is None:
-        return text
+        other = _RECORD_OF_OTHERS.match(text)
+        return text if other is None else other["text"]
     return _PLACE.sub("", match["text"].rpartition(" | ")[2] or match["text"])
 
 

@@ -27,8 +27,14 @@ _MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
 _OF_VLLM = lazy_pattern(
     r"(?:No module named |from (?:partially initialized module )?)'vllm[.']"
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
+_PATH = lazy_pattern(r"Repo id must (?:be in the form|use alphanumeric chars)")
+_ASKS_FOR_VLLM = lazy_pattern(
+    r"\bpip install [^\n]{0,80}\bvllm\b|\b(?:[Uu]pgrade|[Uu]pdate) (?:to )?(?:a newer )?v[Ll][Ll][Mm]\b")
 _NETWORK = lazy_pattern(
     r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
+_UNREACHED = lazy_pattern(
+    r"All connection attempts failed|Connect(?:ion)? (?:call failed|refused|error)|Cannot connect to host"
+    r"|Server disconnected")
 _REFUSED = lazy_pattern(r"Connect call failed|Connection refused|Cannot connect to host")
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
@@ -50,6 +56,8 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     `given` are the settings by keyword, None if the log does not show them; `text` is the message with its calls.
     """
     direction = failure.direction
+    if failure.is_consequence and failure.kind == "other-software" and _UNREACHED.search(failure.message):
+        return [_action("check-server-address", "Check that the server which it calls runs and is reachable")]
     if failure.is_consequence:
         return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
     steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
@@ -201,6 +209,9 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
             yield _action("use-other-checkpoint", "Try another checkpoint of the model")
     elif failure.feature == "environment":
         yield from _environment(failure, text, direction)
+    elif _PATH.search(failure.message):
+        yield _action("check-model-path", "Check that the model's path exists where vLLM runs")
+        yield _action("download-model-first", "Or download the model first")
     else:
         if direction not in _NO_UPGRADE:
             yield _action("upgrade-vllm", "Try a newer vLLM release")
@@ -229,6 +240,9 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     elif _DRIVER.search(text):
         yield _action("pass-gpu-to-container", "Pass the GPU and its driver to the process")
         yield _action("install-matching-cuda-wheel", "Install the PyTorch and vLLM builds for this GPU")
+    elif module and "." in module["module"]:  # Python found the package, and not this part of it
+        yield _action("reinstall-package", "Install the release of {{ missing_from }} that has this module")
+        yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
     elif module or failure.exception == "ModuleNotFoundError" or (
             failure.exception == "ImportError" and _ABSENT.search(failure.message)):
         yield _action("install-package", "Install the missing package")
@@ -276,7 +290,9 @@ def _resource(text: str) -> Iterator[FixRule]:
 
 
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
-    if _REFUSED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
+    if direction in {"", "unknown"} and _ASKS_FOR_VLLM.search(failure.message):
+        yield _action("upgrade-vllm", "Install the vLLM release that the message asks for")
+    elif _REFUSED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
         yield _action("check-server-address", "Start the server, or correct the address that the client connects to")
     elif direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
@@ -301,6 +317,9 @@ def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str,
     if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
         package = imported["package"]
     made: dict[str, str | bool] = {}
+    module = _MODULE.search(failure.message)
+    if module is not None:
+        made["missing_from"] = module["module"].partition(".")[0]
     asked = _asked(failure, given, facts)
     if asked is not None:
         made["asked_flag"] = asked.flag

@@ -24,6 +24,7 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
 """An expression or a tag of a template."""
+_VALUE = lazy_pattern(r"\{\{[^{}]{0,500}\}\}")
 _BETWEEN_IDEOGRAPHS = lazy_pattern("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # beside a value, which may be Chinese
 _LETTER = lazy_pattern(r"[^\W\d_]")
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv"}
@@ -109,13 +110,14 @@ def translated(source: str, translate: Translate) -> str:
     return "\n\n".join(part if text == one_line(part) else text for part, text in parts)
 
 
-def with_ellipses(source: str) -> Message:
-    """Return the text with an ellipsis in place of each expression."""
-    return Message(_elided(source), lambda translate: _elided(translate(one_line(source))))
+def with_ellipses(source: str, known: Mapping[str, Any]) -> Message:
+    """Return the text with an ellipsis in place of each value; where a condition cannot be computed, of that too."""
+    return Message(_elided(source, known), lambda translate: _elided(translate(one_line(source)), known, translate))
 
 
-def _elided(source: str) -> str:
-    return one_line(EXPRESSION.sub("…", source))
+def _elided(source: str, known: Mapping[str, Any], translate: Translate | None = None) -> str:
+    """Return the branch of a text that its conditions select, without its values; all branches if none is selected."""
+    return _rendered(_VALUE.sub("…", source), known, translate) or one_line(EXPRESSION.sub("…", source))
 
 
 def split_paragraphs(text: str) -> list[str]:
