@@ -535,6 +535,8 @@ NEAR_MISSES: tuple[str, ...] = (
     "sha256('model.safetensors') and md5('x-1') of a file",
     "argument --max-model-len: invalid int value: '32k1'",
     "argument --api-key: expected at least one argument",
+    "argument --api-key: expected at least one\n    argument",
+    "--api-key requires a value, and none follows it",
     "argument --api-key: not allowed with argument --hf-token",
     "https://discuss.vllm.ai/t/cuda-error-on-2-h100/1234 and https://discuss.pytorch.org/t/some2topic3/55",
     'expect "ready"\nsend "hello12345\\r"',
