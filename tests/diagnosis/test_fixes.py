@@ -153,6 +153,8 @@ def test_a_flag_is_removed_if_the_command_is_unknown_or_has_it() -> None:
     assert made({"unset": ["--swap-space"]}).unset == ("--swap-space",)
     assert made({"unset": ["--swap-space"]}, command="vllm serve m --swap-space 4").unset == ("--swap-space",)
     assert made({"unset": ["--swap-space"]}, command="vllm serve m") is None
+    by_key = made({"unset": ["--hf-overrides"]}, command="vllm serve m --hf-overrides.rope_theta 1")
+    assert (by_key.unset, by_key.command) == (("--hf-overrides",), "vllm serve m")
 
 
 def test_a_key_of_a_json_flag_needs_a_release_that_reads_dotted_keys() -> None:

@@ -269,7 +269,9 @@ def _can_remove(name: str, context: FixContext) -> bool:
     """Return whether the command has the flag to remove, as far as the command is known."""
     if context.command is None:
         return True
-    return context.command.value(name) is not None
+    if context.command.value(name) is not None:
+        return True
+    return "." not in name and any(spelling.path for _, spelling in context.command.find(name))  # `--flag.key value`
 
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
