@@ -537,6 +537,7 @@ NEAR_MISSES: tuple[str, ...] = (
     "argument --api-key: expected at least one argument",
     "argument --api-key: expected at least one\n    argument",
     "--api-key requires a value, and none follows it",
+    "Fix 2  Remove --api_keys                                                              safe",
     "argument --api-key: not allowed with argument --hf-token",
     "https://discuss.vllm.ai/t/cuda-error-on-2-h100/1234 and https://discuss.pytorch.org/t/some2topic3/55",
     'expect "ready"\nsend "hello12345\\r"',

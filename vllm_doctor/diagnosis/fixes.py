@@ -271,7 +271,8 @@ def _can_remove(name: str, context: FixContext) -> bool:
         return True
     if context.command.value(name) is not None:
         return True
-    return "." not in name and any(spelling.path for _, spelling in context.command.find(name))  # `--flag.key value`
+    # Also `--flag.key value`, and a value that the shell has in a variable.
+    return "." not in name and not name.startswith("--no-") and bool(context.command.find(name))
 
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,8 +68,10 @@ SOURCE_CODE = r"""(?x) (?: str | bool | int | bytes | list | dict | Any | Secret
       \. [a-z_.]{0,80} (?: key | token | secret | password )"""
 _PROSE = frozenset({
     "an", "and", "are", "argument", "as", "at", "be", "but", "by", "can", "expects", "for", "from", "has", "if", "in",
-    "is", "it", "may", "must", "needs", "not", "of", "on", "option", "or", "parameter", "requires", "set", "should",
-    "takes", "that", "the", "then", "to", "was", "were", "when", "which", "will", "with", "without", "you", "your",
+    "instead", "is", "it", "may", "must", "needs", "not", "of", "on", "option", "or", "parameter", "requires", "set",
+    "should", "takes", "that", "the", "then", "to", "was", "were", "when", "which", "will", "with", "without", "you",
+    "your",
+    "safe", "review", "manual", "安全", "需评估", "手动",  # behind the title of a fix, at the right
 })
 
 
