@@ -133,7 +133,6 @@ EVENTS: dict[str, Callable[[Server], Any]] = {
     "path-without-v1": lambda server: post(server.port, "/chat/completions", {"model": name_of(server), "messages": []}),
     "path-without-s": lambda server: post(server.port, "/v1/chat/completion", {"model": name_of(server), "messages": []}),
     "terminate-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGTERM),
-    "hang-up-terminal": lambda server: server.signal("bin/vllm serve", signal.SIGHUP),
     "terminate": Server.terminate,
     "terminate-until-it-ends": _terminate_until_it_ends,
     "interrupt": Server.interrupt,
