@@ -153,6 +153,11 @@ def test_a_flag_is_removed_if_the_command_is_unknown_or_has_it() -> None:
     assert made({"unset": ["--swap-space"]}).unset == ("--swap-space",)
     assert made({"unset": ["--swap-space"]}, command="vllm serve m --swap-space 4").unset == ("--swap-space",)
     assert made({"unset": ["--swap-space"]}, command="vllm serve m") is None
+    by_key = made({"unset": ["--hf-overrides"]}, command="vllm serve m --hf-overrides.rope_theta 1")
+    assert (by_key.unset, by_key.command) == (("--hf-overrides",), "vllm serve m")
+    of_variable = made({"unset": ["--api-key"]}, command="vllm serve m --api-key $KEY")
+    assert (of_variable.unset, of_variable.command) == (("--api-key",), "vllm serve m")
+    assert made({"unset": ["--no-enable-prefix-caching"]}, command="vllm serve m --enable-prefix-caching") is None
 
 
 def test_a_key_of_a_json_flag_needs_a_release_that_reads_dotted_keys() -> None:

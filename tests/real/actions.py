@@ -73,6 +73,8 @@ ACTIONS: dict[str, Callable[[Trial], None]] = {
     "install-git-lfs": _whole_files,
     "add-tokenizer-files": _put_the_tokenizer_there,
     "correct-model-config": _whole_files,
+    "correct-generation-config": _whole_files,
+    "correct-chat-template": _whole_files,
     "edit-tokenizer-config": _whole_files,
     "resave-checkpoint": _whole_files,
     "complete-rope-settings": _whole_files,

@@ -55,10 +55,11 @@ def lay_out(sound: Path, names: set[str], into: Path) -> None:
 
 
 def mend(sound: Path, into: Path) -> None:
-    """The sound files over those of every model below `into`, as a whole download would leave them."""
+    """The sound files in the place of those of every model below `into`, as a whole download would leave them."""
     for folder in into.iterdir():
         base, _ = VARIANTS.get(folder.name, (folder.name, None))
-        shutil.copytree(sound / base, folder, dirs_exist_ok=True)
+        shutil.rmtree(folder)
+        shutil.copytree(sound / base, folder)
 
 
 def named_in(command: str) -> set[str]:
@@ -212,6 +213,97 @@ def _wider_adapter(folder: Path) -> None:
     path.write_bytes(len(header).to_bytes(8, "little") + header + whole[8 + size :])
 
 
+def _tensors(change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> Callable[[Path], None]:
+    """The tensors after `change`, which maps name -> content to what is to be there (a name that is new has the shape of the old one of its content)."""
+    def spoil(folder: Path) -> None:
+        described, contents = _read_tensors(folder / WEIGHTS)
+        by_content = {id(content): described[name] for name, content in contents.items()}
+        wanted = change(contents)
+        _write_tensors(folder / WEIGHTS, {name: by_content[id(content)] for name, content in wanted.items()}, wanted)
+
+    return spoil
+
+
+def _read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What a file of weights says of its tensors, and their contents, by name."""
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    described = json.loads(whole[8 : 8 + size])
+    described.pop("__metadata__", None)
+    data = whole[8 + size :]
+    return described, {name: data[slice(*tensor["data_offsets"])] for name, tensor in described.items()}
+
+
+def _write_tensors(path: Path, described: dict[str, Any], contents: dict[str, bytes]) -> None:
+    """Write a file of weights."""
+    header, at = {}, 0
+    for name, content in contents.items():
+        header[name] = described[name] | {"data_offsets": [at, at + len(content)]}
+        at += len(content)
+    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(contents.values()))
+
+
+def _without_head(contents: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: content for name, content in contents.items() if not name.startswith("lm_head")}
+
+
+def _prefixed(contents: dict[str, bytes]) -> dict[str, bytes]:
+    return {f"module.{name}": content for name, content in contents.items()}
+
+
+def _adapter_beside(folder: Path) -> None:
+    """The adapter that was merged still lies beside the weights."""
+    described, contents = _read_tensors(folder / WEIGHTS)
+    name = "model.layers.0.self_attn.q_proj.weight"
+    stem = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
+    _write_tensors(folder / "adapter_model.safetensors", {stem.format(side): described[name] for side in "AB"},
+                   {stem.format(side): contents[name] for side in "AB"})
+
+
+def _two_shards(folder: Path) -> None:
+    """The weights in two files with their index."""
+    described, contents = _read_tensors(folder / WEIGHTS)
+    names = sorted(contents)
+    halves = (names[: len(names) // 2], names[len(names) // 2 :])
+    places = {}
+    for at, half in enumerate(halves, 1):
+        file = f"model-0000{at}-of-00002.safetensors"
+        _write_tensors(folder / file, described, {name: contents[name] for name in half})
+        places |= dict.fromkeys(half, file)
+    (folder / WEIGHTS).unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 0}, "weight_map": places}))
+
+
+def _second_shard_cut(folder: Path) -> None:
+    _two_shards(folder)
+    _half("model-00002-of-00002.safetensors")(folder)
+
+
+def _index_without_map(folder: Path) -> None:
+    _two_shards(folder)
+    (folder / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 0}}')
+
+
+def _merges_of_another_release(folder: Path) -> None:
+    """The merges of tokenizer.json in a form that the installed tokenizers package does not know."""
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["merges"] = [{"pair": ["a", "b"]}]
+    path.write_text(json.dumps(content))
+
+
+def _sentencepiece_garbled(folder: Path) -> None:
+    _without("tokenizer.json")(folder)
+    _tokenizer_class("LlamaTokenizer")(folder)
+    (folder / "tokenizer.model").write_bytes(b"<html><body>504 Gateway Time-out</body></html>")
+
+
+def _template_cut(folder: Path) -> None:
+    _no_template(folder)
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n")
+
+
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
@@ -271,4 +363,21 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-config-with-mark": ("tiny", _marked("config.json")),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
+    "tiny-no-head": ("tiny", _tensors(_without_head)),
+    "tiny-prefixed": ("tiny", _tensors(_prefixed)),
+    "tiny-adapter-beside": ("tiny", _adapter_beside),
+    "tiny-kv-heads-4": ("tiny", _config(num_key_value_heads=4)),
+    "tiny-merges-unknown": ("tiny", _merges_of_another_release),
+    "tiny-second-shard-cut": ("tiny", _second_shard_cut),
+    "tiny-index-without-map": ("tiny", _index_without_map),
+    "tiny-bitsandbytes": ("tiny", _config(quantization_config={
+        "quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False, "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_compute_dtype": "bfloat16", "bnb_4bit_use_double_quant": True, "bnb_4bit_quant_storage": "uint8"})),
+    "tiny-gptq-of-plain": ("tiny", _config(quantization_config={
+        "quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True})),
+    "tiny-sentencepiece-garbled": ("tiny", _sentencepiece_garbled),
+    "tiny-template-cut": ("tiny", _template_cut),
+    "tiny-temperature-in-quotes": ("tiny", _setting("generation_config.json", temperature="0.7")),
+    "tiny-layers-null": ("tiny", _config(num_hidden_layers=None)),
+    "tiny-of-ours": ("tiny", _config(architectures=["OursForCausalLM"])),
 }

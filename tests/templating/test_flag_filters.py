@@ -81,6 +81,25 @@ def test_a_flag_of_later_releases_is_no_removed_one() -> None:
     assert [remedy.kind for remedy in remedies("--runner x --nonsense-xyz", old)] == ["later", "unknown"]
 
 
+def test_a_flag_of_later_releases_that_this_one_calls_otherwise() -> None:
+    assert _set('--structured-outputs-config {"backend": "xgrammar"}', "0.10.2") == {"--guided-decoding-backend": "xgrammar"}
+    both = '--structured-outputs-config {"backend": "guidance", "disable_any_whitespace": true}'
+    assert _set(both, "0.10.2") == {"--guided-decoding-backend": "guidance", "--guided-decoding-disable-any-whitespace": True}
+    assert _set("--cudagraph-capture-sizes 1 2 4", "0.10.0") == {"--cuda-graph-sizes": "1 2 4"}
+    assert later_release("--cudagraph-capture-sizes 1 2 4", Releases.of("0.10.0")) == "0.11.1"
+
+
+@pytest.mark.parametrize("arguments", [
+    '--structured-outputs-config {"backend": "xgrammar", "reasoning_parser": "qwen3"}',  # a key that nothing says
+    '--structured-outputs-config {"backend": "of_ours"}',  # a value that the old flag does not take
+    "--structured-outputs-config {",
+    "--cudagraph-capture-sizes",
+    "--performance-mode throughput",
+])
+def test_a_flag_of_later_releases_that_this_one_has_under_no_name(arguments: str) -> None:
+    assert _set(arguments, "0.10.2") == {}
+
+
 def test_what_messages_call_a_setting() -> None:
     assert as_flag("kv cache dtype") == as_flag("kv_cache_dtype") == "--kv-cache-dtype"
 

@@ -269,7 +269,10 @@ def _can_remove(name: str, context: FixContext) -> bool:
     """Return whether the command has the flag to remove, as far as the command is known."""
     if context.command is None:
         return True
-    return context.command.value(name) is not None
+    if context.command.value(name) is not None:
+        return True
+    # Also `--flag.key value`, and a value that the shell has in a variable.
+    return "." not in name and not name.startswith("--no-") and bool(context.command.find(name))
 
 
 def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _LOOSE = r"""(?xi)
 _TYPED = r""">|\((?=["'])"""  # <password>X; ApiKey("X")
 # Masked already, or a sentence of argparse.
 _DONE = (r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"
-         r"|expected[ ](?:at[ ]least[ ])?\w{1,8}[ ]arguments?\b|not[ ]allowed[ ]with[ ]argument\b")
+         r"|expected\s{1,16}(?:at\s{1,16}least\s{1,16})?\w{1,8}\s{1,16}arguments?\b|not\s{1,16}allowed\s{1,16}with\s{1,16}argument\b")
 # What stays of an Authorization header: its scheme. Those with parameters are masked whole.
 _SCHEME = r"(?i)(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
 _PARAMETERS = r"(?i)(?:digest|oauth|aws4-)[^'\n]*"
@@ -67,9 +67,11 @@ SOURCE_CODE = r"""(?x) (?: str | bool | int | bytes | list | dict | Any | Secret
     | (?: self | args | config | cfg | model_config | settings )
       \. [a-z_.]{0,80} (?: key | token | secret | password )"""
 _PROSE = frozenset({
-    "an", "and", "are", "argument", "as", "at", "be", "but", "by", "can", "for", "from", "has", "if", "in", "is",
-    "it", "may", "must", "not", "of", "on", "option", "or", "parameter", "set", "should", "that", "the", "then",
-    "to", "was", "were", "when", "which", "will", "with", "without", "you", "your",
+    "an", "and", "are", "argument", "as", "at", "be", "but", "by", "can", "expects", "for", "from", "has", "if", "in",
+    "instead", "is", "it", "may", "must", "needs", "not", "of", "on", "option", "or", "parameter", "requires", "set",
+    "should", "takes", "that", "the", "then", "to", "was", "were", "when", "which", "will", "with", "without", "you",
+    "your",
+    "safe", "review", "manual", "安全", "需评估", "手动",  # behind the title of a fix, at the right
 })
 
 

@@ -15,6 +15,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.advice import Advice, advice
+from vllm_doctor.command.flags import read_json
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS, TOO_GENERAL, terms_of
 from vllm_doctor.messages import joined, message, text
 from vllm_doctor.templating.value_filters import scalar
@@ -121,8 +122,8 @@ _OF_CONTAINERS = frozenset({
 class Remedy(NamedTuple):
     """What to do about one unrecognized flag.
 
-    `kind`: renamed (write `set` instead), dropped (no replacement), later (exists from release `since` on), misspelt
-    (write `set` instead), unknown.
+    `kind`: renamed (write `set` instead), dropped (no replacement), later (exists from `since` on; before, write
+    `set` if it is not empty), misspelt (write `set` instead), unknown.
     """
 
     flag: str
@@ -171,13 +172,39 @@ def _remedy(name: str, value: str | None, releases: Releases) -> Remedy:
     spelling = flags.canonical(name)
     order = flags.releases().index
     if known_flag.last == newest or order(releases_without[-1]) < order(known_flag.first):
-        return Remedy(spelling, value, "later", since=known_flag.first)
+        predecessors = _predecessors(spelling, value, releases_without[-1])
+        return Remedy(spelling, value, "later", predecessors, since=known_flag.first)
     if known_flag.replaced_by is None:
         return Remedy(spelling, value, "dropped")
     successor = {new: text for new, text in known_flag.replaced_by.for_value(value).items()
                  if (other := flags.lookup(new)) is not None and other.exists(releases_without[-1])}
     kind = "renamed" if successor else "dropped"
     return Remedy(spelling, value, kind, _with_merged_json_keys(successor), note=known_flag.replaced_by.note)
+
+
+def _predecessors(name: str, value: str | None, release: str) -> dict[str, str]:
+    """Return the flags of an older release that mean what a flag of a later one does; empty if a key of it has none."""
+    mapping = read_json(value or "", None)
+    if isinstance(mapping, dict):
+        wanted = {f"{name}.{key}": part if isinstance(part, str) else json.dumps(part) for key, part in mapping.items()}
+    else:
+        wanted = {name: value or ""}
+    found = [_predecessor(flag, part, release) for flag, part in wanted.items()]
+    known = [pair for pair in found if pair is not None]
+    return dict(known) if len(known) == len(found) else {}
+
+
+def _predecessor(name: str, value: str, release: str) -> tuple[str, str] | None:
+    """Return the flag of a release, with its value, that was renamed to one of a later release."""
+    for old in map(flags.lookup, flags.flags_of(release)):
+        if old is None or old.replaced_by is None or tuple(old.replaced_by.set) != (name,):
+            continue
+        template = old.replaced_by.set[name]
+        if template == value:
+            return old.name, ""
+        if value and template == "{value}" and old.accepts(value, release):
+            return old.name, value
+    return None
 
 
 def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
