@@ -45,6 +45,21 @@ def embedding(server: Server) -> tuple[int, Any]:
     return post(server.port, "/v1/embeddings", {"model": name_of(server), "input": "hello"})
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYPhfDwACggGA9hN8kAAAAABJRU5ErkJggg=="}}
+SCHEMA = {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}
+
+
+def _of_schema(server: Server, schema: dict[str, Any]) -> tuple[int, Any]:
+    """A chat request for JSON of a schema."""
+    return chat(server, response_format={"type": "json_schema", "json_schema": {"name": "place", "schema": schema}})
+
+
+def _without_v1(server: Server) -> None:
+    body = {"model": name_of(server), "messages": [{"role": "user", "content": "hello"}]}
+    for path in ("/chat/completions", "/v1/v1/chat/completions", "/chat/completions"):
+        post(server.port, path, body)
+
+
 def _crowd(server: Server) -> None:
     with ThreadPoolExecutor(CROWD) as clients:
         list(clients.map(lambda at: complete(server.port, f"{at} hello", max_tokens=200, ignore_eos=True), range(CROWD)))
@@ -119,9 +134,20 @@ EVENTS: dict[str, Callable[[Server], Any]] = {
     "broken-json": _broken_json,
     "negative-temperature": lambda server: complete(server.port, temperature=-1),
     "broken-regex": lambda server: chat(server, guided_regex="([a-z", structured_outputs={"regex": "([a-z"}),
+    "image": lambda server: chat(server, messages=[{"role": "user", "content": [{"type": "text", "text": "what is it?"}, IMAGE]}]),
+    "schema": lambda server: _of_schema(server, SCHEMA),
+    "misspelt-schema": lambda server: _of_schema(server, SCHEMA | {"properties": {"town": {"type": "strin"}}}),
+    "too-many-tokens": lambda server: chat(server, max_tokens=99999),
+    "unknown-token-ids": lambda server: complete(server.port, [1, 9999]),
+    "unknown-adapter": lambda server: post(server.port, "/v1/completions", {"model": "law", "prompt": "hello", "max_tokens": 4}),
+    "embedding": embedding,
+    "without-v1": _without_v1,
     "load-missing-adapter": lambda server: post(server.port, "/v1/load_lora_adapter", {"lora_name": "law", "lora_path": "/models/law"}),
     "hang-up": _hang_up,
     "kill-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGKILL),
+    "terminate-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGTERM),
+    "abort-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGABRT),
+    "kill-api-server": lambda server: server.signal("VLLM::APIServer_1", signal.SIGKILL),
     "segfault-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGSEGV),
     "kill-server": lambda server: server.signal("bin/vllm serve", signal.SIGKILL),
     "kill-worker": lambda server: server.signal("VLLM::Worker", signal.SIGKILL),

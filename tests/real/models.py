@@ -27,6 +27,8 @@ class TinyConfig(LlamaConfig):
     model_type = "tiny_remote"
 """
 WEIGHTS = "model.safetensors"
+SECOND_SHARD = "model-00002-of-00002.safetensors"
+INDEX = "model.safetensors.index.json"
 
 
 def build(environment: Environment, folder: Path) -> Path:
@@ -182,6 +184,71 @@ def _shard_missing(folder: Path) -> None:
 def _remote_code_missing(folder: Path) -> None:
     _remote_code(folder)
     (folder / "configuration_tiny.py").unlink()
+
+
+def _both_shards(folder: Path) -> None:
+    """The weights in two whole files with their index."""
+    whole = folder / "whole"
+    whole.mkdir()
+    shutil.copy(folder / WEIGHTS, whole / WEIGHTS)
+    _shard_missing(folder)
+    places = json.loads((folder / INDEX).read_text())["weight_map"]
+    rest = {name for name, file in places.items() if file == SECOND_SHARD}
+    header, data = _tensors_of(whole / WEIGHTS)
+    start = min(header[name]["data_offsets"][0] for name in rest)
+    kept = {name: header[name] | {"data_offsets": [at - start for at in header[name]["data_offsets"]]} for name in header if name in rest}
+    _write_tensors(folder / SECOND_SHARD, kept, data[start:])
+    shutil.rmtree(whole)
+
+
+def _second_shard_cut(folder: Path) -> None:
+    _both_shards(folder)
+    _half(SECOND_SHARD)(folder)
+
+
+def _renamed_weights(folder: Path) -> None:
+    """The index names a file of another spelling than the one that is there."""
+    header, _ = _tensors_of(folder / WEIGHTS)
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(header, "model-00001-of-00001.safetensors")}))
+
+
+def _prefixed_tensors(folder: Path) -> None:
+    """Saved from the wrapper of data-parallel training."""
+    header, data = _tensors_of(folder / WEIGHTS)
+    _write_tensors(folder / WEIGHTS, {f"module.{name}": tensor for name, tensor in header.items()}, data)
+
+
+def _tensors_of(path: Path) -> tuple[dict[str, Any], bytes]:
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + size])
+    header.pop("__metadata__", None)
+    return header, whole[8 + size :]
+
+
+def _write_tensors(path: Path, tensors: dict[str, Any], data: bytes) -> None:
+    header = json.dumps(tensors).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+
+
+def _newer_tokenizer_file(folder: Path) -> None:
+    """Its model is of a type that the installed tokenizers library does not know."""
+    path = folder / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    settings["model"]["type"] = "SuperBPE"
+    path.write_text(json.dumps(settings))
+
+
+def _token_above_vocabulary(folder: Path) -> None:
+    """The tokenizer has one token more than the model's embeddings, and the chat template uses it."""
+    path = folder / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    settings["added_tokens"].append({"id": 128, "content": "<|user|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True})
+    for filler in range(len(settings["model"]["vocab"]), 128):
+        settings["model"]["vocab"][f"<filler{filler}>"] = filler
+    path.write_text(json.dumps(settings))
+    _no_template(folder)
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}")
 
 
 def _index_cut(folder: Path) -> None:
@@ -362,6 +429,20 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-no-config": ("tiny", _without("config.json")),
     "tiny-config-with-mark": ("tiny", _marked("config.json")),
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
+    "tiny-second-shard-cut": ("tiny", _second_shard_cut),
+    "tiny-renamed-weights": ("tiny", _renamed_weights),
+    "tiny-saved-from-a-wrapper": ("tiny", _prefixed_tensors),
+    "tiny-newer-tokenizer-file": ("tiny", _newer_tokenizer_file),
+    "tiny-token-above-vocabulary": ("tiny", _token_above_vocabulary),
+    "tiny-architecture-as-text": ("tiny", _config(architectures="LlamaForCausalLM")),
+    "tiny-layers-in-quotes": ("tiny", _config(num_hidden_layers="4")),
+    "tiny-heads-8": ("tiny", _config(num_attention_heads=8)),
+    "tiny-of-gpt2": ("tiny", _config(architectures=["GPT2LMHeadModel"])),
+    "tiny-rope-as-text": ("tiny", _config(rope_scaling="yarn", rope_parameters="yarn")),
+    "tiny-dtype-float8": ("tiny", _config(torch_dtype="float8_e4m3fn", dtype="float8_e4m3fn")),
+    "tiny-temperature-as-text": ("tiny", _setting("generation_config.json", temperature="hot", do_sample=True)),
+    "tiny-tied": ("tiny", _config(tie_word_embeddings=True)),
+    "adapter-with-head": ("adapter", _setting("adapter_config.json", modules_to_save=["lm_head"])),
     "tiny-rope": ("tiny", _config(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})),
     "tiny-no-head": ("tiny", _tensors(_without_head)),
     "tiny-prefixed": ("tiny", _tensors(_prefixed)),

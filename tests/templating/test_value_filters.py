@@ -55,7 +55,7 @@ def test_choices_of_the_table() -> None:
 
 @pytest.mark.parametrize(("value", "wanted"), [
     ("32k", 32000), ("32K", 32768), ("8,192", 8192), ("8192.0", 8192), ("8192", None), ("many", None), ("1.5", None),
-    ("1,2,4", None),
+    ("1,2,4", None), ("1e4", 10000), ("1.5E3", 1500), ("1e", None),
 ])
 def test_number_meant(value: str, wanted: int | None) -> None:
     assert number_meant(value) == wanted

@@ -13,6 +13,8 @@ _TERMS: Mapping[str, tuple[str, ...]] = {
     "kv_transfer_config": ("kv connector", "kv transfer"),
     "enable_lora": ("lora",),
     "enable_expert_parallel": ("expert parallel",),
+    "enable_eplb": ("eplb", "expert parallelism load balanc", "expert load balanc"),
+    "enable_dbo": ("dbo", "dual batch overlap"),
     "kv_cache_dtype": ("kv cache dtype", "kv cache quant", "fp8", "v scale"),
     "decode_context_parallel_size": ("decode context parallel", "dcp"),
     "data_parallel_rank": ("data parallel rank", "data parallel external lb"),

@@ -47,7 +47,8 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "fp32": ("float32", "float"), "f32": ("float32", "float"), "torch.float32": ("float32", "float"),
 }
 
-_NUMBER = lazy_pattern(r"((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
+_NUMBER = lazy_pattern(
+    r"((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?(?:[eE]\+?\d{1,2})?)\s*([kKmMgGtT]?)(?:i?[bB]|tokens?)?")
 
 _BOUND = lazy_pattern(
     r"(?P<how>[<>]=?|(?:greater|less) than(?: or equal to)?)\s*(?:\w{1,60} ?\(|\()?(?P<bound>-?\d{1,15})\b")
@@ -141,7 +142,7 @@ def bound_meant(condition: str) -> int | None:
 
 
 def number_meant(value: Any) -> int | None:
-    """Return the integer in `32k`, `8,192` or `8192.0`, with vLLM's unit letters (k 1000, K 1024).
+    """Return the integer in `32k`, `8,192`, `1e4` or `8192.0`, with vLLM's unit letters (k 1000, K 1024).
 
     None if it is not an integer, or already written plainly.
     """
