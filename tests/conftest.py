@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+# Hundreds of processes of the program are started here: the first compiles its modules for all, whatever the environment (a container's) says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("default", deadline=None, max_examples=50,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
