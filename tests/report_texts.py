@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
+
+from shared_work import shared_parts
 
 from vllm_doctor import diagnose
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.model import Rule
 from vllm_doctor.rulebase.user_rules import read_rule
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
+PARTS = 12
+
+
 @lru_cache(maxsize=1)
 def reports() -> dict[str, Report]:
     """Return name -> report; a rule's test logs are `RULE: NAME`."""
-    made = {path.name: diagnose(path) for path in sorted((ROOT / "fixtures" / "logs").rglob("*.log"))}
-    for rule in builtin().rules.values():
+    logs = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
+    rules = list(builtin().rules.values())
+    parts = shared_parts({
+        **{f"reports-logs-{part}": partial(_of_logs, logs[part::PARTS]) for part in range(PARTS)},
+        **{f"reports-rules-{part}": partial(_of_rules, rules[part::PARTS]) for part in range(PARTS)}})
+    return {name: report for part in parts for name, report in part.items()}
+
+
+def _of_logs(paths: Sequence[Path]) -> dict[str, Report]:
+    return {path.name: diagnose(path) for path in paths}
+
+
+def _of_rules(rules: Sequence[Rule]) -> dict[str, Report]:
+    made = {}
+    for rule in rules:
         for test in read_rule(Path(rule.path)).tests:
             if test["fires"] is not None:
                 options = Options(command=test.get("command", ""), vllm_version=str(test.get("vllm", "")))
