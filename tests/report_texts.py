@@ -24,11 +24,16 @@ PARTS = 12
 @lru_cache(maxsize=1)
 def reports() -> dict[str, Report]:
     """Return name -> report; a rule's test logs are `RULE: NAME`."""
-    logs = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
     rules = list(builtin().rules.values())
-    parts = shared_parts({
-        **{f"reports-logs-{part}": partial(_of_logs, logs[part::PARTS]) for part in range(PARTS)},
-        **{f"reports-rules-{part}": partial(_of_rules, rules[part::PARTS]) for part in range(PARTS)}})
+    parts = shared_parts({f"reports-rules-{part}": partial(_of_rules, rules[part::PARTS]) for part in range(PARTS)})
+    return log_reports() | {name: report for part in parts for name, report in part.items()}
+
+
+@lru_cache(maxsize=1)
+def log_reports() -> dict[str, Report]:
+    """Return the name of a log's file -> the report on it as a file."""
+    logs = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
+    parts = shared_parts({f"reports-logs-{part}": partial(_of_logs, logs[part::PARTS]) for part in range(PARTS)})
     return {name: report for part in parts for name, report in part.items()}
 
 
