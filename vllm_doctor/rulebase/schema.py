@@ -139,14 +139,14 @@ _TAGS = {
 
 
 class _NoAliases(yaml.composer.Composer):
-    """Composes nodes and rejects aliases, which let a short file expand without limit."""
+    """Composes nodes of a parser's events and rejects aliases, which let a short file expand without limit."""
 
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+    def compose_node(self: Any, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Return the next node. Raises ComposerError for an alias."""
         if self.check_event(yaml.AliasEvent):
             mark = self.get_event().start_mark
             raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
-        return super().compose_node(parent, index)
+        return yaml.composer.Composer.compose_node(self, parent, index)
 
 
 class _Loader(_NoAliases, yaml.SafeLoader):
@@ -157,13 +157,15 @@ class _Loader(_NoAliases, yaml.SafeLoader):
 def _fast_loader() -> Any:
     """Return a loader that takes the events from libyaml, if PyYAML has it."""
     safe: Any = getattr(yaml, "CSafeLoader", None)
+    if safe is None:
+        return _Loader
 
     class Loader(_NoAliases, safe):  # type: ignore[misc] # the base class is chosen at run time
         def __init__(self, text: str) -> None:
             _NoAliases.__init__(self)
             safe.__init__(self, text)
 
-    return Loader if safe else _Loader
+    return Loader
 
 
 def yaml_problem(error: Exception) -> str:
