@@ -90,7 +90,7 @@ class Runner:
         assert "${{" not in step["run"], "an expression inside a script is an injection"
         script = self.temp / f"step-{number}.sh"
         script.write_text(step["run"], encoding="utf-8")
-        env = {"PATH": os.environ["PATH"], "HOME": str(self.temp), "CI": "true", "GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(self.temp),
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.temp), "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"], "CI": "true", "GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(self.temp),
                "GITHUB_WORKSPACE": str(self.workspace), "GITHUB_ACTION_PATH": str(self.action.parent), **self.env,
                **{name: self._filled(str(value)) for name, value in step.get("env", {}).items()}, **{name: str(file) for name, file in files.items()}}
         done = subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)], env=env, cwd=self.workspace, capture_output=True,

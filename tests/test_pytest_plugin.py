@@ -24,6 +24,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the others' plug-ins take as long to load as all the rest
     return pytester
 
 
@@ -182,8 +183,9 @@ def test_a_hostile_output_is_masked_and_inert(suite: pytest.Pytester) -> None:
     assert not [line for line in section.splitlines() if line.startswith("::")]
 
 
-def test_on_workers_of_xdist(suite: pytest.Pytester) -> None:
+def test_on_workers_of_xdist(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xdist")
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     done = run(suite, STARTS + f"""
     def test_serves():
         start({str(LOG)!r})

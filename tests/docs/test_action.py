@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import pytest
 import yaml
@@ -45,6 +45,25 @@ fi
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
+    return runner_in(tmp_path)
+
+
+class Failed(NamedTuple):
+    """The job of a server that failed, which several tests look at."""
+
+    job: Job
+    folder: Path
+    runner: Runner
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
+    folder = tmp_path_factory.mktemp("failed")
+    made = runner_in(folder)
+    return Failed(made.run(log="server.log"), folder, made)
+
+
+def runner_in(tmp_path: Path) -> Runner:
     workspace, temp = tmp_path / "work space", tmp_path / "temp"
     workspace.mkdir()
     temp.mkdir()
@@ -59,8 +78,8 @@ def uploaded(job: Job) -> set[str]:
     return {Path(path).name for path in glob.glob(job.uploads[0]["path"])}
 
 
-def test_a_failed_server_fails_the_job_after_the_upload(runner: Runner) -> None:
-    job = runner.run(log="server.log")
+def test_a_failed_server_fails_the_job_after_the_upload(failed: Failed) -> None:
+    job = failed.job
     assert job.failed_in == "Fail on what was found"
     assert job.outputs["cause"] == "cpu-kv-cache-space-too-small"
     assert job.outputs["fix-command"] == COMMAND
@@ -71,8 +90,8 @@ def test_a_failed_server_fails_the_job_after_the_upload(runner: Runner) -> None:
     assert uploaded(job) == {"report.json", "report.html", "report.sarif", "report.md", "report.xml"}
 
 
-def test_the_summary_and_the_annotations(runner: Runner) -> None:
-    job = runner.run(log="server.log")
+def test_the_summary_and_the_annotations(failed: Failed) -> None:
+    job = failed.job
     commands = as_a_runner_reads(job.out)
     assert [level for level, _, _ in commands] == ["error"]
     assert commands[0][1] == {"file": "server.log", "line": "74",
@@ -85,10 +104,9 @@ def test_the_summary_and_the_annotations(runner: Runner) -> None:
     assert COMMAND in "".join(read.blocks)
 
 
-def test_it_installs_itself_from_where_it_lies(runner: Runner, tmp_path: Path) -> None:
-    runner.run(log="server.log", fail_on="never")
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls[0] == f"-m venv {runner.temp}/vllm-doctor-venv"
+def test_it_installs_itself_from_where_it_lies(failed: Failed) -> None:
+    calls = (failed.folder / "calls").read_text().splitlines()
+    assert calls[0] == f"-m venv {failed.runner.temp}/vllm-doctor-venv"
     assert calls[1] == f"-m pip install --quiet --disable-pip-version-check --constraint {ROOT}/constraints.txt {ROOT}"
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from report_texts import rule_results
 from yaml_texts import load, load_file
 
-from vllm_doctor.authoring.rule_tests import run_tests, same_fact
+from vllm_doctor.authoring.rule_tests import same_fact
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.matching.matcher import compiled
 from vllm_doctor.rulebase.lint import _CHECKS, _linear, check_pattern, lint
@@ -54,7 +55,9 @@ def test_lint_with_the_time_that_patterns_take(rule_id: str) -> None:
 
 @pytest.mark.parametrize("rule_id", RULES)
 def test_own_tests(rule_id: str) -> None:
-    assert [str(failure) for failure in run_tests(_from_file(rule_id))] == []
+    results = rule_results(rule_id)
+    assert [result.test["name"] for result in results] == [test["name"] for test in _from_file(rule_id).tests]
+    assert [(result.test["name"], problem) for result in results for problem in result.problems] == []
 
 
 def _fact_patterns() -> list[tuple[str, dict]]:

@@ -36,10 +36,10 @@ class Commands:
         self._server = subprocess.Popen([sys.executable, __file__, *map(str, self._files)], cwd=folder, env=env, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def run(self, *arguments: str) -> Ended:
+    def run(self, *arguments: str, folder: str = ".") -> Ended:
         assert self._server.stdin
         assert self._server.stdout
-        self._server.stdin.write(json.dumps(arguments) + "\n")
+        self._server.stdin.write(json.dumps([folder, *arguments]) + "\n")
         self._server.stdin.flush()
         status = int(self._server.stdout.readline())
         return Ended(status, *(path.read_bytes() for path in self._files))
@@ -65,7 +65,9 @@ def _serve(out: str, err: str) -> None:
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             signal.alarm(SECONDS)
-            sys.argv = ["vllm-doctor", *json.loads(line)]
+            folder, *arguments = json.loads(line)
+            os.chdir(folder)
+            sys.argv = ["vllm-doctor", *arguments]
             runpy.run_module("vllm_doctor", run_name="__main__")
             sys.exit("the program did not end itself")
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)

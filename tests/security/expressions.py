@@ -20,6 +20,7 @@ from vllm_doctor.redact import program_options, prose, token_shapes
 from vllm_doctor.text.patterns import _LazyPattern
 
 METHODS = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}
+_USES = re.compile(rf"(?<![\w.])(\w+)\.({'|'.join(sorted(METHODS))})\b")  # to parse every module takes seconds
 _DEPTH = 4
 # Reached through tuples, where the methods cannot be read from the names.
 _USED = {"tracebacks._CALLS": {"match"}, "tracebacks._JSON_CALLS": {"match"}, "server_starts._STAGES": {"search"}}
@@ -42,15 +43,14 @@ def expressions() -> list[Expression]:
         if found.name.endswith("__main__"):
             continue
         module = importlib.import_module(found.name)
-        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                used.setdefault(f"{found.name}.{node.value.id}", set()).add(node.attr)
+        text = Path(str(module.__file__)).read_text(encoding="utf-8")
+        for name, method in _USES.findall(text):
+            used.setdefault(f"{found.name}.{name}", set()).add(method)
         for name, value in vars(module).items():
             if not name.startswith("__"):
                 for source, flags in _held(value):
                     places.setdefault((source, flags), []).append(f"{found.name}.{name}")
-        for line, method, source in _written_out(tree):
+        for line, method, source in _written_out(text):
             place = f"{found.name}:{line}"
             places.setdefault((source, re.compile(source).flags), []).append(place)
             used[place] = {method}
@@ -59,7 +59,7 @@ def expressions() -> list[Expression]:
 
 
 def _methods(names: list[str], used: Mapping[str, set[str]]) -> set[str]:
-    given = {method for name in names for method in used.get(name, ())} & METHODS
+    given = {method for name in names for method in used.get(name, ())}
     given |= {method for name in names for end, methods in _USED.items() if name.endswith(end) for method in methods}
     return given or {"search", "finditer"}
 
@@ -79,9 +79,11 @@ def _held(value: Any, depth: int = 0) -> Iterator[tuple[str | bytes, int]]:
             yield from _held(item, depth + 1)
 
 
-def _written_out(tree: ast.AST) -> Iterator[tuple[int, str, str | bytes]]:
+def _written_out(text: str) -> Iterator[tuple[int, str, str | bytes]]:
     """Calls as `re.search("…", text)`: the line, the method, the expression."""
-    for node in ast.walk(tree):
+    if not any(name == "re" for name, _ in _USES.findall(text)):
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) \
                 and node.func.value.id == "re" and node.func.attr in METHODS and isinstance(node.args[0], ast.Constant):
             yield node.lineno, node.func.attr, node.args[0].value

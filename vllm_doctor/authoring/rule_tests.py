@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from vllm_doctor.diagnosis.engine import Diagnosis
@@ -11,7 +11,7 @@ from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.errors import InputError
 from vllm_doctor.matching.matcher import why_not
 from vllm_doctor.options import Options
-from vllm_doctor.reports.model import Finding, Fix
+from vllm_doctor.reports.model import Finding, Fix, Report
 from vllm_doctor.rulebase.model import Rule
 
 _MEASURED = ("_gib", "_seconds")
@@ -28,20 +28,38 @@ class Failure(NamedTuple):
         return f"{self.rule}: {self.test}: {self.problem}"
 
 
+class Result(NamedTuple):
+    """A test, the report on its log (None if the test cannot be run) and the expectations that were not met."""
+
+    test: Mapping[str, Any]
+    report: Report | None
+    problems: list[str]
+
+
 def run_tests(rule: Rule, folders: tuple[str, ...] = ()) -> list[Failure]:
     """Return the failures of the rule's tests. `folders` are rule folders in addition to the built-in one."""
-    return [Failure(rule.id, str(test["name"]), problem)
-            for test in rule.tests for problem in _problems(rule, test, folders)]
+    return [Failure(rule.id, str(result.test["name"]), problem)
+            for result in results(rule, folders) for problem in result.problems]
 
 
-def _problems(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> list[str]:
+def results(rule: Rule, folders: tuple[str, ...] = ()) -> Iterator[Result]:
+    """Run the rule's tests and yield the result of each."""
+    for test in rule.tests:
+        yield _result(rule, test, folders)
+
+
+def _result(rule: Rule, test: Mapping[str, Any], folders: tuple[str, ...]) -> Result:
     options = Options(rules=folders, command=test.get("command", ""), vllm_version=str(test.get("vllm", "")))
     try:
         diagnosis = Diagnosis(options)
     except InputError as error:
-        return [str(error)]
+        return Result(test, None, [str(error)])
     diagnosis.feed(str(test["log"]).encode())
     report = diagnosis.finish()
+    return Result(test, report, _problems(rule, test, diagnosis, report))
+
+
+def _problems(rule: Rule, test: Mapping[str, Any], diagnosis: Diagnosis, report: Report) -> list[str]:
     finding = next((item for item in report.findings if item.id == rule.id), None)
     problems = []
     fired = None

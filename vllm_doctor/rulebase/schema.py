@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -137,15 +138,34 @@ _TAGS = {
 }
 
 
-class _Loader(yaml.SafeLoader):
-    """A safe YAML loader that rejects aliases, which let a short file expand without limit."""
+class _NoAliases(yaml.composer.Composer):
+    """Composes nodes of a parser's events and rejects aliases, which let a short file expand without limit."""
 
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+    def compose_node(self: Any, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Return the next node. Raises ComposerError for an alias."""
         if self.check_event(yaml.AliasEvent):
-            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
+            mark = self.get_event().start_mark
             raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
-        return super().compose_node(parent, index)
+        return yaml.composer.Composer.compose_node(self, parent, index)
+
+
+class _Loader(_NoAliases, yaml.SafeLoader):
+    """Reads slowly, and says best what is wrong."""
+
+
+@lru_cache(maxsize=1)
+def _fast_loader() -> Any:
+    """Return a loader that takes the events from libyaml, if PyYAML has it."""
+    safe: Any = getattr(yaml, "CSafeLoader", None)
+    if safe is None:
+        return _Loader
+
+    class Loader(_NoAliases, safe):  # type: ignore[misc] # the base class is chosen at run time
+        def __init__(self, text: str) -> None:
+            _NoAliases.__init__(self)
+            safe.__init__(self, text)
+
+    return Loader
 
 
 def yaml_problem(error: Exception) -> str:
@@ -158,7 +178,7 @@ def yaml_problem(error: Exception) -> str:
 def check(text: str, path: str, schema: dict[str, Any] = RULE_SCHEMA) -> None:
     """Raise RuleError with `path:line:column` for the first violation of the schema."""
     try:
-        root = yaml.compose(text, Loader=_Loader)
+        root = _composed(text)
     except yaml.YAMLError as error:
         raise RuleError(f"{path}{yaml_problem(error)}") from error
     except RecursionError as error:
@@ -166,6 +186,14 @@ def check(text: str, path: str, schema: dict[str, Any] = RULE_SCHEMA) -> None:
     if root is None:
         raise RuleError(f"{path}:1:1: the file is empty")
     _check(root, schema, path, "the rule")
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """Return the root node of a text. Raises YAMLError, RecursionError."""
+    try:
+        return yaml.compose(text, Loader=_fast_loader())
+    except yaml.YAMLError:
+        return yaml.compose(text, Loader=_Loader)
 
 
 def _raise_problem(path: str, node: yaml.Node, problem: str) -> None:

@@ -63,7 +63,7 @@ class Expression(NamedTuple):
     @property
     def names(self) -> frozenset[str]:
         """Return the names of the facts that the expression uses."""
-        return frozenset(names(self.tree))
+        return _names_in(self.source)
 
     def value(self, facts: Mapping[str, Any]) -> Any:
         """Return the value given `facts`, or UNKNOWN."""
@@ -79,6 +79,11 @@ class Expression(NamedTuple):
 def parse(source: str) -> Expression:
     """Parse one expression. Raises ExpressionError with the reason."""
     return Expression(source, read_expression(source))
+
+
+@lru_cache(maxsize=4096)
+def _names_in(source: str) -> frozenset[str]:
+    return frozenset(names(parse(source).tree))
 
 
 def names(tree: Tree) -> Iterator[str]:

@@ -73,12 +73,14 @@ class _Words:
         self._expression: re.Pattern[str] | None = None
 
     def search(self, text: str) -> bool:
-        """Return whether the text may contain one of the words; False is certain."""
+        """Return whether the text contains one of the words."""
         if self._expression is not None:
-            return self._expression.search(text) is not None
-        self._patience -= 1
-        if not self._patience:
-            self._expression = re.compile(Trie(rare_pieces(self._words).values()).pattern())
+            if self._expression.search(text) is None:
+                return False
+        else:
+            self._patience -= 1
+            if not self._patience:
+                self._expression = re.compile(Trie(rare_pieces(self._words).values()).pattern())
         for word in self._words:  # noqa: SIM110 - a generator would take longer than the search
             if word in text:
                 return True
@@ -87,7 +89,7 @@ class _Words:
 
 @lru_cache(maxsize=16)
 def any_of(words: tuple[str, ...]) -> _Words:
-    """Return what finds texts that hold one of the words; it may find others too, but few."""
+    """Return what finds texts that hold one of the words."""
     return _Words(words)
 
 
