@@ -99,19 +99,6 @@ def _terminate_until_it_ends(server: Server) -> None:
             return
 
 
-def _image(server: Server) -> None:
-    """A chat request with a picture."""
-    picture = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    content = [{"type": "text", "text": "what is it"}, {"type": "image_url", "image_url": {"url": picture}}]
-    chat(server, messages=[{"role": "user", "content": content}])
-
-
-def _broken_schema(server: Server) -> None:
-    """A chat request whose JSON schema has a type that does not exist."""
-    schema = {"type": "object", "properties": {"town": {"type": "strnig"}}}
-    chat(server, response_format={"type": "json_schema", "json_schema": {"name": "town", "schema": schema}})
-
-
 def _load_adapter(server: Server) -> None:
     """Load the adapter of the launch's folder, ask it, and unload it."""
     folder = server.log.parent.parent / "models" / "adapter"
@@ -151,14 +138,8 @@ EVENTS: dict[str, Callable[[Server], Any]] = {
     "segfault-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGSEGV),
     "kill-server": lambda server: server.signal("bin/vllm serve", signal.SIGKILL),
     "kill-worker": lambda server: server.signal("VLLM::Worker", signal.SIGKILL),
-    "image": _image,
-    "broken-schema": _broken_schema,
     "load-and-unload-adapter": _load_adapter,
-    "embedding": embedding,
-    "too-many-tokens": lambda server: chat(server, max_tokens=100000),
-    "path-without-v1": lambda server: post(server.port, "/chat/completions", {"model": name_of(server), "messages": []}),
     "path-without-s": lambda server: post(server.port, "/v1/chat/completion", {"model": name_of(server), "messages": []}),
-    "terminate-engine": lambda server: server.signal("VLLM::EngineCore", signal.SIGTERM),
     "terminate": Server.terminate,
     "terminate-until-it-ends": _terminate_until_it_ends,
     "interrupt": Server.interrupt,

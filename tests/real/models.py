@@ -449,7 +449,6 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-adapter-beside": ("tiny", _adapter_beside),
     "tiny-kv-heads-4": ("tiny", _config(num_key_value_heads=4)),
     "tiny-merges-unknown": ("tiny", _merges_of_another_release),
-    "tiny-second-shard-cut": ("tiny", _second_shard_cut),
     "tiny-index-without-map": ("tiny", _index_without_map),
     "tiny-bitsandbytes": ("tiny", _config(quantization_config={
         "quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False, "bnb_4bit_quant_type": "nf4",
