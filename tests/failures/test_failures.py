@@ -727,3 +727,20 @@ def test_a_part_of_an_installed_package_that_is_missing() -> None:
     assert [fix.action for fix in failure.fixes] == ["reinstall-package", "reinstall-vllm-clean-env"]
     assert "widget_kernels" in failure.fixes[0].title
     assert failure_of("ModuleNotFoundError: No module named 'widget_kernels'\n").fixes[0].action == "install-package"
+
+
+def test_a_record_of_a_native_library_counts() -> None:
+    failure = failure_of("E20260608 14:45:44.404089 342420 widget_transport.cpp:1107] "
+                         "Connect timeout to: 10.2.0.1:20033\n")
+    assert failure.message == "Connect timeout to: 10.2.0.1:20033"
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].", "platform"),
+    ("KeyError: 'model.layers.0.self_attn.qkv_proj.rows'", "model-loading"),
+    ("KeyError: 'model.layers.0.self_attn.attn'", "attention"),
+    ("RuntimeError: Failed: Assertion error csrc/utils/layout.hpp:57 'Unknown widget'", "moe"),
+    ("RuntimeError: CUDA error: peer access is not supported between these two devices", "distributed"),
+])
+def test_the_feature_of_a_library_s_message(line: str, feature: str) -> None:
+    assert failure_of(f"{line}\n").feature == feature

@@ -43,8 +43,9 @@ _REFUSALS = frozenset({"ValueError", "ValidationError", "NotImplementedError", "
 _OF_PYTHON = lazy_pattern(
     r"(?:too many|not enough) values to unpack|^\s*substring not found|is not in (?:list|tuple)|x not in (?:list|tuple)"
     r"|invalid literal for int\(\)|could not convert string to float"
-    r"|(?:max|min)\(\) (?:arg|iterable argument) is (?:an )?empty|math domain error|I/O operation on closed file")
-"""What Python says with a ValueError: code that does not expect a value, not code that rejects a setting."""
+    r"|(?:max|min)\(\) (?:arg|iterable argument) is (?:an )?empty|math domain error|I/O operation on closed file"
+    r"|shape mismatch: value tensor|could not be broadcast|cannot be broadcast")
+"""What Python and its array libraries say with a ValueError: a fault of the code, and no rejection of a setting."""
 _FRAMEWORKS = ("ray/llm/", "ray/serve/")
 """Parts of libraries that are programs which use vLLM."""
 _REQUEST = lazy_pattern(

@@ -69,13 +69,17 @@ _CLIENT_ERROR = lazy_pattern(
     r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
 _LEVEL = lazy_pattern(
     r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]"
-    r"|\blevel\W{1,3}(?:error|critical|fatal)\b")
+    r"|\blevel\W{1,3}(?:error|critical|fatal)\b"
+    r"|^[EF]\d{4}(?:\d{4})? \d\d:\d\d:\d\d\.\d{3,6} +\d+ [\w /.-]{1,120}\.(?:cpp|cc|cu|h):\d+\]")
 _QUIET_LEVEL = lazy_pattern(r"(?:^|[\s|\[])(?:DEBUG|INFO|WARNING|WARN|info|warning)(?=[\s|:\]-])")
 _MESSAGE_OF_OTHERS = lazy_pattern(
     r"^.{0,60}?\|\s*(?:ERROR|CRITICAL)\s*\|\s*(?P<text>.*)$", re.DOTALL)
 _RECORD_OF_OTHERS = lazy_pattern(
     r"^(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]{5,18}(?:Z|[+-]\d\d:?\d\d)?\]?(?: +[\w.-]{1,40}){0,3}(?: +-)? +"
     r"(?:ERROR|CRITICAL|FATAL)(?::| -)?|ERROR) +(?:\[[^\[\]\s]{1,160}\] +)?(?P<text>\S.*)$", re.DOTALL)
+_GLOG = lazy_pattern(
+    r"^[EF]\d{4}(?:\d{4})? [\d:.]{8,18} +\d{1,9} [^\]]{1,160}:\d{1,6}\] (?P<text>\S.*)$", re.DOTALL)
+"""Records of C++ libraries, such as Mooncake's."""
 _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
 _SENTENCE = lazy_pattern(
@@ -151,7 +155,7 @@ def record_message(text: str) -> str:
     """Return the message of another logger's record, without its prefix."""
     match = _MESSAGE_OF_OTHERS.match(text)
     if match is None:
-        other = _RECORD_OF_OTHERS.match(text)
+        other = _RECORD_OF_OTHERS.match(text) or _GLOG.match(text)
         return text if other is None else other["text"]
     return _PLACE.sub("", match["text"].rpartition(" | ")[2] or match["text"])
 
