@@ -35,7 +35,7 @@ def is_known(launch: Launch, row: dict[str, Any] | None, *, cure: bool) -> bool:
     """Whether a row says of the launch, as it stands now, all that a run would."""
     if row is None or row["digest"] != digest(launch):
         return False
-    return not (cure and launch.fix) or row["served"] or row["cured"] is not None or bool(row["why_not"])
+    return not (cure and launch.causes) or row["served"] or row["cured"] is not None or bool(row["why_not"])
 
 
 def digest(launch: Launch) -> str:

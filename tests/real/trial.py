@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -24,6 +25,8 @@ from server import Server, complete, free_port
 
 DOCTOR = Path(sys.executable).parent  # vllm-doctor is installed where these tests run
 _CLEARED = ("VLLM_", "HF_", "PYTHON", "VIRTUAL_ENV")
+_BLANK = re.compile(r"<[^<>]+>")  # what a corrected command leaves to the reader
+OK = 200
 NO_COMMAND = 2  # the exit status of a usage that is refused
 TAIL = 40  # lines of a log that a failed test shows
 
@@ -74,7 +77,7 @@ class Trial:
         outcome = Outcome(self.launch, log=self.folder / "start-1" / "server.log")
         try:
             self._observe(outcome)
-            if cure and not outcome.served and self.launch.fix:
+            if cure and not outcome.served and self.launch.causes:
                 self._cure(outcome)
         finally:
             self.free_the_port()
@@ -159,7 +162,7 @@ class Trial:
         elif launch.when:
             if not server.wait_for_text(launch.when):
                 raise DisprovedError(f"{launch.when!r} never came", server)
-        elif "vllm serve" in launch.command and not {"--help"} & set(launch.command.split()):
+        elif is_server(launch):
             return server.wait_for_health()
         return False
 
@@ -202,17 +205,30 @@ class Trial:
                 outcome.why_not = f"nothing here carries out {fix['action'] or fix['title']}"
                 return
             ACTIONS[fix["action"]](self)
+        elif blank := _BLANK.search(fix["command"]):
+            outcome.why_not = f"a person fills in {blank.group()}"
+            return
         server = self._start(fix["command"] or self.put(launch.command))
         try:
-            outcome.cured = server.wait_for_health()
-            if outcome.cured:
-                status, answer = ASKED[launch.asked](server)
-                outcome.cured = status == 200
-                outcome.why_not = "" if outcome.cured else f"a request is answered {status}: {str(answer)[:200]}"
-            else:
-                outcome.why_not = f"it ends: {self.neutral(server.text().strip().splitlines()[-1][:200])}"
+            outcome.cured, outcome.why_not = self._does_what_was_asked(server)
         finally:
             server.stop()
+
+    def _does_what_was_asked(self, server: Server) -> tuple[bool, str]:
+        """Whether a mended launch serves, or ends well where it is no server; else what it said."""
+        if not is_server(self.launch):
+            if server.wait_for_end() and server.status == 0:
+                return True, ""
+        elif server.wait_for_health():
+            status, answer = ASKED[self.launch.asked](server)
+            return status == OK, "" if status == OK else f"a request is answered {status}: {str(answer)[:200]}"
+        lines = server.text().strip().splitlines() or ["without a word"]
+        return False, f"it ends: {self.neutral(lines[-1][:200])}"
+
+
+def is_server(launch: Launch) -> bool:
+    """Whether the command is to serve, rather than to do its work and end."""
+    return ("vllm serve" in launch.command or "openai.api_server" in launch.command) and "--help" not in launch.command.split()
 
 
 def missed(launch: Launch, facts: dict[str, Any], report: dict[str, Any]) -> list[str]:
