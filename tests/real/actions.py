@@ -31,10 +31,8 @@ def _free_the_port(trial: Trial) -> None:
 
 def _put_the_model_there(trial: Trial) -> None:
     for name in models.named_in(trial.launch.command):
-        folder = trial.models / name
-        if not (folder / "config.json").exists():
-            sound = trial.sound / name
-            shutil.copytree(sound if sound.exists() else trial.sound / "tiny", folder, dirs_exist_ok=True)
+        sound = trial.sound / name
+        shutil.copytree(sound if sound.exists() else trial.sound / "tiny", trial.models / name, dirs_exist_ok=True)
 
 
 def _fill_the_hub_cache(trial: Trial) -> None:
