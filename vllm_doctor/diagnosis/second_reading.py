@@ -44,7 +44,7 @@ def _is_wanted(report: Report, data: bytes) -> bool:
     """Return whether a second reading may help: the report has no cause, or only a fallback."""
     cause = report.cause
     if cause is None:
-        return report.status in {"failed", "unknown", "starting"}
+        return report.status in {"failed", "unknown", "starting"} or is_altered(data)
     return cause.confidence <= WEAK or is_altered(data)
 
 

@@ -30,8 +30,8 @@ WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
 """What reports show of closed sets of values, in the user's language."""
-_ERROR_HEAD = lazy_pattern(r"\A(\d{1,9} validation errors? for \S+)\s+(?:Value error, |Assertion failed, )?")
-_ERROR_DETAILS = lazy_pattern(r" ?\[type=\w{1,60}, input_value=[^\n]*|\n\s*For further information visit \S+")
+_ERROR_HEAD = lazy_pattern(r"\A(\d{1,9} validation errors? for \S{1,200})\s{1,40}(?:Value error, |Assertion failed, )?")
+_ERROR_DETAILS = lazy_pattern(r" ?\[type=\w{1,60}, input_value=[^\n]*|\n {0,40}For further information visit \S+")
 _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes": "yaml"}
 
 
