@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from trial import Outcome
 
 from vllm_doctor.rulebase.loader import builtin
 
+_COLOR = re.compile(r"\x1b\[[\d;]*m")  # some releases colour the names of their processes
 OUTCOMES: dict[str, list[Outcome]] = {}  # of this run, by release
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "proof.md"
 HEAD = """---
@@ -104,7 +106,7 @@ def _by_launch(row: dict[str, Any]) -> str:
 
 
 def _cell(value: str) -> str:
-    return value.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return _COLOR.sub("", value).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
 def _cured(cured: bool | None, why_not: str = "") -> str:
