@@ -10,7 +10,7 @@ from vllm_doctor.failures.model import Frame
 from vllm_doctor.text.patterns import lazy_pattern
 
 _SERVICE = lazy_pattern(
-    r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step|step_with_batch_queue|\w{0,60}_stream_generator"
+    r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step|step_with_batch_queue|\b\w{0,60}_stream_generator"
     r"|create_(?:chat_completion|completion|embedding|transcription|score)|add_request")
 """What an engine or an API server calls for requests alone; all of it runs below, also what loads an adapter."""
 _PHASES = (

@@ -356,17 +356,18 @@ def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) ->
 
 
 def _settle(search: Search, pump: Pump, times: list[tuple[int, float]], longest: int, budget: float) -> None:
-    """Measure again what decides whether a search is slow: another process may have been in the way."""
-    for _ in range(_REPEATS):
-        (half, before), (length, took) = times[-2:]
-        if not budget / _TELLING < took < budget * 5:
-            return
-        if _is_slow(times, longest, budget):
-            times[-1] = (length, min(took, _seconds(search, pump.text(length))))
-        elif before > budget / 2:
-            times[-2] = (half, min(before, _seconds(search, pump.text(half))))
-        else:
-            return
+    """Measure again what decides whether a search is slow: another process may have been in the way.
+
+    The two lengths are measured one after the other, so that what disturbs one disturbs the other as well, and the
+    pair whose growth is the median counts.
+    """
+    (half, before), (length, took) = times[-2:]
+    if not budget / _TELLING < took < budget * 5:
+        return
+    if before > budget / 2 or _is_slow(times, longest, budget):
+        pairs = [(_seconds(search, pump.text(half)), _seconds(search, pump.text(length))) for _ in range(_REPEATS)]
+        before, took = sorted(pairs, key=lambda pair: pair[1] / pair[0])[_REPEATS // 2]
+        times[-2:] = [(half, before), (length, took)]
 
 
 def _pace() -> float:
