@@ -744,3 +744,22 @@ def test_a_record_of_a_native_library_counts() -> None:
 ])
 def test_the_feature_of_a_library_s_message(line: str, feature: str) -> None:
     assert failure_of(f"{line}\n").feature == feature
+
+
+def test_a_body_that_is_no_json_is_a_fault_of_the_request() -> None:
+    log = STARTED + traceback(
+        (f"{SITE}/fastapi/routing.py", 422, "app", "json_body = await request.json()"),
+        (f"{SITE}/starlette/requests.py", 267, "json", "self._json = json.loads(body)"),
+        ("/usr/lib/python3.12/json/decoder.py", 353, "raw_decode", "obj, end = self.scan_once(s, idx)"),
+        error="json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 16 (char 15)")
+    failure = failure_of(log)
+    assert (failure.kind, failure.feature) == ("request", "request")
+    assert failure.fixes[0].action == "fix-request-messages"
+
+
+def test_the_standard_library_is_no_package_to_install() -> None:
+    log = STARTED + traceback(
+        (f"{SITE}/uvicorn/server.py", 70, "serve", "await self._serve(sockets)"),
+        ("/usr/lib/python3.12/json/decoder.py", 353, "raw_decode", "obj, end = self.scan_once(s, idx)"),
+        error="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
+    assert [fix.action for fix in failure_of(log).fixes] == ["find-root-cause-above"]

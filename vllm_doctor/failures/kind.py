@@ -50,6 +50,8 @@ _FRAMEWORKS = ("ray/llm/", "ray/serve/")
 """Parts of libraries that are programs which use vLLM."""
 _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
+_READS_BODY = lazy_pattern(r"starlette/(?:requests|formparsers)\.py")
+"""What decodes a request's body, as JSON or as a form."""
 _INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
 """Packages that build and install other packages."""
 REQUEST_FILES = lazy_pattern(
@@ -62,7 +64,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
             in_service: bool) -> str:
     """Return refusal, bug, library, environment, resource, request, other-software or unknown."""
     name, message = candidate.exception or "", f"{candidate.said} {candidate.message}"
-    if is_bad_request(candidate):
+    if is_bad_request(candidate) or _is_malformed_body(candidate):
         return "request"
     if candidate.shape == "fatal" and candidate.said:  # the command line of another program
         return "other-software"
@@ -94,6 +96,12 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if name in _BUGS | _REFUSALS:
         return "bug"
     return "unknown"
+
+
+def _is_malformed_body(candidate: Candidate) -> bool:
+    """Return whether the API server cannot decode a request's body."""
+    return candidate.exception in {"JSONDecodeError", "UnicodeDecodeError", "MultiPartException"} and any(
+        _READS_BODY.search(frame.path) for frame in candidate.frames)
 
 
 def is_bad_request(candidate: Candidate) -> bool:

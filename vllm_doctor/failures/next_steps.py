@@ -10,6 +10,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
+from vllm_doctor.failures.frames import PLUMBING
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.rulebase.model import FixRule
@@ -300,6 +301,8 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
     elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:
         yield _action("correct-plugin-file", "Correct {{ own_file }}, which raises the error")
         yield _action("install-package", _BELONG)
+    elif failure.caller is None and failure.origin is not None and failure.origin.package in PLUMBING:
+        yield _action("find-root-cause-above", "Find the first error above this line, or of another process")
     else:
         yield _action("install-package", _BELONG)
         yield _action("reinstall-package", "Reinstall {{ calling_code }} as its documentation says")
