@@ -305,7 +305,18 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
         yield _action("find-root-cause-above", "Find the first error above this line, or of another process")
     else:
         yield _action("install-package", _BELONG)
-        yield _action("reinstall-package", "Reinstall {{ calling_code }} as its documentation says")
+        if _calling_package(failure):
+            yield _action("reinstall-package", "Reinstall {{ calling_code }} as its documentation says")
+
+
+def _calling_package(failure: Failure) -> str:
+    """Return the package that called vLLM or raised, empty where it is the user's own code or unknown."""
+    own = failure.own_frame.file if failure.own_frame else ""
+    whose = failure.caller or (failure.origin.file if failure.origin else "")
+    package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")
+    if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
+        package = imported["package"]
+    return package if _PLAIN.fullmatch(package) else ""
 
 
 def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, str | bool]:
@@ -315,10 +326,6 @@ def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str,
     that the message asks for, as typed.
     """
     own = failure.own_frame.file if failure.own_frame else ""
-    whose = failure.caller or (failure.origin.file if failure.origin else "")
-    package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")  # one's own file is in no package
-    if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
-        package = imported["package"]
     made: dict[str, str | bool] = {}
     module = _MODULE.search(failure.message)
     if module is not None:
@@ -329,7 +336,7 @@ def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str,
         made["asked_setting"] = asked.typed()
         if asked.value is not None:
             made["asked_value"] = asked.value
-    return {**made, "calling_code": package if _PLAIN.fullmatch(package) else message("the calling code"),
+    return {**made, "calling_code": _calling_package(failure) or message("the calling code"),
             "own_file": own if _PLAIN.fullmatch(own) else message("your own code"),
             "name_direction": joined(" ", filter(None, (failure.direction_sentence, failure.direction_command)))}
 
