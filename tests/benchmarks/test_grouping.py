@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 GROUPING = Path(__file__).resolve().parents[2] / "benchmarks" / "grouping.py"
 
 
+@pytest.mark.exhaustive
 def test_groups_of_the_fixtures_are_pure_and_no_log_is_split() -> None:
     done = subprocess.run([sys.executable, str(GROUPING), "--variants", "1", "--seed", "test"], capture_output=True, text=True, check=True)
     figures = dict(re.findall(r"^\| (.*?) \| (.*?) \|", done.stdout, re.MULTILINE))

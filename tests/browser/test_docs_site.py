@@ -74,9 +74,10 @@ def search(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Search:
     return found
 
 
-def test_the_lines_of_thirty_real_logs_lead_to_their_pages(search: Search) -> None:
-    misses, firsts = [], 0
-    for name in sorted(FIRST | AMONG_THREE):
+@pytest.mark.parametrize("share", [slice(0, None, 4), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
+def test_the_lines_of_real_logs_lead_to_their_pages(search: Search, share: slice) -> None:
+    misses, firsts, names = [], 0, sorted(FIRST | AMONG_THREE)[share]
+    for name in names:
         report = diagnose(LOGS / f"{name}.log")
         line, wanted = report.cause.evidence[0].text, load_file(LOGS / f"{name}.yaml")["expect"]["primary"]
         _, pages = search.paste(line)
@@ -84,7 +85,7 @@ def test_the_lines_of_thirty_real_logs_lead_to_their_pages(search: Search) -> No
         if wanted not in pages[:1 if name in FIRST else 3]:
             misses.append((name, wanted, pages[:3]))
     assert misses == []
-    assert firsts >= 20
+    assert firsts >= len(names) * 0.6
 
 
 def test_of_several_lines_the_one_with_the_error_is_searched(search: Search) -> None:

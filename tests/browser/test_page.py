@@ -32,6 +32,7 @@ HOSTILE = FAILED._replace(source=Source("<script>EVIL()</script>.log", 1, 1, 1, 
         links=("javascript:EVIL()", *CAUSE.links)),))
 REPORTS = {"failed": [FAILED], "healthy": [HEALTHY], "unexplained": [UNEXPLAINED], "busy": [BUSY], "many": [FAILED, HEALTHY, UNEXPLAINED, BUSY], "hostile": [HOSTILE]}
 SCREENS = {"desktop": (1280, 900, "light"), "dark": (1280, 900, "dark"), "phone": (390, 844, "light"), "dark-phone": (390, 844, "dark")}
+ACCESSIBLE = ("desktop", "dark-phone")  # both widths and both sets of colors, which are independent of each other
 
 
 class Opened:
@@ -108,19 +109,22 @@ def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen
     assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     made.page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
     assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert violations(made.page) == []
+    if screen in ACCESSIBLE:
+        assert violations(made.page) == []
     keep_picture(made.page, f"{name}-{screen}", tmp_path)
     assert made.requests == [made.url]
     assert made.said == []
 
 
-def test_reports_of_every_shape_are_accessible(browser: Any, tmp_path: Path) -> None:
-    """Real reports, each alone, opened out on a phone; then all of them on one page."""
+@pytest.mark.parametrize("alone", [slice(0, None, 8), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
+def test_reports_of_every_shape_are_accessible(browser: Any, tmp_path: Path, alone: slice) -> None:
+    """Real reports, some alone (all each night), opened out on a phone; then all of them on one page."""
     found: dict[str, Any] = {}
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark")
     page = context.new_page()
-    pages = {**{name: [report] for name, report in shapes().items()}, "all": list(shapes().values())}
-    assert len(pages) > 30
+    found_shapes = shapes()
+    assert len(found_shapes) > 30
+    pages = {**{name: [report] for name, report in list(found_shapes.items())[alone]}, "all": list(found_shapes.values())}
     for name, many in pages.items():
         page.goto(written(many, tmp_path))
         page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")

@@ -9,7 +9,7 @@ import warnings
 import pytest
 from fuzz_targets import TARGETS, seeds
 
-MUTATIONS = {"report": 60, "skimmed": 40, "facts": 150, "rule": 200, "expression": 2000, "template": 1000, "filters": 2000}
+MUTATIONS = {"report": 30, "skimmed": 20, "facts": 80, "rule": 100, "expression": 1000, "template": 500, "filters": 1000}
 LIMIT = 5.0  # seconds of CPU for one input; a shared machine is slow
 
 

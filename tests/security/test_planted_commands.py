@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -76,10 +77,14 @@ FOUR_PLACES = ["serving, printed arguments", "starting, nothing known", "restart
 TELLING_PLACES = ["starting, nothing known", "healthy"]  # where no fault of a serving server hides one that is planted
 
 
-@pytest.mark.parametrize("place", FOUR_PLACES)
-@pytest.mark.parametrize("shape", SHAPES)
+# Each shape in one place where a spoof tells most and in one other; in the other two each night.
+TRIED = [pytest.param(shape, place, id=f"{shape}-{place}", marks=() if (number + place_number) % 2 else pytest.mark.exhaustive)
+         for number, shape in enumerate(SHAPES) for place_number, place in enumerate(["starting, nothing known", "healthy", "restarted, typed", "serving, printed arguments"])]
+
+
+@pytest.mark.parametrize(("shape", "place"), TRIED)
 def test_planted_text_is_never_offered_and_never_the_cause(shape: str, place: str) -> None:
-    """All commands at once in each shape and place, and one of them alone; spoofs in each shape, where they tell most. Each in each place each night."""
+    """All commands at once in each shape, and one of them alone; spoofs in each shape, where they tell most. Each in each place each night."""
     number = [*SHAPES].index(shape)
     texts = [[*COMMANDS.values()][(number + FOUR_PLACES.index(place) * 3) % len(COMMANDS)]]
     if place in TELLING_PLACES:
@@ -98,11 +103,10 @@ SIX_SHAPES = ["error-info", "generated", "template-asgi", "chat-print", "nginx",
 FAILING = [name for name in PLACES if name != "healthy"]
 
 
-@pytest.mark.parametrize("place", FAILING)
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize("shape", SIX_SHAPES)
+@pytest.mark.parametrize(("shape", "wrapper", "place"), [
+    pytest.param(*names, marks=pytest.mark.exhaustive if number % 3 else ()) for number, names in enumerate(product(SIX_SHAPES, WRAPPERS, FAILING))])
 def test_places_and_wrappers(shape: str, wrapper: str, place: str) -> None:
-    """All texts in one log; each by itself each night."""
+    """All texts in one log; each by itself each night, as are the other combinations."""
     planted = "".join(f"{SHAPES[shape](text)}\n" for text in COMMANDS.values())
     assert MARK not in offered(diagnose(WRAPPERS[wrapper](PLACES[place].log(planted)).encode()))
 
