@@ -27,6 +27,11 @@ settings.register_profile("default", deadline=None, max_examples=50,
 settings.load_profile("default")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than there are cores, for `-n auto`: many tests wait for a process they have started."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     if shared_work.WORKER:
