@@ -33,6 +33,8 @@ SHELL = [
     'bash -c "cd /x && vllm serve org/m --port \\"8\\" $EXTRA" > log',
     "uv run vllm serve ./m -O3 --served-model-name a b -- # comment",
     "torchrun --nproc-per-node 2 -m vllm.entrypoints.openai.api_server --model org/m",
+    "vllm bench latency --model org/m --input-len 32 --max-model-len 4096",
+    "vllm run-batch -i in.jsonl -o out.jsonl --model org/m --max-model-len 4096",
 ]
 
 

@@ -15,7 +15,8 @@ MAX_CHARACTERS = 64 * 1024
 """The maximal length of a command; a longer text is no command that anyone typed."""
 
 PROGRAM = lazy_pattern(
-    r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?serve(?![\w.:/-])"
+    r"(?<![\w.-])vllm(?:\.exe)?[\"']?,?\s+[\"']?"
+    r"(?:serve|run-batch|bench[\"']?,?\s+[\"']?(?:latency|throughput|startup))(?![\w.:/-])"
     r"|-m[\"']?,?\s*[\"']?(?:ipex_llm\.)?vllm\b|vllm/entrypoints/[\w/]{0,80}api_server\.py"
 )
 """vLLM's own programs, as written in a command."""
@@ -56,7 +57,7 @@ def may_start(text: str) -> bool:
     """Return whether a text may contain a command that starts vLLM: a cheap test before `parse_shell`."""
     if "vllm" not in text:
         return False
-    if ("serve" in text or "-m" in text or "api_server" in text) and PROGRAM.search(text):
+    if any(word in text for word in ("serve", "-m", "bench", "run-batch")) and PROGRAM.search(text):
         return True
     return any(name in text for name in _CONTAINER_PROGRAMS) and bool(_CONTAINER.search(text))
 
@@ -156,6 +157,10 @@ def _words_around(tokens: list[Token], start: int, stop: int) -> tuple[tuple[Wor
     return tuple(t.word for t in tokens[first:start]), tuple(t.word for t in tokens[stop:last])
 
 
+_BENCHMARKS = frozenset({"latency", "throughput", "startup"})
+"""Benchmarks that start an engine in their own process (`vllm bench`, since 0.9.0)."""
+
+
 class _Location(NamedTuple):
     entry: Entry
     program: int  # the first word of vLLM's program (or of the arguments, for an image's entrypoint)
@@ -175,6 +180,8 @@ def _locate(values: list[str]) -> _Location | None:
             while values[again : again + 1] in (["vllm"], ["serve"]):
                 again += 1
             return _Location("serve", python, again, inside)
+        if name == "vllm" and (words := _engine_command(values[index + 1 : index + 3])):
+            return _Location("module", python, index + 1 + words, inside)
         module = following if value == "-m" else value[2:] if value.startswith("-mvllm") else ""
         behind = index + (2 if value == "-m" else 1)
         if module in {"vllm", "vllm.entrypoints.cli.main", "vllm.scripts"}:
@@ -197,6 +204,13 @@ def _locate(values: list[str]) -> _Location | None:
     if serves:  # the entrypoint is `vllm`, or the user assumed so
         return _Location("serve", container + 1, container + 2, container)
     return _Location("image", container + 1, container + 1, container)
+
+
+def _engine_command(values: list[str]) -> int:
+    """Return how many words of `vllm bench latency …`, `vllm run-batch …` name it; 0 for what starts no engine."""
+    if values[:1] == ["run-batch"]:
+        return 1
+    return 2 if values[:1] == ["bench"] and values[1:] and values[1] in _BENCHMARKS else 0
 
 
 def _has_vllm_flags(values: list[str]) -> bool:
