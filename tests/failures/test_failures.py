@@ -763,3 +763,20 @@ def test_the_standard_library_is_no_package_to_install() -> None:
         ("/usr/lib/python3.12/json/decoder.py", 353, "raw_decode", "obj, end = self.scan_once(s, idx)"),
         error="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
     assert [fix.action for fix in failure_of(log).fixes] == ["find-root-cause-above"]
+
+
+def test_a_client_that_cannot_reach_the_server_is_no_conflict_of_releases() -> None:
+    log = traceback(
+        ("/app/train.py", 88, "<module>", "trainer = GRPOTrainer(model=model, args=args)"),
+        (f"{SITE}/trl/extras/vllm_client.py", 158, "check_server", "raise ConnectionError("),
+        error="ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds.")
+    assert [fix.action for fix in failure_of(log).fixes] == ["check-server-address"]
+
+
+def test_an_error_of_nvml_is_the_machine_s() -> None:
+    log = traceback(
+        (f"{SITE}/vllm/platforms/cuda.py", 520, "get_device_name", "return pynvml.nvmlDeviceGetName(handle)"),
+        (f"{SITE}/vllm/third_party/pynvml.py", 1042, "_nvmlCheckReturn", "raise NVMLError(ret)"),
+        error="vllm.third_party.pynvml.NVMLError_NotSupported: Not Supported")
+    failure = failure_of(log)
+    assert (failure.kind, failure.fixes[0].action) == ("environment", "check-visible-gpus")

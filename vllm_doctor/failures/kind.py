@@ -73,8 +73,9 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "resource"
     package = origin.package if origin else ""
     is_import = name in _ENVIRONMENT_CLASSES
+    is_of_driver = name.startswith("NVMLError")
     is_installing = any(package_of(frame.path)[0] in _INSTALLERS for frame in candidate.frames)
-    if is_import or is_installing or (_ENVIRONMENT.search(message) and own is None):
+    if is_import or is_of_driver or is_installing or (_ENVIRONMENT.search(message) and own is None):
         return "environment"
     if in_service and name in _REFUSALS and vllm_frame and REQUEST_FILES.match(vllm_frame.file):
         return "request"

@@ -34,9 +34,9 @@ _ASKS_FOR_VLLM = lazy_pattern(
 _NETWORK = lazy_pattern(
     r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
 _UNREACHED = lazy_pattern(
-    r"All connection attempts failed|Connect(?:ion)? (?:call failed|refused|error)|Cannot connect to host"
-    r"|Server disconnected")
-_REFUSED = lazy_pattern(r"Connect call failed|Connection refused|Cannot connect to host")
+    r"All connection attempts failed|[Cc]onnect(?:ion)? (?:call failed|refused|error)|[Cc]annot connect to host"
+    r"|Server disconnected|(?:can't|cannot|could not|not) be reached|[Ff]ailed to connect to|actively refused")
+"""What a client says of a server that does not answer."""
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
@@ -238,6 +238,9 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     elif _OF_VLLM.search(failure.message):
         yield _action("reinstall-vllm-clean-env", _REINSTALL)
         yield _action("use-container-image", "Try vLLM's container image")
+    elif (failure.exception or "").startswith("NVMLError"):
+        yield _action("check-visible-gpus", "Check that nvidia-smi shows the GPU in the environment where vLLM runs")
+        yield _action("upgrade-nvidia-driver", "Update the NVIDIA driver if nvidia-smi fails as well")
     elif _DRIVER.search(text):
         yield _action("pass-gpu-to-container", "Pass the GPU and its driver to the process")
         yield _action("install-matching-cuda-wheel", "Install the PyTorch and vLLM builds for this GPU")
@@ -293,7 +296,7 @@ def _resource(text: str) -> Iterator[FixRule]:
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
     if direction in {"", "unknown"} and _ASKS_FOR_VLLM.search(failure.message):
         yield _action("upgrade-vllm", "Install the vLLM release that the message asks for")
-    elif _REFUSED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
+    elif _UNREACHED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
         yield _action("check-server-address", "Start the server, or correct the address that the client connects to")
     elif direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
