@@ -81,9 +81,9 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "request"
     if origin is not None and origin.package is None:
         return "other-software"
-    is_refusal = name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None
+    is_refusal = bool(is_rejected) or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None)
     if package == "vllm":
-        return "bug" if name in _BUGS - {"NotImplementedError"} else "refusal" if is_refusal else "bug"
+        return "refusal" if is_refusal else "bug"
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
         return "refusal" if is_refusal else "bug"
     if package:
