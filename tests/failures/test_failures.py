@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.reports.model import Failure, Place
+from vllm_doctor.reports.shared_text import failure_place
 
 SITE = "/opt/venv/lib/python3.12/site-packages"
 STARTED = ("INFO:     Application startup complete.\n"
@@ -780,3 +781,12 @@ def test_an_error_of_nvml_is_the_machine_s() -> None:
         error="vllm.third_party.pynvml.NVMLError_NotSupported: Not Supported")
     failure = failure_of(log)
     assert (failure.kind, failure.fixes[0].action) == ("environment", "check-visible-gpus")
+
+
+def test_an_error_of_one_s_own_code_is_no_call_of_vllm_and_no_conflict_of_releases() -> None:
+    log = traceback(("/app/nb.py", 3, "<module>", "asyncio.run(main())"),
+                    error="RuntimeError: asyncio.run() cannot be called from a running event loop")
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert [fix.action for fix in report.failure.fixes] == ["correct-plugin-file"]
+    assert failure_place(report.failure) == "Raised in /app/nb.py:3 (<module>), your own code or a plugin."

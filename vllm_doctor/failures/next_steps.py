@@ -45,6 +45,8 @@ _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _BELONG = N_("Install matching releases of {{ calling_code }} and vLLM")
 _REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is incomplete")
 _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
+_OF_NAMES = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "KeyError"})
+"""What code raises that was written for other releases of what it calls."""
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
@@ -303,7 +305,8 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
         yield _action("downgrade-vllm", "Try the vLLM release that the calling code was written for")
     elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:
         yield _action("correct-plugin-file", "Correct {{ own_file }}, which raises the error")
-        yield _action("install-package", _BELONG)
+        if failure.exception in _OF_NAMES:
+            yield _action("install-package", _BELONG)
     elif failure.caller is None and failure.origin is not None and failure.origin.package in PLUMBING:
         yield _action("find-root-cause-above", "Find the first error above this line, or of another process")
     else:

@@ -185,7 +185,8 @@ def failure_place(failure: Failure, language: Language = ENGLISH) -> str:
         places.append(message("The last call in your own code or the model's: {place}.", place=_place(own)))
     if failure.vllm_frame is not None:
         places.append(message("Called from {place}.", place=_place(failure.vllm_frame)))
-    if failure.caller:
+    is_in_vllm = failure.vllm_frame is not None or (failure.origin is not None and failure.origin.package == "vllm")
+    if failure.caller and is_in_vllm:
         places.append(message("vLLM was called by {caller}.", caller=failure.caller))
     return joined(" ", places).said(language.gettext)
 
