@@ -42,6 +42,7 @@ _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
 _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
+_ADDRESS = N_("Start the server, or correct the address that the client connects to")
 _BELONG = N_("Install matching releases of {{ calling_code }} and vLLM")
 _REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is incomplete")
 _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
@@ -63,6 +64,10 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
         return [_action("check-server-address", "Check that the server which it calls runs and is reachable")]
     if failure.is_consequence:
         return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
+    if failure.kind == "unknown" and _UNREACHED.search(failure.message):
+        return [_action("check-server-address", _ADDRESS)]
+    if failure.is_alone and failure.exception is None and failure.origin is None and failure.kind == "unknown":
+        return [_action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")]
     steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
              *_by_kind(failure, text, direction)]
     unique: dict[str, FixRule] = {}
@@ -299,7 +304,7 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
     if direction in {"", "unknown"} and _ASKS_FOR_VLLM.search(failure.message):
         yield _action("upgrade-vllm", "Install the vLLM release that the message asks for")
     elif _UNREACHED.search(failure.message) and (failure.origin is None or failure.origin.package != "vllm"):
-        yield _action("check-server-address", "Start the server, or correct the address that the client connects to")
+        yield _action("check-server-address", _ADDRESS)
     elif direction in {"", "unknown"} and _OF_VLLM.search(failure.message):
         yield _action("install-package", _BELONG)
         yield _action("downgrade-vllm", "Try the vLLM release that the calling code was written for")
