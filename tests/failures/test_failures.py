@@ -790,3 +790,39 @@ def test_an_error_of_one_s_own_code_is_no_call_of_vllm_and_no_conflict_of_releas
     assert report.failure is not None
     assert [fix.action for fix in report.failure.fixes] == ["correct-plugin-file"]
     assert failure_place(report.failure) == "Raised in /app/nb.py:3 (<module>), your own code or a plugin."
+
+
+def test_a_worker_of_v0_that_prints_the_message_before_a_traceback_which_the_paste_cuts() -> None:
+    head = "(VllmWorkerProcess pid=139) ERROR 08-13 15:22:52 multiproc_worker_utils.py:226] "
+    log = ("(VllmWorkerProcess pid=139) INFO 08-13 15:22:51 model_runner.py:732] Loading model weights took 11.4953 GB\n"
+           f"{head}Exception in worker VllmWorkerProcess while processing method determine_num_available_blocks: "
+           "shape '[1, 2]' is invalid for input of size 7, Traceback (most recent call last):\n"
+           f'{head}  File "{SITE}/vllm/executor/multiproc_worker_utils.py", line 223, in _run_worker_process\n'
+           f"{head}    output = executor(*args, **kwargs)\n")
+    report = diagnose(log.encode())
+    failure = failure_of(log)
+    assert report.status == "failed"
+    assert (failure.exception, failure.message) == (None, "shape '[1, 2]' is invalid for input of size 7")
+    assert failure.origin is None
+
+
+def test_an_exception_that_the_log_shows_alone_and_with_its_calls() -> None:
+    error = "TypeError: widget_func() got an unexpected keyword argument 'rows'"
+    failure = failure_of(error + "\n\nFull trace:\n" + traceback(
+        (f"{SITE}/vllm/v1/attention/backends/widget_attn.py", 526, "forward", "widget_func("), error=error))
+    assert failure.origin == Place("vllm", "vllm/v1/attention/backends/widget_attn.py", "forward", 526)
+
+
+def test_a_field_of_a_request_that_the_release_does_not_know() -> None:
+    failure = failure_of("openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': \"[{'type': "
+                         "'extra_forbidden', 'loc': ('body', 'widget_options'), 'msg': 'Extra inputs are not "
+                         "permitted', 'input': {}}]\", 'type': 'BadRequestError', 'param': None, 'code': 400}\n")
+    assert [fix.action for fix in failure.fixes][:2] == ["correct-request-value", "upgrade-vllm"]
+
+
+def test_settings_that_a_trainer_rejects_itself() -> None:
+    rejected = traceback(
+        (f"{SITE}/verl/trainer/main_ppo.py", 63, "main", "run_ppo(config)"),
+        (f"{SITE}/verl/workers/widget_workers.py", 361, "_build_rollout", "assert size % parts == 0"),
+        error="AssertionError: rollout widgets: 1 is not divisible by parts: 2")
+    assert [fix.action for fix in failure_of(rejected).fixes][:2] == ["follow-the-refusal", "install-package"]

@@ -103,7 +103,15 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
         if holding:
             return _root(_beside(holding[0], told), told)
     ranked = sorted(told, key=lambda one: _rank(one, advances))
-    return _root(ranked[0], told) if ranked else None
+    return _with_calls(_root(ranked[0], told), told) if ranked else None
+
+
+def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """Return the same exception where the log shows its calls, if this line shows it alone."""
+    if candidate.frames or candidate.exception is None or not candidate.message:
+        return candidate
+    return next((one for one in candidates if one.frames and one.exception == candidate.exception
+                 and one.message == candidate.message), candidate)
 
 
 def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, bool, int]:

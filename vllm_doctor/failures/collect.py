@@ -17,6 +17,8 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 _ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\))? ")
 """What IPython prints before the source line of a call."""
+_REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
+"""How V0's worker processes print an exception: its message, without its class, before the traceback."""
 _GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -44,6 +46,8 @@ class _Open:
     is_long: bool = False
     lines: int = 0
     last_text: str = ""  # its last line, as the event had it
+    said: str = ""  # the message that the line with which the traceback began has
+    state: tuple[str, bool, int] = ("", False, 0)  # phase, served and advances at that line
     group: int = 0
     chained: bool = False
     ignored: bool = False
@@ -91,6 +95,7 @@ class FailureCollector:
         state = (phase, served, advances)
         if TRACEBACK in text and not event.frames:
             self._open_traceback(stream, event)
+            stream.state = state
             return
         if event.line - stream.last_call > _STALE:
             stream.frames = []
@@ -167,6 +172,8 @@ class FailureCollector:
             stream.group = self._groups
         stream.chained = False
         stream.frames, stream.begin, stream.level, stream.last_call = [], event.line, event.level, event.line
+        reported = _REPORTED.search(event.text)
+        stream.said = reported["said"] if reported else ""
 
     def _call(self, stream: _Open, event: Event, found: Frame) -> None:
         self._close(stream)
@@ -362,8 +369,13 @@ class FailureCollector:
         if not stream.frames or stream.level in _QUIET or stream.ignored:
             return None
         exception, message = exceptions.in_code(stream.frames[-1].code)
-        return Candidate(stream.begin or stream.last_call, stream.last_call, "cut", exception, message,
+        made = Candidate(stream.begin or stream.last_call, stream.last_call, "cut", exception, message,
                          tuple(stream.frames), stream.level, process, group=stream.group)
+        if not stream.said or exception is not None:
+            return made
+        phase, served, advances = stream.state
+        return made._replace(frames=(), message=stream.said[:MAX_MESSAGE], phase=phase, served=served,
+                             advances=advances)
 
 
 @lru_cache(maxsize=256)

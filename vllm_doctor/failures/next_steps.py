@@ -28,6 +28,8 @@ _MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
 _OF_VLLM = lazy_pattern(
     r"(?:No module named |from (?:partially initialized module )?)'vllm[.']"
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
+_FORBIDDEN = lazy_pattern(r"extra_forbidden|Extra inputs are not permitted")
+"""What pydantic says of a field that a request has and this release of the API does not know."""
 _PATH = lazy_pattern(r"Repo id must (?:be in the form|use alphanumeric chars)")
 _ASKS_FOR_VLLM = lazy_pattern(
     r"\bpip install [^\n]{0,80}\bvllm\b|\b(?:[Uu]pgrade|[Uu]pdate) (?:to )?(?:a newer )?v[Ll][Ll][Mm]\b")
@@ -48,6 +50,7 @@ _REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is inco
 _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
 _OF_NAMES = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "KeyError"})
 """What code raises that was written for other releases of what it calls."""
+_SENTENCE = 4  # words of a message that names a setting
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
 _SAID = "{{ name_direction }}"
 _TRANSFORMERS = frozenset({"transformers", "transformers_modules", "tokenizers", "huggingface_hub"})
@@ -187,7 +190,10 @@ def _is_set(wanted: Mapping[str, Any], given: Mapping[str, Any] | None, facts: M
 def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     """Yield the steps for this kind of failure."""
     kind, package = failure.kind, failure.origin.package if failure.origin else None
-    if kind == "request":
+    if kind == "request" and _FORBIDDEN.search(failure.message):
+        yield _action("correct-request-value", "Leave out the field of the request that the message names")
+        yield _action("upgrade-vllm", "Or try a newer vLLM release, which may know the field")
+    elif kind == "request":
         yield _action("fix-request-messages", "Correct the request that the client sends")
         yield _action("read-client-response-body", "Read the response body on the client")
     elif kind == "environment":
@@ -315,9 +321,19 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
     elif failure.caller is None and failure.origin is not None and failure.origin.package in PLUMBING:
         yield _action("find-root-cause-above", "Find the first error above this line, or of another process")
     else:
+        if _is_rejection(failure):
+            yield _action("follow-the-refusal", "Change the setting that the message names")
         yield _action("install-package", _BELONG)
         if _calling_package(failure):
             yield _action("reinstall-package", "Reinstall {{ calling_code }} as its documentation says")
+
+
+def _is_rejection(failure: Failure) -> bool:
+    """Return whether a program that uses vLLM rejected its own settings: it raised the error, with a sentence."""
+    package = failure.origin.package if failure.origin else None
+    return (package is not None and package == _calling_package(failure) and failure.vllm_frame is None
+            and failure.caller is None and failure.exception in {"AssertionError", "ValueError"}
+            and len(failure.message.split()) >= _SENTENCE)
 
 
 def _calling_package(failure: Failure) -> str:

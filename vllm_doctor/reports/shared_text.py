@@ -381,7 +381,7 @@ _WORDS = {
     "json": "JSON", "kv": "KV", "lora": "LoRA", "loras": "LoRAs", "mm": "multimodal", "nccl": "NCCL", "npu": "NPU",
     "oom": "OOM", "ram": "RAM", "ray": "Ray", "rocm": "ROCm", "shm": "shared memory", "v0": "V0", "v1": "V1",
     "vllm": "vLLM", "pytorch": "PyTorch", "len": "length", "num": "number of", "seqs": "sequences",
-    "dtype": "data type", "numpy": "NumPy",
+    "dtype": "data type", "numpy": "NumPy", "nvshmem": "NVSHMEM", "otlp": "OTLP",
 }  # fmt: skip
 _UNITS = {"gib": "GiB", "gb": "GB", "mib": "MiB", "bytes": "bytes", "seconds": "s", "percent": "%", "s": "s"}
 
