@@ -20,6 +20,8 @@ _RELEASE = "0.25.1"
     ("it requires statistics; remove --disable-log-stats to enable per-request metrics.", "disable_log_stats",
      ("--disable-log-stats", None)),
     ("Please do not specify `--enable-prompt-embeds`.", "enable_prompt_embeds", ("--enable-prompt-embeds", None)),
+    ("VLLM_ALLOW_RUNTIME_LORA_UPDATING cannot be used with api_server_count > 1", "api_server_count enable_lora",
+     ("--api-server-count", None)),
     ("data_parallel_size_local (4) must be <= data_parallel_size (2)", "data_parallel_size data_parallel_size_local",
      ("--data-parallel-size-local", "2")),
     ("data_parallel_size_local (4) must be <= data_parallel_size (2)", "data_parallel_size", ("--data-parallel-size", "4")),

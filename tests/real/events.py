@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
+import ssl
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -91,6 +94,48 @@ def _send(server: Server, body: bytes, answer: int = 4096) -> None:
         line.recv(answer)
 
 
+def _speak_tls(server: Server) -> None:
+    """Open a TLS connection and take what comes."""
+    unchecked = ssl.create_default_context()
+    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port), 30) as line:
+        unchecked.wrap_socket(line).close()
+
+
+def _ask_with(server: Server, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> None:
+    """A request with these headers, whose names have underscores for dashes."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", body, named, method=method)
+    with contextlib.suppress(OSError):
+        urllib.request.urlopen(request, timeout=30).close()  # noqa: S310 - this machine only
+
+
+def _preflight(server: Server) -> None:
+    """What a browser asks before a page of another origin may chat."""
+    _ask_with(server, "/v1/chat/completions", "OPTIONS", Origin="https://other.example.org", Access_Control_Request_Method="POST")
+
+
+def _transcription(server: Server) -> None:
+    """Speech as a form."""
+    fields = {"model": name_of(server).encode(), 'file"; filename="a.wav': b"RIFF$\0\0\0WAVE"}
+    body = b"".join(b'--x\r\nContent-Disposition: form-data; name="' + name.encode() + b'"\r\n\r\n' + value + b"\r\n" for name, value in fields.items())
+    _ask_with(server, "/v1/audio/transcriptions", "POST", body + b"--x--\r\n", Content_Type="multipart/form-data; boundary=x")
+
+
+def _body_without_type(server: Server) -> None:
+    body = json.dumps({"model": name_of(server), "prompt": "hello"}).encode()
+    _ask_with(server, "/v1/completions", "POST", body, Content_Type="text/plain")
+
+
+def _browser(server: Server) -> None:
+    for path in ("/", "/favicon.ico", "/docs"):
+        _ask_with(server, path)
+
+
+def _embed(server: Server, **settings: Any) -> tuple[int, Any]:
+    return post(server.port, "/v1/embeddings", {"model": name_of(server), "input": "hello", **settings})
+
+
 def _terminate_until_it_ends(server: Server) -> None:
     """Some releases lose a SIGTERM while they start; a supervisor sends another."""
     for _ in range(20):
@@ -140,6 +185,27 @@ EVENTS: dict[str, Callable[[Server], Any]] = {
     "kill-worker": lambda server: server.signal("VLLM::Worker", signal.SIGKILL),
     "load-and-unload-adapter": _load_adapter,
     "path-without-s": lambda server: post(server.port, "/v1/chat/completion", {"model": name_of(server), "messages": []}),
+    "speak-tls": _speak_tls,
+    "preflight": _preflight,
+    "transcription": _transcription,
+    "score": lambda server: post(server.port, "/v1/score", {"model": name_of(server), "text_1": "hello", "text_2": ["you", "hello"]}),
+    "two-grammars": lambda server: chat(server, structured_outputs={"regex": "[a-z]+", "choice": ["yes", "no"]}),
+    "messages-as-text": lambda server: chat(server, messages="hello"),
+    "temperature-in-words": lambda server: chat(server, temperature="hot"),
+    "body-without-type": _body_without_type,
+    "get-of-a-post": lambda server: _ask_with(server, "/v1/chat/completions"),
+    "logprobs-50": lambda server: chat(server, logprobs=True, top_logprobs=50),
+    "answers-99999": lambda server: chat(server, n=99999),
+    "minimum-above-maximum": lambda server: chat(server, min_tokens=9),
+    "bias-of-unknown-token": lambda server: chat(server, logit_bias={"9999": 5}),
+    "wrong-key": lambda server: _ask_with(server, "/v1/models", Authorization="Bearer secret"),
+    "prompt-embeddings": lambda server: post(server.port, "/v1/completions", {"model": name_of(server), "prompt_embeds": "AAAA", "max_tokens": 4}),
+    "template-of-the-client": lambda server: chat(server, chat_template="{% for m in messages %}{{ m['content'] }}{% endfor %}"),
+    "long-embedding": lambda server: _embed(server, input="a" * 20000),
+    "short-embedding": lambda server: _embed(server, dimensions=64),
+    "metrics": lambda server: get(server.port, "/metrics", plain=True),
+    "browser": _browser,
+    "unknown-fields": lambda server: chat(server, enable_thinking=False, conversation="7", top_kk=4),
     "terminate": Server.terminate,
     "terminate-until-it-ends": _terminate_until_it_ends,
     "interrupt": Server.interrupt,

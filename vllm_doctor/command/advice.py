@@ -57,6 +57,8 @@ _VARIABLE = lazy_pattern(
     r"|\bwithout|\b[Pp]ass(?:ing)?)\s+"
     r"(?:the (?:env(?:ironment)? (?:var(?:iable)?)? ?))?[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})[`'\"]?"
     rf"(?:=|{_TO})[`'\"]?(?P<value>[\w.-]{{1,40}})(?! or \d)")
+VARIABLE_NAME = lazy_pattern(r"\bVLLM_[A-Z0-9_]{2,80}")
+"""An environment variable, whose name has the words of flags."""
 _UNSET = lazy_pattern(r"\b(?:[Uu]nset(?:ting)?|[Rr]emov(?:e|ing))\s+[`'\"]?(?P<name>VLLM_[A-Z0-9_]{2,60})")
 _AGAINST = lazy_pattern(
     r"not (?:currently |yet |be )?(?:supported|compatible|applicable|implemented|useful)|incompatible"
@@ -344,7 +346,8 @@ def _named(part: str, sentence: str, reader: _Reader) -> list[tuple[int, str, bo
         read = reader.setting(match["name"])
         if read is not None and match.span("name") not in required and reader.has(read[1], read[0]):
             found.append((match.start("name"), read[1].name if read[1] else read[0], False))
-    plain = part.lower().replace("-", " ").replace("_", " ")
+    without_variables = VARIABLE_NAME.sub(lambda name: "." * len(name[0]), part)
+    plain = without_variables.lower().replace("-", " ").replace("_", " ")
     for keyword in reader.given:
         flag = flags.lookup(keyword, reader.release)
         if flag is None or keyword in TOO_GENERAL:

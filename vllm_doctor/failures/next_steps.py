@@ -30,6 +30,7 @@ _OF_VLLM = lazy_pattern(
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
 _FORBIDDEN = lazy_pattern(r"extra_forbidden|Extra inputs are not permitted")
 """What pydantic says of a field that a request has and this release of the API does not know."""
+_BENCHMARKS = "vllm/benchmarks/"
 _PATH = lazy_pattern(r"Repo id must (?:be in the form|use alphanumeric chars)")
 _ASKS_FOR_VLLM = lazy_pattern(
     r"\bpip install [^\n]{0,80}\bvllm\b|\b(?:[Uu]pgrade|[Uu]pdate) (?:to )?(?:a newer )?v[Ll][Ll][Mm]\b")
@@ -219,7 +220,8 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
         else:
             yield _action("follow-the-refusal", "Change the setting that the message names")
         yield _action("upgrade-vllm", "Try a newer vLLM release")
-        if failure.feature in {"model-class", "config", "model-loading", "tokenizer"}:
+        is_of_benchmark = failure.origin is not None and failure.origin.file.startswith(_BENCHMARKS)
+        if failure.feature in {"model-class", "config", "model-loading", "tokenizer"} and not is_of_benchmark:
             yield _action("use-other-checkpoint", "Try another checkpoint of the model")
     elif failure.feature == "environment":
         yield from _environment(failure, text, direction)
@@ -240,7 +242,7 @@ def _is_of_settings(failure: Failure) -> bool:
         # VllmConfig compares settings with each other; what it takes from config.json belongs to a feature of its own.
         return checked["settings"] in CLASSES_OF_SETTINGS or checked["settings"] == "VllmConfig"
     file = failure.origin.file if failure.origin else ""
-    return file.startswith(("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py")) or (
+    return file.startswith(("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py", _BENCHMARKS)) or (
         file.startswith("vllm/config/") and not file.startswith(("vllm/config/model", "vllm/config/__init__")))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.command.advice import Advice, advice
+from vllm_doctor.command.advice import VARIABLE_NAME, Advice, advice
 from vllm_doctor.command.flags import read_json
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS, TOO_GENERAL, terms_of
 from vllm_doctor.messages import joined, message, text
@@ -363,7 +363,7 @@ def advised_removal(message: str, given: str, releases: Releases, inner: str | N
 
 def flag_meant(message: str, given: str) -> str | None:
     """Return the flag of the only setting in `given` (space-separated keywords) that a message refers to, or None."""
-    text = message.lower().replace("-", " ").replace("_", " ")
+    text = VARIABLE_NAME.sub("", message).lower().replace("-", " ").replace("_", " ")
     meant = {name for name in given.split()
              if name not in TOO_GENERAL and any(part in text for part in terms_of(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
