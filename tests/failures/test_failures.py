@@ -744,3 +744,10 @@ def test_a_record_of_a_native_library_counts() -> None:
 ])
 def test_the_feature_of_a_library_s_message(line: str, feature: str) -> None:
     assert failure_of(f"{line}\n").feature == feature
+
+
+def test_a_call_in_a_cpp_stack_is_no_exception() -> None:
+    log = ("[W1127 18:11:22.424236387 Widget.cpp:340] the widget is slow\n"
+           "frame #1: c10::DistError::DistError(c10::SourceLocation, std::string) + 0x72 (0x7f6d89364bd2 in /opt/venv/lib/libc10.so)\n")
+    failure = diagnose(log.encode()).failure
+    assert failure is None or failure.exception != "DistError"
