@@ -785,7 +785,7 @@ def test_an_error_of_nvml_is_the_machine_s() -> None:
 
 def test_an_error_of_one_s_own_code_is_no_call_of_vllm_and_no_conflict_of_releases() -> None:
     log = traceback(("/app/nb.py", 3, "<module>", "asyncio.run(main())"),
-                    error="RuntimeError: asyncio.run() cannot be called from a running event loop")
+                    error="RuntimeError: the widget is bent")
     report = diagnose(log.encode())
     assert report.failure is not None
     assert [fix.action for fix in report.failure.fixes] == ["correct-plugin-file"]
@@ -826,3 +826,10 @@ def test_settings_that_a_trainer_rejects_itself() -> None:
         (f"{SITE}/verl/workers/widget_workers.py", 361, "_build_rollout", "assert size % parts == 0"),
         error="AssertionError: rollout widgets: 1 is not divisible by parts: 2")
     assert [fix.action for fix in failure_of(rejected).fixes][:2] == ["follow-the-refusal", "install-package"]
+
+
+def test_a_call_in_a_cpp_stack_is_no_exception() -> None:
+    log = ("[W1127 18:11:22.424236387 Widget.cpp:340] the widget is slow\n"
+           "frame #1: c10::DistError::DistError(c10::SourceLocation, std::string) + 0x72 (0x7f6d89364bd2 in /opt/venv/lib/libc10.so)\n")
+    failure = diagnose(log.encode()).failure
+    assert failure is None or failure.exception != "DistError"

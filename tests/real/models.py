@@ -266,6 +266,78 @@ def _without_key(name: str) -> Callable[[Path], None]:
     return spoil
 
 
+def _llava(*spoils: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A model of images and text around tiny, for random weights."""
+    def spoil(folder: Path) -> None:
+        text = json.loads((folder / "config.json").read_text())
+        vision = {"model_type": "clip_vision_model", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+                  "image_size": 28, "patch_size": 14, "projection_dim": 64}
+        (folder / "config.json").write_text(json.dumps({
+            "architectures": ["LlavaForConditionalGeneration"], "model_type": "llava", "image_token_index": 97, "image_token_id": 97, "text_config": text,
+            "vision_config": vision, "projector_hidden_act": "gelu", "vision_feature_select_strategy": "default", "vision_feature_layer": -2,
+            "image_seq_length": 4, "torch_dtype": "bfloat16"}))
+        (folder / "processor_config.json").write_text(json.dumps({
+            "processor_class": "LlavaProcessor", "patch_size": 14, "vision_feature_select_strategy": "default", "image_token": "<image>",
+            "num_additional_image_tokens": 1}))
+        (folder / "preprocessor_config.json").write_text(json.dumps({
+            "image_processor_type": "CLIPImageProcessor", "processor_class": "LlavaProcessor", "crop_size": {"height": 28, "width": 28},
+            "size": {"shortest_edge": 28}, "do_resize": True, "do_center_crop": True, "do_normalize": True, "image_mean": [0.5, 0.5, 0.5],
+            "image_std": [0.5, 0.5, 0.5]}))
+        for further in spoils:
+            further(folder)
+
+    return spoil
+
+
+def _bert(*spoils: Callable[[Path], None]) -> Callable[[Path], None]:
+    """An encoder of 512 positions with the tokenizer of tiny, for random weights."""
+    def spoil(folder: Path) -> None:
+        _without("*.safetensors", "generation_config.json")(folder)
+        (folder / "config.json").write_text(json.dumps({
+            "architectures": ["BertModel"], "model_type": "bert", "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "max_position_embeddings": 512, "type_vocab_size": 2, "vocab_size": 128, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "torch_dtype": "float32"}))
+        for further in spoils:
+            further(folder)
+
+    return spoil
+
+
+def _pooling_cut(folder: Path) -> None:
+    (folder / "modules.json").write_text(json.dumps([
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"word_embedding_dimension": 128, "pooling_mode_')
+
+
+def _remote_code_with(change: Callable[[str], str]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        _remote_code(folder)
+        path = folder / "configuration_tiny.py"
+        path.write_text(change(path.read_text()))
+
+    return spoil
+
+
+def _no_merges(folder: Path) -> None:
+    """A byte-pair tokenizer in its older form, without the second of its two files."""
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    _without("tokenizer.json")(folder)
+    _tokenizer_class("GPT2Tokenizer")(folder)
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+
+
+def _two_templates(folder: Path) -> None:
+    _no_template(folder)
+    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    _setting("tokenizer_config.json", chat_template=[{"name": "tool_use", "template": template}, {"name": "rag", "template": template}])(folder)
+
+
+def _with_params(folder: Path) -> None:
+    (folder / "params.json").write_text('{"dim": 256, "n_layers": 4, "n_heads": 4, "n_kv_heads": 2, "vocab_size": 128, "norm_eps": 1e-05, "rope_theta": 10000.0}')
+    (folder / "consolidated.00.pth").write_bytes(bytes(4096))
+
+
 def _wider_adapter(folder: Path) -> None:
     """Its tensors are as many numbers, in rows of twice the length."""
     path = folder / "adapter_model.safetensors"
@@ -372,6 +444,23 @@ def _template_cut(folder: Path) -> None:
 
 
 VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
+    "llava-no-processor": ("tiny", _llava(_without("preprocessor_config.json", "processor_config.json"))),
+    "llava-processor-cut": ("tiny", _llava(_half("preprocessor_config.json"))),
+    "llava-processor-unknown": ("tiny", _llava(_setting("preprocessor_config.json", image_processor_type="OursImageProcessor", processor_class="OursProcessor"))),
+    "llava-no-image-token": ("tiny", _llava()),
+    "bert": ("tiny", _bert()),
+    "bert-pooling-cut": ("tiny", _bert(_pooling_cut)),
+    "tiny-scores": ("tiny", _config(architectures=["LlamaForSequenceClassification"], num_labels=2)),
+    "adapter-of-prompts": ("adapter", _file("adapter_config.json", '{"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 8, "task_type": "CAUSAL_LM", "base_model_name_or_path": "tiny"}')),
+    "adapter-with-bias": ("adapter", _setting("adapter_config.json", bias="all")),
+    "adapter-without-settings": ("adapter", _without("adapter_config.json")),
+    "tiny-remote-class-missing": ("tiny", _remote_code_with(lambda text: text.replace("class TinyConfig", "class TinyConfiguration"))),
+    "tiny-remote-code-cut": ("tiny", _remote_code_with(lambda text: text[:-10])),
+    "tiny-remote-code-older": ("tiny", _remote_code_with(lambda text: "from transformers.utils import is_torch_fx_available\n" + text)),
+    "tiny-no-merges": ("tiny", _no_merges),
+    "tiny-two-templates": ("tiny", _two_templates),
+    "tiny-with-params": ("tiny", _with_params),
+    "tiny-generation-list": ("tiny", _file("generation_config.json", "[]")),
     "fatkv-1m": ("fatkv", _config(max_position_embeddings=1048576)),
     "tiny-lfs": ("tiny", _pointer),
     "tiny-truncated": ("tiny", _truncated),

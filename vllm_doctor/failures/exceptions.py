@@ -21,7 +21,8 @@ _ENDS_TRACEBACK = lazy_pattern(
     re.DOTALL)
 # A line of its own, behind any prefix that is no sentence.
 _BARE = lazy_pattern(
-    rf"(?P<before>.{{0,200}}?)(?<![\w.'\"`(=/<$-])(?P<name>{_NAME})(?:\((?P<inner>[A-Z]\w*)\))?: ?(?P<message>.*)$",
+    rf"(?P<before>.{{0,200}}?)(?<![\w.'\"`(=/<$-])(?P<name>{_NAME})(?:\((?P<inner>[A-Z]\w*)\))?"
+    r":(?!:) ?(?P<message>.*)$",  # not `c10::DistError::DistError(`, a call in a C++ stack
     re.DOTALL)
 _ALONE = lazy_pattern(
     r"(?P<before>(?:\[(?:[^\[\]]{0,60}\]|(?![^\[\]]{0,60}\]))|\((?:[^()]{0,60}\)|(?![^()]{0,60}\)))|[^\w\[(]|E )*)"
