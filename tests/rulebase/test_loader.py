@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,12 @@ def test_a_changed_rule_is_read_again_and_a_bad_one_reported_each_time(own: Path
     path.write_text(text.replace("id: my-rule", "id: my-rule-2"), encoding="utf-8")
     assert "my-rule-2" in loader.load((own,)).rules
     assert "my-rule-2" not in before.rules
+
+
+def test_a_broken_expression_of_a_rule_is_told_with_its_file(tmp_path: Path) -> None:
+    rules = tmp_path / "rules"
+    shutil.copytree(builtin_folder(), rules)
+    broken = next(rules.rglob("port-in-use.yaml"))
+    broken.write_text(re.sub(r"(?m)^      pattern: .*$", "      pattern: '(?P<port>a)(?P<port>b)'", broken.read_text(encoding="utf-8"), count=1), encoding="utf-8")
+    with pytest.raises(RuleError, match=r"port-in-use\.yaml:1:1: `pattern` of `.+`: redefinition of group name 'port'"):
+        compile_rules(rules)

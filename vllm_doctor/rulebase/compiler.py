@@ -6,7 +6,8 @@ Parsing 300 YAML files takes a second, so the document is stored as JSON: in the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def compile_rules(folder: Path) -> Document:
                   for entry in read_yaml(path) or ()],
         "names": read_yaml(folder / "facts" / "names.yaml"),
     }
-    document["literals"] = {regex: required_literals(regex) for regex in _expressions(document)}
+    document["literals"] = _literals(document, folder)
     return document
 
 
@@ -56,11 +57,26 @@ def _rule_entries(folder: Path) -> dict[str, Any]:
     return entries
 
 
-def _expressions(document: Document) -> set[str]:
-    """Return every regular expression of the rules, the facts and the markers."""
-    matches = [entry["match"] for entry in document["rules"].values()]
-    entries: Iterable[Mapping[str, Any]] = [
-        *document["facts"], *document["markers"],
-        *(pattern for match in matches for part in ("any", "also", "absent") for pattern in match.get(part, ())),
-    ]
-    return {entry[key] for entry in entries for key in ("pattern", "frames", "not_frames") if key in entry}
+def _literals(document: Document, folder: Path) -> dict[str, Any]:
+    """Return the required literals of each regular expression of the rules, the facts and the markers."""
+    found: dict[str, Any] = {}
+    for place, entry in _patterns(document, folder):
+        for key in ("pattern", "frames", "not_frames"):
+            if key in entry and entry[key] not in found:
+                try:
+                    found[entry[key]] = required_literals(entry[key])
+                except re.error as error:
+                    raise RuleError(f"{place}:1:1: `{key}` of `{entry.get('id', '')}`: {error}") from error
+    return found
+
+
+def _patterns(document: Document, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Yield the patterns, each with the file or folder that it is in."""
+    for entry in document["facts"]:
+        yield folder / "facts", entry
+    for entry in document["markers"]:
+        yield folder / "phases.yaml", entry
+    for name, rule in document["rules"].items():
+        for part in ("any", "also", "absent"):
+            for entry in rule["match"].get(part, ()):
+                yield folder / name, entry
