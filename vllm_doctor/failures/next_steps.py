@@ -75,13 +75,21 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     if failure.kind == "unknown" and _UNREACHED.search(failure.message):
         return [_action("check-server-address", _ADDRESS)]
     if failure.is_alone and failure.origin is None and failure.kind == "unknown":
-        return [_action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")]
+        return list(_alone(failure))
     steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
              *_by_kind(failure, text, direction)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
     return list(unique.values())
+
+
+def _alone(failure: Failure) -> Iterator[FixRule]:
+    """Yield the steps for an error beside which nothing of a server stands, and whose code is unknown."""
+    yield _action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")
+    if failure.exception == "RuntimeError":  # what PyTorch and vLLM raise most
+        yield _action("upgrade-vllm", "Try a newer vLLM release")
+        yield _action("report-bug", "Report it with the command, the release and the traceback")
 
 
 def _by_direction(direction: str) -> Iterator[FixRule]:
