@@ -833,3 +833,18 @@ def test_a_call_in_a_cpp_stack_is_no_exception() -> None:
            "frame #1: c10::DistError::DistError(c10::SourceLocation, std::string) + 0x72 (0x7f6d89364bd2 in /opt/venv/lib/libc10.so)\n")
     failure = diagnose(log.encode()).failure
     assert failure is None or failure.exception != "DistError"
+
+
+@pytest.mark.parametrize(("error", "steps"), [
+    ("IsADirectoryError: [Errno 21] Is a directory: '/models/a'", ["check-file-path"]),
+    ("OSError: [Errno 36] File name too long: '/srv/x'", ["check-file-path"]),
+    ("FileNotFoundError: [Errno 2] No such file or directory: 'git'", ["install-program"]),
+    ("OSError: [Errno 113] No route to host", ["fix-network-or-proxy"]),
+    ("OSError: [Errno 22] Invalid argument", ["check-kernel-log"]),
+    ("PermissionError: [Errno 13] Permission denied: '/models/a/model.safetensors'", ["make-model-readable"]),
+    ("PermissionError: [Errno 13] Permission denied: '/srv/x'", ["use-local-cache-folder"]),
+    ("vendor.errors.FunctionTimeout: the task took too long", ["add-server-output"]),
+    ("RuntimeError: shapes differ", ["add-server-output", "upgrade-vllm", "report-bug"]),
+])
+def test_an_error_alone_is_told_what_it_needs(error: str, steps: list[str]) -> None:
+    assert [fix.id for fix in failure_of(error + "\n").fixes] == steps

@@ -291,6 +291,8 @@ def _machine(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("free-disk-space", "Free disk space")
     elif _NETWORK.search(text):
         yield _action("fix-network-or-proxy", "Check the network between the machines")
+    elif _UNREACHED.search(failure.message):
+        yield _action("check-server-address", _ADDRESS)
     elif _CACHE.search(text):
         yield FixRule("writable-hub-cache", "Set HF_HOME to a directory that the process can write to",
                       env={"HF_HOME": "'/tmp/huggingface'"})
