@@ -212,7 +212,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     elif kind == "environment":
         yield from _environment(failure, text, direction)
     elif kind == "resource":
-        yield from _resource(text)
+        yield from _resource(failure, text)
     elif kind == "other-software":
         yield from _other_software(failure, direction)
     elif kind == "library":
@@ -322,7 +322,7 @@ def _machine(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("rebuild-against-installed-torch", "Build vLLM against the installed PyTorch")
 
 
-def _resource(text: str) -> Iterator[FixRule]:
+def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
     if _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
@@ -331,10 +331,13 @@ def _resource(text: str) -> Iterator[FixRule]:
         yield _action("add-host-ram", "Give the machine or the container more memory")
         yield _action("check-dmesg-oom", "Check the kernel log for the OOM killer")
     else:
-        yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
+        # Of device memory; which of them helps depends on the phase, and a rule names the phase where the log shows it.
+        yield FixRule("lower-max-num-seqs", "If it occurs after loading, try --max-num-seqs 16: fewer requests at once",
                       set={"--max-num-seqs": 16})
-        yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
-        yield _action("use-larger-gpu", "Use a GPU with more memory")
+        yield _action("use-smaller-or-quantized-model", "If it occurs while loading, use a smaller or quantized model")
+        yield _action("use-larger-gpu", "Or a GPU with more memory, or several with --tensor-parallel-size")
+        if failure.is_alone:
+            yield _action("add-server-output", "Add the log from the start of the server, which shows the phase")
 
 
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
