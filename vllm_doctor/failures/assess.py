@@ -119,6 +119,9 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         kind = "other-software"
     if kind == "request" and feature is None:
         feature = "request"
+    is_alone = not start.phase and collected.records <= (candidate.shape == "record")
+    if is_alone and kind == "bug" and origin is None and feature is None and direction in {"", "unknown"}:
+        kind = "unknown"  # nothing shows that it is vLLM's code
     text = f"{candidate.said} {candidate.message}"
     return Failure(
         line=candidate.line, last_line=candidate.last_line, exception=candidate.exception, message=candidate.message,
@@ -133,7 +136,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         direction_command="" if answer is None else answer.command,
         source_line=calls[-1].code if calls else "",
         is_consequence=is_consequence(candidate),
-        is_alone=not start.phase and collected.records <= (candidate.shape == "record"),
+        is_alone=is_alone,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -87,7 +88,7 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
 def _alone(failure: Failure) -> Iterator[FixRule]:
     """Yield the steps for an error beside which nothing of a server stands, and whose code is unknown."""
     yield _action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")
-    if failure.exception == "RuntimeError":  # what PyTorch and vLLM raise most
+    if failure.exception is not None and hasattr(builtins, failure.exception):  # vLLM and PyTorch raise these most
         yield _action("upgrade-vllm", "Try a newer vLLM release")
         yield _action("report-bug", "Report it with the command, the release and the traceback")
 
