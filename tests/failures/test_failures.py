@@ -141,6 +141,20 @@ def test_a_traceback_whose_exception_is_cut_off() -> None:
         "AssertionError", "the widget must be pinned", "offload")
 
 
+@pytest.mark.parametrize("end", ["ERROR 08-13 15:2", "ERROR 08-13 15:22:52 [eng", "(Worker_TP0 pid=7) ERROR 08-13", "ERROR"])
+def test_a_record_that_is_cut_within_its_prefix_says_nothing(end: str) -> None:
+    failure = failure_of("ERROR 08-13 15:22:51 [engine.py:458] the widget is bent\n"
+                         "ERROR 08-13 15:22:51 [engine.py:458] Traceback (most recent call last):\n"
+                         f'ERROR 08-13 15:22:51 [engine.py:458]   File "{SITE}/vllm/engine/widgets.py", line 1, in f\n{end}')
+    assert failure.message == "the widget is bent"
+
+
+def test_a_message_that_the_engine_repeats_is_said_once() -> None:
+    failure = failure_of("ERROR 08-13 15:22:51 [worker_base.py:622] RuntimeError: widget error\n"
+                         "ERROR 08-13 15:22:51 [engine.py:458] widget error\n")
+    assert (failure.exception, failure.message) == ("RuntimeError", "widget error")
+
+
 def test_own_code_is_named() -> None:
     log = STARTED + ASGI + '  File "/srv/gateway/auth.py", line 22, in dispatch\n    user = claims["sub"]\nKeyError: \'sub\'\n'
     failure = failure_of(log)

@@ -233,6 +233,8 @@ class FailureCollector:
     def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int], *, is_foreign: bool) -> None:
         """Check whether a line outside the calls of a traceback reports a failure."""
         text = event.text
+        if messages.is_cut_prefix(text):
+            return
         level = messages.level_of(text, event.level)
         calls = tuple(stream.frames)
         raised = exceptions.ending(text.strip()) if calls and (event.frames or event.is_code or not event.level
@@ -328,6 +330,7 @@ class FailureCollector:
             and event.level not in _QUIET
             and not (event.level and event.level != made.level and made.shape != "traceback")
             and not messages.ends_message(text)
+            and text.strip() != made.message.strip()  # V0's engine prints a worker's message again
             and not (frames.call(text) and not stream.is_long)
             and messages.http_answer(text) is None
             and (text[:1] in " \t" or not self._is_another(text))
