@@ -111,7 +111,8 @@ class FailureCollector:
             return
         if stream.frames and stream.last_call and self._is_source(stream, event):
             return
-        self._judge(stream, event, state, is_foreign=is_foreign)
+        if not messages.is_cut_prefix(text):
+            self._judge(stream, event, state, is_foreign=is_foreign)
 
     def calls_of(self, head: Event) -> RepeatedCalls:
         """Return the calls of the open traceback of a process, given its first line."""
@@ -233,8 +234,6 @@ class FailureCollector:
     def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int], *, is_foreign: bool) -> None:
         """Check whether a line outside the calls of a traceback reports a failure."""
         text = event.text
-        if messages.is_cut_prefix(text):
-            return
         level = messages.level_of(text, event.level)
         calls = tuple(stream.frames)
         raised = exceptions.ending(text.strip()) if calls and (event.frames or event.is_code or not event.level

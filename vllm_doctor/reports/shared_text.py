@@ -305,10 +305,14 @@ def memory_shown(report: Report) -> Memory | None:
     return memory
 
 
+_OTHER_DEVICES = {"npu": "NPU", "tpu": "TPU", "hpu": "HPU"}
+
+
 def memory_title(report: Report) -> str:
     """Return the title of the memory table, such as "Memory of one GPU of 24.00 GiB, budget 21.60 GiB"."""
     _, memory = report.language.say, report.memory
-    device = _("CPU node") if report.facts.get("device") == "cpu" else "GPU"
+    kind = str(report.facts.get("device") or "")
+    device = _("CPU node") if kind == "cpu" else _OTHER_DEVICES.get(kind, "GPU")
     total, budget = (memory.device_gib, memory.budget_gib) if memory is not None else (None, None)
     if total and budget:
         return _("Memory of one {device} of {total:.2f} GiB, budget {budget:.2f} GiB", device=device, total=total,
