@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -40,6 +41,8 @@ _UNREACHED = lazy_pattern(
     r"All connection attempts failed|[Cc]onnect(?:ion)? (?:call failed|refused|error)|[Cc]annot connect to host"
     r"|Server disconnected|(?:can't|cannot|could not|not) be reached|[Ff]ailed to connect to|actively refused")
 """What a client says of a server that does not answer."""
+_DEVICE_MEMORY = lazy_pattern(
+    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
@@ -293,8 +296,34 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
         yield _action("rebuild-against-installed-torch", "Build vLLM against the installed PyTorch")
 
 
+def _device_memory() -> Iterator[FixRule]:
+    """Yield the steps for a device that ran out of memory in a phase that the log does not show."""
+    yield FixRule(
+        "free-gpu", "Stop the other process on the device, or use an idle one", action="free-gpu", safety="manual",
+        when=("oom_other_process_gib >= oom_tried_gib",
+              "oom_other_process_gib > 0.1 * gpu_total_gib", "oom_pytorch_allocated_gib < 0.8 * gpu_total_gib"),
+        why=N_("Another process holds {{ oom_other_process_gib | gib }}."))
+    yield FixRule(
+        "raise-tensor-parallel-size",
+        "If it was loading the model, raise --tensor-parallel-size to {{ twice_the_devices }}",
+        set={"--tensor-parallel-size": "twice_the_devices"},
+        when=("oom_pytorch_allocated_gib >= 0.85 * gpu_total_gib",),
+        why=N_("PyTorch holds {{ oom_pytorch_allocated_gib | gib }} of {{ gpu_total_gib | gib }}; each device then "
+               "holds half of the weights."))
+    yield FixRule(
+        "lower-utilization", "If it was serving, lower --gpu-memory-utilization to {{ less_utilization }}",
+        set={"--gpu-memory-utilization": "less_utilization"}, when=("less_utilization >= 0.4",),
+        why=N_("A smaller KV cache leaves more for a step."))
+    yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
+                  set={"--max-num-seqs": 16})
+    yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
+    yield _action("use-larger-gpu", "Use a device with more memory")
+
+
 def _resource(text: str) -> Iterator[FixRule]:
-    if _DISK.search(text):
+    if _DEVICE_MEMORY.search(text):
+        yield from _device_memory()
+    elif _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
         yield _action("raise-ulimit-nofile", "Raise the limit on open files")
@@ -348,14 +377,17 @@ def _calling_package(failure: Failure) -> str:
     return package if _PLAIN.fullmatch(package) else ""
 
 
-def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, str | bool]:
+def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, str | float]:
     """Return the names that the titles and changes use.
 
     `calling_code` is the package that called vLLM or raised, `own_file` the user's; `asked_setting` is the change
-    that the message asks for, as typed.
+    that the message asks for, as typed. `twice_the_devices` and `less_utilization` are for a device without memory.
     """
     own = failure.own_frame.file if failure.own_frame else ""
-    made: dict[str, str | bool] = {}
+    made: dict[str, str | float] = {"twice_the_devices": 2 * int(facts.get("tensor_parallel_size") or 1)}
+    share, tried, total = (facts.get(name) for name in ("gpu_memory_utilization", "oom_tried_gib", "gpu_total_gib"))
+    if share and tried and total:  # the budget without the failed allocation and half a GiB
+        made["less_utilization"] = math.floor(100 * min(share - 0.02, share - (tried + 0.5) / total)) / 100
     module = _MODULE.search(failure.message)
     if module is not None:
         made["missing_from"] = module["module"].partition(".")[0]

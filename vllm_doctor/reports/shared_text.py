@@ -26,6 +26,8 @@ _KINDS = {
     "other-software": N_("code outside vLLM raised it"),
     "unknown": N_("the log does not show whose code raised it"),
 }
+_DEVICE_MEMORY = lazy_pattern(
+    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
@@ -171,6 +173,9 @@ def failure_status(report: Report) -> str:
         done = _("The start failed in phase {phase}.", phase=report.phase)
     else:
         done = _("The log has this error, but no other output of a server.")
+    if failure.kind == "resource" and not report.phase and _DEVICE_MEMORY.search(f"{failure.exception}: {failure.message}"):
+        return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
+                 "serving.", what=done)
     return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(_KINDS[failure.kind]))
 
 
