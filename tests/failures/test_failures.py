@@ -167,7 +167,7 @@ def test_a_device_that_is_full_in_a_phase_that_the_log_does_not_show() -> None:
 
 
 def test_a_device_without_memory_and_without_numbers() -> None:
-    assert [fix.id for fix in failure_of("RuntimeError: NPU out of memory.\n").fixes][0] == "lower-max-num-seqs"
+    assert failure_of("RuntimeError: NPU out of memory.\n").fixes[0].id == "lower-max-num-seqs"
 
 
 def test_own_code_is_named() -> None:

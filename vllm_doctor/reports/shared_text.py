@@ -173,7 +173,8 @@ def failure_status(report: Report) -> str:
         done = _("The start failed in phase {phase}.", phase=report.phase)
     else:
         done = _("The log has this error, but no other output of a server.")
-    if failure.kind == "resource" and not report.phase and _DEVICE_MEMORY.search(f"{failure.exception}: {failure.message}"):
+    is_of_device = failure.kind == "resource" and _DEVICE_MEMORY.search(f"{failure.exception}: {failure.message}")
+    if is_of_device and not report.phase:
         return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
                  "serving.", what=done)
     return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(_KINDS[failure.kind]))
