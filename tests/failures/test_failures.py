@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.reports.model import Failure, Place
-from vllm_doctor.reports.shared_text import failure_place
+from vllm_doctor.reports.shared_text import failure_place, failure_status
 
 SITE = "/opt/venv/lib/python3.12/site-packages"
 STARTED = ("INFO:     Application startup complete.\n"
@@ -139,6 +139,35 @@ def test_a_traceback_whose_exception_is_cut_off() -> None:
     failure = failure_of(log)
     assert (failure.exception, failure.message, failure.feature) == (
         "AssertionError", "the widget must be pinned", "offload")
+
+
+@pytest.mark.parametrize("end", ["ERROR 08-13 15:2", "ERROR 08-13 15:22:52 [eng", "(Worker_TP0 pid=7) ERROR 08-13", "ERROR"])
+def test_a_record_that_is_cut_within_its_prefix_says_nothing(end: str) -> None:
+    failure = failure_of("ERROR 08-13 15:22:51 [engine.py:458] the widget is bent\n"
+                         "ERROR 08-13 15:22:51 [engine.py:458] Traceback (most recent call last):\n"
+                         f'ERROR 08-13 15:22:51 [engine.py:458]   File "{SITE}/vllm/engine/widgets.py", line 1, in f\n{end}')
+    assert failure.message == "the widget is bent"
+
+
+def test_a_message_that_the_engine_repeats_is_said_once() -> None:
+    failure = failure_of("ERROR 08-13 15:22:51 [worker_base.py:622] RuntimeError: widget error\n"
+                         "ERROR 08-13 15:22:51 [engine.py:458] widget error\n")
+    assert (failure.exception, failure.message) == ("RuntimeError", "widget error")
+
+
+def test_a_device_that_is_full_in_a_phase_that_the_log_does_not_show() -> None:
+    log = ("$ vllm serve org/m -tp 2 --gpu-memory-utilization 0.8\n"
+           "RuntimeError: NPU out of memory. Tried to allocate 2.50 GiB (NPU 1; 60.00 GiB total capacity; 57.00 GiB already "
+           "allocated; 57.00 GiB current active; 1.00 GiB free; 57.50 GiB reserved in total by PyTorch)\n")
+    report = diagnose(log.encode())
+    assert report.primary is None
+    assert [dict(fix.flags) for fix in failure_of(log).fixes][:2] == [
+        {"--tensor-parallel-size": "4"}, {"--gpu-memory-utilization": "0.75"}]
+    assert "does not show whether the server was starting or serving" in failure_status(report)
+
+
+def test_a_device_without_memory_and_without_numbers() -> None:
+    assert failure_of("RuntimeError: NPU out of memory.\n").fixes[0].id == "lower-max-num-seqs"
 
 
 def test_own_code_is_named() -> None:

@@ -125,6 +125,11 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
         lambda t: f"(RayWorkerWrapper pid=123, ip=10.0.0.2) {t} [repeated 3x across cluster]",
         "ray", "RayWorkerWrapper pid=123 ip=10.0.0.2",
     ),
+    "ray data": (
+        lambda t: f"(MapWorker(MapBatches(Engine)) pid=9, ip=10.0.0.3) {t}", "ray",
+        "MapWorker(MapBatches(Engine)) pid=9 ip=10.0.0.3",
+    ),
+    "ray data local": (lambda t: f"(MapWorker(MapBatches(Engine)) pid=9) {t}", "ray", "MapWorker(MapBatches(Engine)) pid=9"),
     "ray serve": (
         lambda t: f"(ServeReplica:llm:VLLMDeployment pid=9, ip=10.0.0.3) {t}", "ray", "ServeReplica:llm:VLLMDeployment pid=9 ip=10.0.0.3",
     ),

@@ -36,8 +36,30 @@ def read_again(data: bytes, first: LogReading, report: Report) -> Report:
         found = again.report()
         if _is_better(found, report, data, note):
             found = found._replace(source=report.source, notes=(*found.notes, note))
+            found = _numbered_as_in_input(found, rows)
             return found.with_caveats(*first.remarks)
     return report
+
+
+def _numbered_as_in_input(report: Report, rows: Sequence[Row]) -> Report:
+    """Return the report with the input's line numbers, if several of the rows read stand on one line of it."""
+    places: dict[int, int] = {}
+    following = 1
+    for row in rows:
+        number = max(following, row.number)
+        if number != row.number:
+            places[number] = row.number
+        following = number + row.lines
+    if not places:
+        return report
+    findings = tuple(finding._replace(evidence=tuple(
+        one._replace(line=places.get(one.line, one.line)) for one in finding.evidence)) for finding in report.findings)
+    failure = report.failure and report.failure._replace(
+        line=places.get(report.failure.line, report.failure.line),
+        last_line=places.get(report.failure.last_line, report.failure.last_line))
+    facts_at = {name: tuple({**place, "line": places.get(place["line"], place["line"])} for place in found)
+                for name, found in report.facts_at.items()}
+    return report._replace(findings=findings, failure=failure, facts_at=facts_at)
 
 
 def _is_wanted(report: Report, data: bytes) -> bool:

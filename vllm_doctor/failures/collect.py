@@ -111,7 +111,8 @@ class FailureCollector:
             return
         if stream.frames and stream.last_call and self._is_source(stream, event):
             return
-        self._judge(stream, event, state, is_foreign=is_foreign)
+        if not messages.is_cut_prefix(text):
+            self._judge(stream, event, state, is_foreign=is_foreign)
 
     def calls_of(self, head: Event) -> RepeatedCalls:
         """Return the calls of the open traceback of a process, given its first line."""
@@ -328,6 +329,7 @@ class FailureCollector:
             and event.level not in _QUIET
             and not (event.level and event.level != made.level and made.shape != "traceback")
             and not messages.ends_message(text)
+            and text.strip() != made.message.strip()  # V0's engine prints a worker's message again
             and not (frames.call(text) and not stream.is_long)
             and messages.http_answer(text) is None
             and (text[:1] in " \t" or not self._is_another(text))

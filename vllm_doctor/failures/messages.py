@@ -80,6 +80,10 @@ _RECORD_OF_OTHERS = lazy_pattern(
 _GLOG = lazy_pattern(
     r"^[EF]\d{4}(?:\d{4})? [\d:.]{8,18} +\d{1,9} [^\]]{1,160}:\d{1,6}\] (?P<text>\S.*)$", re.DOTALL)
 """Records of C++ libraries, such as Mooncake's."""
+_CUT_PREFIX = lazy_pattern(
+    r"(?:\([^()\n]{1,80}\)? ?)*(?:ERROR|CRITICAL|FATAL)"
+    r"(?: [\d-]{0,10}(?: [\d:]{0,8}(?: \[?[\w./]{0,80}(?::\d{0,6})?)?)?)?$")
+"""A record that a paste cut within its prefix."""
 _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
 _SENTENCE = lazy_pattern(
@@ -158,6 +162,11 @@ def record_message(text: str) -> str:
         other = _RECORD_OF_OTHERS.match(text) or _GLOG.match(text)
         return text if other is None else other["text"]
     return _PLACE.sub("", match["text"].rpartition(" | ")[2] or match["text"])
+
+
+def is_cut_prefix(text: str) -> bool:
+    """Return whether a line is only the beginning of a record's prefix, as where a paste ends."""
+    return _CUT_PREFIX.match(text.strip()[:_LONGEST]) is not None
 
 
 def is_error_sentence(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -45,6 +46,8 @@ _UNREACHED = lazy_pattern(
 _OF_THE_SYSTEM = lazy_pattern(r"\[Errno -?\d{1,4}\] [^':]{1,100}(?P<path>: ')?")
 _MODEL_FILE = lazy_pattern(r"ermission denied: '\S{1,300}\.(?:json|safetensors|bin|pth?|gguf|model|jinja)'")
 _NO_PROGRAM = lazy_pattern(r"\[Errno 2\] No such file or directory: '[\w.+-]{1,60}'")
+_DEVICE_MEMORY = lazy_pattern(
+    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
@@ -323,8 +326,36 @@ def _machine(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("rebuild-against-installed-torch", "Build vLLM against the installed PyTorch")
 
 
+def _device_memory(failure: Failure) -> Iterator[FixRule]:
+    """Yield the steps for a device that ran out of memory in a phase that the log does not show."""
+    yield FixRule(
+        "free-gpu", "Stop the other process on the device, or use an idle one", action="free-gpu", safety="manual",
+        when=("oom_other_process_gib >= oom_tried_gib",
+              "oom_other_process_gib > 0.1 * gpu_total_gib", "oom_pytorch_allocated_gib < 0.8 * gpu_total_gib"),
+        why=N_("Another process holds {{ oom_other_process_gib | gib }}."))
+    yield FixRule(
+        "raise-tensor-parallel-size",
+        "If it was loading the model, raise --tensor-parallel-size to {{ twice_the_devices }}",
+        set={"--tensor-parallel-size": "twice_the_devices"},
+        when=("oom_pytorch_allocated_gib >= 0.85 * gpu_total_gib",),
+        why=N_("PyTorch holds {{ oom_pytorch_allocated_gib | gib }} of {{ gpu_total_gib | gib }}; each device then "
+               "holds half of the weights."))
+    yield FixRule(
+        "lower-utilization", "If it was serving, lower --gpu-memory-utilization to {{ less_utilization }}",
+        set={"--gpu-memory-utilization": "less_utilization"}, when=("less_utilization >= 0.4",),
+        why=N_("A smaller KV cache leaves more for a step."))
+    yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
+                  set={"--max-num-seqs": 16})
+    yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
+    yield _action("use-larger-gpu", "Use a device with more memory")
+    if failure.is_alone:
+        yield _action("add-server-output", "Add the log from the start of the server, which shows the phase")
+
+
 def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
-    if _DISK.search(text):
+    if _DEVICE_MEMORY.search(text):
+        yield from _device_memory(failure)
+    elif _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
         yield _action("raise-ulimit-nofile", "Raise the limit on open files")
@@ -332,13 +363,10 @@ def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("add-host-ram", "Give the machine or the container more memory")
         yield _action("check-dmesg-oom", "Check the kernel log for the OOM killer")
     else:
-        # Of device memory; which of them helps depends on the phase, and a rule names the phase where the log shows it.
-        yield FixRule("lower-max-num-seqs", "If it occurs after loading, try --max-num-seqs 16: fewer requests at once",
+        yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
                       set={"--max-num-seqs": 16})
-        yield _action("use-smaller-or-quantized-model", "If it occurs while loading, use a smaller or quantized model")
-        yield _action("use-larger-gpu", "Or a GPU with more memory, or several with --tensor-parallel-size")
-        if failure.is_alone:
-            yield _action("add-server-output", "Add the log from the start of the server, which shows the phase")
+        yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
+        yield _action("use-larger-gpu", "Use a GPU with more memory")
 
 
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
@@ -381,14 +409,17 @@ def _calling_package(failure: Failure) -> str:
     return package if _PLAIN.fullmatch(package) else ""
 
 
-def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, str | bool]:
+def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, str | float]:
     """Return the names that the titles and changes use.
 
     `calling_code` is the package that called vLLM or raised, `own_file` the user's; `asked_setting` is the change
-    that the message asks for, as typed.
+    that the message asks for, as typed. `twice_the_devices` and `less_utilization` are for a device without memory.
     """
     own = failure.own_frame.file if failure.own_frame else ""
-    made: dict[str, str | bool] = {}
+    made: dict[str, str | float] = {"twice_the_devices": 2 * int(facts.get("tensor_parallel_size") or 1)}
+    share, tried, total = (facts.get(name) for name in ("gpu_memory_utilization", "oom_tried_gib", "gpu_total_gib"))
+    if share and tried and total:  # the budget without the failed allocation and half a GiB
+        made["less_utilization"] = math.floor(100 * min(share - 0.02, share - (tried + 0.5) / total)) / 100
     module = _MODULE.search(failure.message)
     if module is not None:
         made["missing_from"] = module["module"].partition(".")[0]

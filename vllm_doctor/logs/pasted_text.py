@@ -41,6 +41,10 @@ _NEW_ROW = lazy_pattern(
     r"\s*(?:File \"|Traceback \(|\(\w+[^)]{0,40} pid=\d+\)|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[rank\d|\$ |>>> "
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): |\d{4}-\d\d-\d\d[ T]\d\d:|During handling|The above exc"
     r"|usage: |vllm serve |python3? )")
+_GLUED = lazy_pattern(
+    r" (?=(?:\([^()]{1,60} pid=\d+[^()]{0,40}\) )?"
+    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}:\d+\] )")
+"""Before a record on a row that already has text, where a page replaced the ends of lines with spaces."""
 _WORD = lazy_pattern(r"[A-Za-z0-9_]{4,}")
 # Characters that a scanner takes for each other; the first of a class stands for all of them.
 _CLASSES = ("lI1i|", "oO0cea", "S5s", "B8", "un", "gq9", "tf", "vy", "hb6", "zZ2")
@@ -69,13 +73,22 @@ def restored(data: bytes) -> list[Row]:
         rows.pop()
     for peel in (_without_quotes, _without_numbers, _without_times, _without_indent):
         rows = peel(rows)
-    return _joined(rows)
+    return _apart(_joined(rows))
 
 
 def rejoined(rows: Sequence[Row]) -> list[Row]:
     """Return rows with lines joined that were broken at one width; they keep the numbers of their first lines."""
     made = _joined([row.text for row in rows])
     return [Row(rows[row.number - 1].number, row.text, row.lines) for row in made]
+
+
+def _apart(rows: Iterable[Row]) -> list[Row]:
+    """Return rows with one record each, if several stand on one; they keep its number."""
+    made: list[Row] = []
+    for row in rows:
+        parts = _GLUED.split(row.text)
+        made += [Row(row.number, part) for part in parts] if len(parts) > 2 else [row]
+    return made
 
 
 def is_altered(data: bytes) -> bool:

@@ -26,6 +26,8 @@ _KINDS = {
     "other-software": N_("code outside vLLM raised it"),
     "unknown": N_("the log does not show whose code raised it"),
 }
+_DEVICE_MEMORY = lazy_pattern(
+    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
@@ -171,6 +173,10 @@ def failure_status(report: Report) -> str:
         done = _("The start failed in phase {phase}.", phase=report.phase)
     else:
         done = _("The log has this error, but no other output of a server.")
+    is_of_device = failure.kind == "resource" and _DEVICE_MEMORY.search(f"{failure.exception}: {failure.message}")
+    if is_of_device and not report.phase:
+        return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
+                 "serving.", what=done)
     return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(_KINDS[failure.kind]))
 
 
@@ -305,10 +311,14 @@ def memory_shown(report: Report) -> Memory | None:
     return memory
 
 
+_OTHER_DEVICES = {"npu": "NPU", "tpu": "TPU", "hpu": "HPU"}
+
+
 def memory_title(report: Report) -> str:
     """Return the title of the memory table, such as "Memory of one GPU of 24.00 GiB, budget 21.60 GiB"."""
     _, memory = report.language.say, report.memory
-    device = _("CPU node") if report.facts.get("device") == "cpu" else "GPU"
+    kind = str(report.facts.get("device") or "")
+    device = _("CPU node") if kind == "cpu" else _OTHER_DEVICES.get(kind, "GPU")
     total, budget = (memory.device_gib, memory.budget_gib) if memory is not None else (None, None)
     if total and budget:
         return _("Memory of one {device} of {total:.2f} GiB, budget {budget:.2f} GiB", device=device, total=total,

@@ -11,11 +11,13 @@ from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.text.patterns import lazy_pattern
 
 _RAY = lazy_pattern(
-    rf"(?P<keep>(?:{VLLM_PROCESS} )?)\((?P<who>(?:(?P<name>[A-Za-z_][\w.:<>-]{{0,120}}) )?(?:rank=\d+ )?pid=[\w-]+"
+    rf"(?P<keep>(?:{VLLM_PROCESS} )?)\("
+    r"(?P<who>(?:(?P<name>[A-Za-z_][\w.:<>-]{0,120}(?:\([\w.:<>(), -]{1,120}\))?) )?(?:rank=\d+ )?pid=[\w-]+"
     r"|raylet|autoscaler [+\dhms]+|gcs_server)(?P<ip>, ip=[\w.:-]+)?\)(?: |$)"
 )
 _VLLM_ONLY = lazy_pattern(VLLM_PROCESS)
-_RAY_NAME = lazy_pattern(r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer)")
+_RAY_NAME = lazy_pattern(
+    r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer|Map\w*\()")
 _REPEATED = lazy_pattern(r" ?\[repeated \d+x across (?:the )?(?:all nodes|cluster)\](?: \(Ray deduplicates.*)?$")
 _TORCH_RANK = lazy_pattern(
     r"\[(?P<rank>rank\d{1,5})\]:(?: |(?=\S)|$)|\[(?P<role>(?!rank)[A-Za-z][\w-]{0,40}\d{1,5})\]:")
@@ -28,7 +30,10 @@ _TORCHSERVE = lazy_pattern(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|er
 
 
 def ray(text: str) -> WrapperMatch | None:
-    """Match `(RayWorkerWrapper pid=123, ip=10.0.0.2) msg`, also after the prefix of the process that forwards it."""
+    """Match `(RayWorkerWrapper pid=123, ip=10.0.0.2) msg`, also after the prefix of the process that forwards it.
+
+    Ray Data names the operator: `(MapWorker(MapBatches(Engine)) pid=123) msg`.
+    """
     m = _RAY.match(text)
     if m is None:
         return None
