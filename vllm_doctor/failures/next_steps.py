@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from vllm_doctor.catalog import flags
@@ -73,7 +74,7 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     if failure.is_alone and failure.exception is None and failure.origin is None and failure.kind == "unknown":
         return [_action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")]
     steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
-             *_by_kind(failure, text, direction)]
+             *_by_kind(failure, text, direction), *_without_own_middleware(failure, given)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
@@ -153,6 +154,16 @@ def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         if (switch.set or switch.env) and not is_in_use:
             continue
         yield _switch(known.id, number, switch, drop)
+
+
+def _without_own_middleware(failure: Failure, given: Mapping[str, Any] | None) -> Iterator[FixRule]:
+    """Yield the step that turns off the user's middleware, if its own code raised."""
+    known, own = feature("api-server"), failure.own_frame
+    if known is None or own is None or own != failure.origin or not _given(("--middleware",), given):
+        return
+    if given is not None and PurePosixPath(own.file).stem in str(given.get("middleware")):
+        switch = known.without[0]
+        yield _switch(known.id, 0, switch, switch.unset)._replace(cost=N_("A middleware may implement authentication."))
 
 
 def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixRule:
@@ -318,7 +329,7 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
         yield _action("downgrade-vllm", "Try the vLLM release that the calling code was written for")
     elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:
         yield _action("correct-plugin-file", "Correct {{ own_file }}, which raises the error")
-        if failure.exception in _OF_NAMES:
+        if failure.exception in _OF_NAMES and not (failure.exception == "KeyError" and failure.vllm_frame is None):
             yield _action("install-package", _BELONG)
     elif failure.caller is None and failure.origin is not None and failure.origin.package in PLUMBING:
         yield _action("find-root-cause-above", "Find the first error above this line, or of another process")
