@@ -809,6 +809,17 @@ def test_a_middleware_of_one_s_own_that_raises_is_the_report_s_title_and_can_be_
         ("correct-plugin-file", ()), (None, ("--middleware",))]
 
 
+def test_an_attribute_that_one_s_own_model_class_reads_in_vain_is_no_failure_of_transformers() -> None:
+    failure = failure_of(traceback(
+        (f"{SITE}/vllm/model_executor/model_loader/utils.py", 63, "initialize_model", "model = model_class(**kwargs)"),
+        ("/srv/plugins/ours_model.py", 5, "__init__", "self.scale = config.residual_scale"),
+        (f"{SITE}/transformers/configuration_utils.py", 420, "__getattribute__", "return super().__getattribute__(key)"),
+        error="AttributeError: 'LlamaConfig' object has no attribute 'residual_scale'"))
+    assert failure.origin is not None
+    assert failure.origin.file.endswith("ours_model.py")
+    assert (failure.kind, failure.fixes[0].action) == ("other-software", "correct-plugin-file")
+
+
 def test_a_worker_of_v0_that_prints_the_message_before_a_traceback_which_the_paste_cuts() -> None:
     head = "(VllmWorkerProcess pid=139) ERROR 08-13 15:22:52 multiproc_worker_utils.py:226] "
     log = ("(VllmWorkerProcess pid=139) INFO 08-13 15:22:51 model_runner.py:732] Loading model weights took 11.4953 GB\n"

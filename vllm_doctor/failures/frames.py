@@ -53,6 +53,9 @@ PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvl
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
 
 
+_READERS = frozenset({"__getattr__", "__getattribute__"})
+
+
 def call(text: str) -> Frame | None:
     """Return the call that a line of a traceback shows."""
     if ".py" not in text and 'File "' not in text:
@@ -97,10 +100,16 @@ def origin(frame: Frame) -> Origin:
 
 
 def without_lookup(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the calls up to the code that reads an attribute which a PyTorch module does not have."""
+    """Return the calls up to the code that reads an attribute which a PyTorch module does not have.
+
+    Also where the user's own code reads an attribute of a configuration of transformers.
+    """
     if len(frames) > 1 and frames[-1].function == "__getattr__" and package_of(frames[-1].path)[0] == "torch":
         return frames[:-1]
-    return frames
+    end = len(frames)
+    while end > 1 and frames[end - 1].function in _READERS and package_of(frames[end - 1].path)[0] == "transformers":
+        end -= 1
+    return frames[:end] if end < len(frames) and package_of(frames[end - 1].path)[0] is None else frames
 
 
 def deepest(frames: Sequence[Frame], package: str) -> Origin | None:

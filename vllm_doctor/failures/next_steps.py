@@ -17,6 +17,7 @@ from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.rulebase.model import FixRule
 from vllm_doctor.text.patterns import lazy_pattern
 
+_AS_A_TEST = N_("If the failure no longer occurs, this feature causes it; the server runs without it.")
 _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-caching", "sampling", "model-class",
                         "metrics", "scheduler", "moe"})
 """Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
@@ -50,7 +51,7 @@ _ADDRESS = N_("Start the server, or correct the address that the client connects
 _BELONG = N_("Install matching releases of {{ calling_code }} and vLLM")
 _REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is incomplete")
 _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
-_OF_NAMES = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "KeyError"})
+_OF_NAMES = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError"})
 """What code raises that was written for other releases of what it calls."""
 _SENTENCE = 4  # words of a message that names a setting
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
@@ -74,7 +75,7 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     if failure.is_alone and failure.exception is None and failure.origin is None and failure.kind == "unknown":
         return [_action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")]
     steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
-             *_by_kind(failure, text, direction), *_without_own_middleware(failure, given)]
+             *_by_kind(failure, text, direction), *_without_own_class(failure, given)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
@@ -156,21 +157,25 @@ def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         yield _switch(known.id, number, switch, drop)
 
 
-def _without_own_middleware(failure: Failure, given: Mapping[str, Any] | None) -> Iterator[FixRule]:
-    """Yield the step that turns off the user's middleware, if its own code raised."""
-    known, own = feature("api-server"), failure.own_frame
-    if known is None or own is None or own != failure.origin or not _given(("--middleware",), given):
+def _without_own_class(failure: Failure, given: Mapping[str, Any] | None) -> Iterator[FixRule]:
+    """Yield the step that turns off the user's middleware or scheduler, if its own code raised."""
+    own = failure.own_frame
+    if given is None or own is None or own != failure.origin:
         return
-    if given is not None and PurePosixPath(own.file).stem in str(given.get("middleware")):
-        switch = known.without[0]
-        yield _switch(known.id, 0, switch, switch.unset)._replace(cost=N_("A middleware may implement authentication."))
+    name = PurePosixPath(own.file).stem
+    if name in str(given.get("middleware")):
+        yield FixRule("without-middleware", "As a test, start without the middleware", unset=("--middleware",),
+                      why=_AS_A_TEST, cost=N_("A middleware may implement authentication."))
+    if name in str(given.get("scheduler_cls")):
+        yield FixRule("without-own-scheduler", "As a test, start with vLLM's own scheduler", unset=("--scheduler-cls",),
+                      why=_AS_A_TEST)
 
 
 def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixRule:
     return FixRule(
         f"without-{name}" + (f"-{number + 1}" if number else ""), f"As a test, {switch.title}", vllm=switch.vllm,
         set=switch.set or {}, unset=tuple(drop), env=switch.env or {},
-        why=N_("If the failure no longer occurs, this feature causes it; the server runs without it."))
+        why=_AS_A_TEST)
 
 
 def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:
@@ -329,7 +334,7 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
         yield _action("downgrade-vllm", "Try the vLLM release that the calling code was written for")
     elif failure.own_frame is not None and failure.origin is not None and failure.origin.package is None:
         yield _action("correct-plugin-file", "Correct {{ own_file }}, which raises the error")
-        if failure.exception in _OF_NAMES and not (failure.exception == "KeyError" and failure.vllm_frame is None):
+        if failure.exception in _OF_NAMES:
             yield _action("install-package", _BELONG)
     elif failure.caller is None and failure.origin is not None and failure.origin.package in PLUMBING:
         yield _action("find-root-cause-above", "Find the first error above this line, or of another process")
