@@ -820,6 +820,16 @@ def test_an_attribute_that_one_s_own_model_class_reads_in_vain_is_no_failure_of_
     assert (failure.kind, failure.fixes[0].action) == ("other-software", "correct-plugin-file")
 
 
+def test_a_variable_that_one_s_own_middleware_reads_in_vain_is_no_bug_of_vllm() -> None:
+    failure = failure_of(traceback(
+        (f"{SITE}/vllm/entrypoints/openai/api_server.py", 700, "build_app", "app.build_middleware_stack()"),
+        ("/srv/plugins/ours_mw.py", 5, "__init__", "self.rps = int(os.environ['LIMIT_RPS'])"),
+        ("<frozen os>", 679, "__getitem__", "raise KeyError(key) from None"),
+        error="KeyError: 'LIMIT_RPS'"))
+    assert failure.kind == "other-software"
+    assert failure_place(failure).startswith("Raised in /srv/plugins/ours_mw.py:5 (__init__)")
+
+
 def test_a_worker_of_v0_that_prints_the_message_before_a_traceback_which_the_paste_cuts() -> None:
     head = "(VllmWorkerProcess pid=139) ERROR 08-13 15:22:52 multiproc_worker_utils.py:226] "
     log = ("(VllmWorkerProcess pid=139) INFO 08-13 15:22:51 model_runner.py:732] Loading model weights took 11.4953 GB\n"
