@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.reports.model import Failure, Place
-from vllm_doctor.reports.shared_text import failure_place, failure_status
+from vllm_doctor.reports.shared_text import failure_place, failure_status, headline
 
 SITE = "/opt/venv/lib/python3.12/site-packages"
 STARTED = ("INFO:     Application startup complete.\n"
@@ -819,6 +819,44 @@ def test_an_error_of_one_s_own_code_is_no_call_of_vllm_and_no_conflict_of_releas
     assert report.failure is not None
     assert [fix.action for fix in report.failure.fixes] == ["correct-plugin-file"]
     assert failure_place(report.failure) == "Raised in /app/nb.py:3 (<module>), your own code or a plugin."
+
+
+def test_a_middleware_of_one_s_own_that_raises_is_the_report_s_title_and_can_be_left_out() -> None:
+    log = ("INFO 11-24 15:20:01 [utils.py:233] non-default args: {'model_tag': '/models/a', 'middleware': ['ours.Quota']}\n"
+           + STARTED + ASGI + f'  File "{SITE}/starlette/middleware/errors.py", line 164, in __call__\n'
+           "    await self.app(scope, receive, _send)\n"
+           '  File "/srv/app/ours.py", line 9, in __call__\n'
+           "    team = headers['x-team']\n"
+           "KeyError: 'x-team'\n"
+           "INFO:     Shutting down\n"
+           "INFO:     Waiting for application shutdown.\n"
+           "INFO:     Application shutdown complete.\n")
+    report = diagnose(log.encode())
+    assert report.primary is None
+    assert headline(report) == "KeyError: 'x-team'"
+    assert [(fix.action, fix.unset) for fix in report.failure.fixes] == [  # type: ignore[union-attr]
+        ("correct-plugin-file", ()), (None, ("--middleware",))]
+
+
+def test_an_attribute_that_one_s_own_model_class_reads_in_vain_is_no_failure_of_transformers() -> None:
+    failure = failure_of(traceback(
+        (f"{SITE}/vllm/model_executor/model_loader/utils.py", 63, "initialize_model", "model = model_class(**kwargs)"),
+        ("/srv/plugins/ours_model.py", 5, "__init__", "self.scale = config.residual_scale"),
+        (f"{SITE}/transformers/configuration_utils.py", 420, "__getattribute__", "return super().__getattribute__(key)"),
+        error="AttributeError: 'LlamaConfig' object has no attribute 'residual_scale'"))
+    assert failure.origin is not None
+    assert failure.origin.file.endswith("ours_model.py")
+    assert (failure.kind, failure.fixes[0].action) == ("other-software", "correct-plugin-file")
+
+
+def test_a_variable_that_one_s_own_middleware_reads_in_vain_is_no_bug_of_vllm() -> None:
+    failure = failure_of(traceback(
+        (f"{SITE}/vllm/entrypoints/openai/api_server.py", 700, "build_app", "app.build_middleware_stack()"),
+        ("/srv/plugins/ours_mw.py", 5, "__init__", "self.rps = int(os.environ['LIMIT_RPS'])"),
+        ("<frozen os>", 679, "__getitem__", "raise KeyError(key) from None"),
+        error="KeyError: 'LIMIT_RPS'"))
+    assert failure.kind == "other-software"
+    assert failure_place(failure).startswith("Raised in /srv/plugins/ours_mw.py:5 (__init__)")
 
 
 def test_a_worker_of_v0_that_prints_the_message_before_a_traceback_which_the_paste_cuts() -> None:

@@ -70,6 +70,9 @@ def test_words_of_a_replacement_name_what_is_dropped() -> None:
     words = replacement_words("--task embed --swap-space 4", Releases.of("0.20.0"))
     assert words == "Write --runner pooling --convert embed instead of --task embed and drop --swap-space"
     assert replacement_words("--swap-space 4", Releases.of("0.20.0")) is None
+    assert replacement_words("--gpu-mem-util 0.5", Releases.of("0.32.0")) == (
+        "Write --gpu-memory-utilization 0.5 instead of --gpu-mem-util 0.5")
+    assert replacement_words("--m-m-l 5", Releases.of("0.32.0")) is None
     assert spelling_words("--max-model-length", Releases.of("0.32.0")) == "Write --max-model-len instead of --max-model-length"
 
 

@@ -49,7 +49,8 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
     is_open = is_ended or status in {"unknown", "starting"}
     if failure is not None and failure.counts and is_open and not _passing(found):
         status = "failed"
-    is_named = status != "failed" or explained or (failure is not None and bool(failure.explained_by))
+    is_broken = status == "failed" or (failure is not None and failure.counts and failure.kind != "request")
+    is_named = not is_broken or explained or (failure is not None and bool(failure.explained_by))
     derived, ledger = memory.derived(analysis.facts), memory.ledger(analysis.facts)
     return Report(
         source=source._replace(path=analysis.redactor.redact(source.path)) if analysis.redactor else source,

@@ -106,6 +106,8 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     own = frames.own_frame(calls)
     in_service = bool(start.serving_line and candidate.line > start.serving_line) or start.phase == "runtime"
     raiser = frames.without_lookup(calls)
+    if raiser and frames.package_of(raiser[-1].path)[0] is None:
+        origin = frames.origin(raiser[-1])
     kind = kind_of(candidate, frames.origin(raiser[-1]) if raiser else None, vllm, own, in_service=in_service)
     answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
     direction = "" if answer is None else answer.kind

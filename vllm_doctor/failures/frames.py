@@ -53,6 +53,9 @@ PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvl
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
 
 
+_READERS = frozenset({"__getattr__", "__getattribute__"})
+
+
 def call(text: str) -> Frame | None:
     """Return the call that a line of a traceback shows."""
     if ".py" not in text and 'File "' not in text:
@@ -97,10 +100,25 @@ def origin(frame: Frame) -> Origin:
 
 
 def without_lookup(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the calls up to the code that reads an attribute which a PyTorch module does not have."""
+    """Return the calls up to the code that reads an attribute which a PyTorch module does not have.
+
+    Also where a function of the user's own reads an attribute of a configuration of transformers, or calls Python's
+    standard library.
+    """
     if len(frames) > 1 and frames[-1].function == "__getattr__" and package_of(frames[-1].path)[0] == "torch":
         return frames[:-1]
-    return frames
+    end = len(frames)
+    while end > 1 and _serves_caller(frames[end - 1]):
+        end -= 1
+    package, file = package_of(frames[end - 1].path) if frames else (None, "")
+    is_own = package is None and frames and frames[end - 1].function != "<module>" and not _is_launcher(file)
+    return frames[:end] if end < len(frames) and is_own else frames
+
+
+def _serves_caller(frame: Frame) -> bool:
+    """Return whether a call only looks something up for its caller."""
+    package = package_of(frame.path)[0]
+    return package == "python" or (package == "transformers" and frame.function in _READERS)
 
 
 def deepest(frames: Sequence[Frame], package: str) -> Origin | None:

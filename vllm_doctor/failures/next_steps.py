@@ -6,6 +6,7 @@ import builtins
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from vllm_doctor.catalog import flags
@@ -18,6 +19,7 @@ from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.rulebase.model import FixRule
 from vllm_doctor.text.patterns import lazy_pattern
 
+_AS_A_TEST = N_("If the failure no longer occurs, this feature causes it; the server runs without it.")
 _ALWAYS_ON = frozenset({"compilation", "cuda-graphs", "attention", "prefix-caching", "sampling", "model-class",
                         "metrics", "scheduler", "moe"})
 """Parts that most releases have on unless a flag says otherwise, so that a switch may be set that nobody had set."""
@@ -57,7 +59,7 @@ _ADDRESS = N_("Start the server, or correct the address that the client connects
 _BELONG = N_("Install matching releases of {{ calling_code }} and vLLM")
 _REINSTALL = N_("Reinstall vLLM in a clean environment: the installation is incomplete")
 _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
-_OF_NAMES = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "KeyError"})
+_OF_NAMES = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError"})
 """What code raises that was written for other releases of what it calls."""
 _SENTENCE = 4  # words of a message that names a setting
 _NO_UPGRADE = frozenset({"older", "moved", "range", "v0-engine"})
@@ -81,7 +83,7 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     if failure.is_alone and failure.origin is None and failure.kind == "unknown":
         return list(_alone(failure))
     steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
-             *_by_kind(failure, text, direction)]
+             *_by_kind(failure, text, direction), *_without_own_class(failure, given)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
@@ -171,11 +173,25 @@ def _without(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         yield _switch(known.id, number, switch, drop)
 
 
+def _without_own_class(failure: Failure, given: Mapping[str, Any] | None) -> Iterator[FixRule]:
+    """Yield the step that turns off the user's middleware or scheduler, if its own code raised."""
+    own = failure.own_frame
+    if given is None or own is None or own != failure.origin:
+        return
+    name = PurePosixPath(own.file).stem
+    if name in str(given.get("middleware")):
+        yield FixRule("without-middleware", "As a test, start without the middleware", unset=("--middleware",),
+                      why=_AS_A_TEST, cost=N_("A middleware may implement authentication."))
+    if name in str(given.get("scheduler_cls")):
+        yield FixRule("without-own-scheduler", "As a test, start with vLLM's own scheduler", unset=("--scheduler-cls",),
+                      why=_AS_A_TEST)
+
+
 def _switch(name: str, number: int, switch: Switch, drop: Sequence[str]) -> FixRule:
     return FixRule(
         f"without-{name}" + (f"-{number + 1}" if number else ""), f"As a test, {switch.title}", vllm=switch.vllm,
         set=switch.set or {}, unset=tuple(drop), env=switch.env or {},
-        why=N_("If the failure no longer occurs, this feature causes it; the server runs without it."))
+        why=_AS_A_TEST)
 
 
 def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bool) -> list[str]:

@@ -45,6 +45,7 @@ __all__ = [
 
 _FLAG = lazy_pattern(r"--?[A-Za-z][\w.-]*")
 
+_SHORTEST_PART = 3  # letters that a word may be abbreviated to
 _MIN_SIMILARITY = 0.8  # of a misspelt flag to the flag that was meant
 
 _WORD_START = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -214,7 +215,7 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     if meant is None:
         like = flags.nearest(name, release, 1)
         close = like and SequenceMatcher(None, spelling, like[0]).ratio() >= _MIN_SIMILARITY
-        meant = like[0] if close and like[0] != spelling else None
+        meant = like[0] if close and like[0] != spelling else _abbreviated(spelling, release)
     flag = flags.lookup(meant) if meant else None
     if flag is None or meant is None:
         return Remedy(spelling, value, "unknown")
@@ -223,6 +224,16 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     if not fits:
         return Remedy(spelling, value, "misspelt", note=meant)
     return Remedy(spelling, value, "misspelt", {meant: "" if flag.kind_in(release) == "bool" else given})
+
+
+def _abbreviated(spelling: str, release: str) -> str | None:
+    """Return the only flag whose words begin with those of `spelling`: --gpu-memory-utilization for --gpu-mem-util."""
+    parts = spelling.lower().split("-")
+    if any(len(part) < _SHORTEST_PART for part in parts if part):
+        return None
+    fitting = [name for name in flags.flags_of(release) if len(words := name.split("-")) == len(parts)
+               and name != spelling and all(word.startswith(part) for word, part in zip(words, parts, strict=True))]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _with_merged_json_keys(successor: Mapping[str, str]) -> dict[str, str]:
