@@ -274,7 +274,8 @@ class FailureCollector:
             if text.strip():  # a blank row says nothing, and stands between the exceptions of a chain
                 self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
         elif not level:
-            self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
+            text = messages.without_quote_mark(text[:MAX_MESSAGE])
+            self._plain.append((self._made(event, "sentence", None, "", state), text))
 
     def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
                state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "",

@@ -90,7 +90,10 @@ _SENTENCE = lazy_pattern(
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
 _NO_SENTENCE = lazy_pattern(
     r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\bTriton is installed\b"
-    r"|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
+    r"|\b(?:0 errors?|no errors?|without errors?)\b"
+    r"|(?-i:(?:^|[ (])(?:I|I'm|I've|I'd|my|My)(?=[ ,.]))", re.IGNORECASE)
+_QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
+"""Markdown's mark of a quoted sentence; behind a shell's prompt stands a command."""
 
 
 def fatal(text: str, *, logged: bool = False) -> str | None:
@@ -158,6 +161,11 @@ def record_message(text: str) -> str:
         other = _RECORD_OF_OTHERS.match(text) or _GLOG.match(text)
         return text if other is None else other["text"]
     return _PLACE.sub("", match["text"].rpartition(" | ")[2] or match["text"])
+
+
+def without_quote_mark(text: str) -> str:
+    """Return a line without the mark with which Markdown quotes a sentence."""
+    return _QUOTE_MARK.sub("", text, count=1)
 
 
 def is_error_sentence(text: str) -> bool:
