@@ -92,6 +92,9 @@ _NO_SENTENCE = lazy_pattern(
     r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\bTriton is installed\b"
     r"|\b(?:0 errors?|no errors?|without errors?)\b"
     r"|(?-i:(?:^|[ (])(?:I|I'm|I've|I'd|my|My)(?=[ ,.]))", re.IGNORECASE)
+_SOURCE_LINE = lazy_pattern(
+    r" {4}(?:return |raise |await |yield (?:from )?|[\w.\[\], ]{1,120} = )?(?:await )?[\w.\[\]]{1,120}\("
+    r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$")
 _QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
 """Markdown's mark of a quoted sentence; behind a shell's prompt stands a command."""
 
@@ -161,6 +164,11 @@ def record_message(text: str) -> str:
         other = _RECORD_OF_OTHERS.match(text) or _GLOG.match(text)
         return text if other is None else other["text"]
     return _PLACE.sub("", match["text"].rpartition(" | ")[2] or match["text"])
+
+
+def is_source_line(text: str) -> bool:
+    """Return whether a record is a line of source code, whose call was above the beginning of the log."""
+    return _SOURCE_LINE.match(text[:_LONGEST]) is not None
 
 
 def without_quote_mark(text: str) -> str:

@@ -26,6 +26,7 @@ _KINDS = {
     "other-software": N_("code outside vLLM raised it"),
     "unknown": N_("the log does not show whose code raised it"),
 }
+_CALLED = N_("code outside vLLM calls it in a way that this release does not support")
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
@@ -171,7 +172,9 @@ def failure_status(report: Report) -> str:
         done = _("The start failed in phase {phase}.", phase=report.phase)
     else:
         done = _("The log has this error, but no other output of a server.")
-    return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(_KINDS[failure.kind]))
+    is_call = failure.kind == "other-software" and failure.origin is not None and failure.origin.package == "vllm"
+    whose = _CALLED if is_call else _KINDS[failure.kind]
+    return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(whose))
 
 
 def failure_place(failure: Failure, language: Language = ENGLISH) -> str:
