@@ -273,7 +273,7 @@ class FailureCollector:
             self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
             # A blank row says nothing, and stands between the exceptions of a chain.
-            if text.strip() and not messages.is_source_line(text):
+            if text.strip() and not (messages.is_source_line(text) or messages.is_cut_head(text)):
                 self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
         elif not level:
             text = messages.without_quote_mark(text[:MAX_MESSAGE])

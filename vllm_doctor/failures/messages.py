@@ -92,6 +92,8 @@ _NO_SENTENCE = lazy_pattern(
     r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\bTriton is installed\b"
     r"|\b(?:0 errors?|no errors?|without errors?)\b"
     r"|(?-i:(?:^|[ (])(?:I|I'm|I've|I'd|my|My)(?=[ ,.]))", re.IGNORECASE)
+_CUT_HEAD = lazy_pattern(
+    r"(?:(?:ERROR|CRITICAL) )?\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?")
 _SOURCE_LINE = lazy_pattern(
     r" {4}(?:return |raise |await |yield (?:from )?|[\w.\[\], ]{1,120} = )?(?:await )?[\w.\[\]]{1,120}\("
     r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$")
@@ -169,6 +171,11 @@ def record_message(text: str) -> str:
 def is_source_line(text: str) -> bool:
     """Return whether a record is a line of source code, whose call was above the beginning of the log."""
     return _SOURCE_LINE.match(text[:_LONGEST]) is not None
+
+
+def is_cut_head(text: str) -> bool:
+    """Return whether a line ends within the head of a record, as the last line of a paste may."""
+    return _CUT_HEAD.fullmatch(text.strip()) is not None
 
 
 def without_quote_mark(text: str) -> str:

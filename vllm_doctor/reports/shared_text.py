@@ -153,6 +153,7 @@ def failure_title(failure: Failure, language: Language = ENGLISH) -> str:
     if len(message) > _TITLE:
         message = message[:_TITLE - 1].rstrip() + "…"
     if not failure.exception:
+        message = "" if failure.origin is not None else message  # of the last call, only the source is known
         return message or language.say("The log ends in a traceback without its exception")
     return f"{failure.exception}: {message}" if message else failure.exception
 
