@@ -132,7 +132,7 @@ class ForeignTable:
             found = [(at, record) for record in records if (at := _marked(text, record, done)) >= 0]
             if not found:
                 break
-            at, record = min(found)
+            at, record = min(found, key=lambda item: (item[0], -len(item[1].marker)))
             begin = at + len(record.marker)
             refusal = refusal or record.text == "request"
             shown, end, opened = self._hidden(text, begin, record)
