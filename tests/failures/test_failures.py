@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
 from vllm_doctor.reports.model import Failure, Place
-from vllm_doctor.reports.shared_text import failure_place
+from vllm_doctor.reports.shared_text import failure_place, failure_status
 
 SITE = "/opt/venv/lib/python3.12/site-packages"
 STARTED = ("INFO:     Application startup complete.\n"
@@ -833,3 +833,30 @@ def test_a_call_in_a_cpp_stack_is_no_exception() -> None:
            "frame #1: c10::DistError::DistError(c10::SourceLocation, std::string) + 0x72 (0x7f6d89364bd2 in /opt/venv/lib/libc10.so)\n")
     failure = diagnose(log.encode()).failure
     assert failure is None or failure.exception != "DistError"
+
+
+def status_of(log: str) -> str:
+    return failure_status(diagnose(log.encode()))
+
+
+def test_the_status_says_what_stands_beside_an_error() -> None:
+    assert status_of("TypeError: 'NoneType' object is not callable\n") == (
+        "The log has this error, but no other output of a server. "
+        "No rule explains it yet; the log does not show whose code raised it.")
+    records = "".join(f"INFO 08-04 11:20:3{second} [executor_base.py:227] It took 0.0{second} seconds to wake up.\n"
+                      for second in range(4))
+    assert status_of(records + "Fatal Python error: frozen_widgets: a bug in a C extension\n").startswith(
+        "The log has this error, but not the start of the server.")
+
+
+def test_a_consequence_is_nobody_s_bug() -> None:
+    log = "RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    assert status_of(log) == "The log has this error, but no other output of a server."
+
+
+def test_a_cut_traceback_does_not_say_who_raised() -> None:
+    log = DRAFT[:DRAFT.rindex("AttributeError")]
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert failure_status(report).endswith("the log does not show whose code raised it.")
+    assert failure_place(report.failure).startswith("The last call in the log is vllm/v1/spec_decode/medusa.py:44")

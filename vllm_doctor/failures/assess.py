@@ -119,6 +119,9 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         candidate, kind=kind, has_settings=has_settings, direction=direction)
     if feature == "other-software" and kind not in {"request", "resource"}:
         kind = "other-software"
+    is_alone = not start.phase and not collected.records
+    if kind == "bug" and is_alone and not calls:
+        kind = "unknown"  # any program may have raised it
     if kind == "request" and feature is None:
         feature = "request"
     text = f"{candidate.said} {candidate.message}"
@@ -135,7 +138,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         direction_command="" if answer is None else answer.command,
         source_line=calls[-1].code if calls else "",
         is_consequence=is_consequence(candidate),
-        is_alone=not start.phase and not collected.records,
+        is_alone=is_alone,
     )
 
 
