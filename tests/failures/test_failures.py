@@ -854,6 +854,22 @@ def test_a_consequence_is_nobody_s_bug() -> None:
     assert status_of(log) == "The log has this error, but no other output of a server."
 
 
+def test_an_answer_that_breaks_off_is_a_consequence() -> None:
+    failure = failure_of(traceback(
+        ("/srv/bench/load.py", 61, "ask", "async for piece in answer.content:"),
+        (f"{SITE}/aiohttp/streams.py", 52, "__anext__", "rv = await self.read_func()"),
+        error="aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed"))
+    assert failure.is_consequence
+    assert [fix.action for fix in failure.fixes] == ["find-root-cause-above"]
+
+
+def test_an_exception_says_more_than_the_cut_traceback_that_follows_from_it() -> None:
+    log = traceback(("/srv/bench/load.py", 61, "ask", "await answer.read()"), error="ServerDisconnectedError: gone")
+    log += "\nThe above exception was the direct cause of the following exception:\n\n"
+    log += 'Traceback (most recent call last):\n  File "/srv/bench/load.py", line 70, in run\n'
+    assert failure_of(log).exception == "ServerDisconnectedError"
+
+
 def test_a_cut_traceback_does_not_say_who_raised() -> None:
     log = DRAFT[:DRAFT.rindex("AttributeError")]
     report = diagnose(log.encode())
