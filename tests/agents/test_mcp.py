@@ -6,13 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-mcp = pytest.importorskip("mcp", reason="the MCP SDK is not installed")
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the MCP SDK is not installed")
 
 ROOT = Path(__file__).parents[2]
 NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.\n"
@@ -21,6 +22,8 @@ START = "INFO 11-20 10:00:00 [api_server.py:1837] vLLM API server version 0.14.1
 
 def asked(root: Path, questions: Callable[[Any], Awaitable[Any]]) -> Any:
     """Start the server with a folder allowed, and ask."""
+    import mcp  # takes two seconds, and only the worker that runs these tests needs it
+
     server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "vllm_doctor", "mcp", "--root", str(root)],
                                        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=str(root))
 

@@ -876,3 +876,18 @@ def test_a_cut_traceback_does_not_say_who_raised() -> None:
     assert report.failure is not None
     assert failure_status(report).endswith("the log does not show whose code raised it.")
     assert failure_place(report.failure).startswith("The last call in the log is vllm/v1/spec_decode/medusa.py:44")
+
+
+@pytest.mark.parametrize(("error", "steps"), [
+    ("IsADirectoryError: [Errno 21] Is a directory: '/models/a'", ["check-file-path"]),
+    ("OSError: [Errno 36] File name too long: '/srv/x'", ["check-file-path"]),
+    ("FileNotFoundError: [Errno 2] No such file or directory: 'git'", ["install-program"]),
+    ("OSError: [Errno 113] No route to host", ["fix-network-or-proxy"]),
+    ("OSError: [Errno 22] Invalid argument", ["check-kernel-log"]),
+    ("PermissionError: [Errno 13] Permission denied: '/models/a/model.safetensors'", ["make-model-readable"]),
+    ("PermissionError: [Errno 13] Permission denied: '/srv/x'", ["use-local-cache-folder"]),
+    ("vendor.errors.FunctionTimeout: the task took too long", ["add-server-output"]),
+    ("RuntimeError: shapes differ", ["add-server-output", "upgrade-vllm", "report-bug"]),
+])
+def test_an_error_alone_is_told_what_it_needs(error: str, steps: list[str]) -> None:
+    assert [fix.id for fix in failure_of(error + "\n").fixes] == steps

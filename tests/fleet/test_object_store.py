@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from fleet.test_fleet import HEALTHY, NO_CACHE
@@ -12,10 +13,11 @@ from fleet.test_fleet import HEALTHY, NO_CACHE
 from vllm_doctor import fleet
 from vllm_doctor.fleet.tables import start_rows
 
-pytest.importorskip("s3fs", reason="s3fs is not installed")
-pytest.importorskip("moto", reason="moto is not installed")
-pytest.importorskip("flask", reason="the extra moto[server] is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the clients
+MISSING = [package for package in ("s3fs", "moto", "flask") if find_spec(package) is None]  # importing them takes seconds
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+    pytest.mark.filterwarnings("ignore"),  # of the clients
+]
 
 SERVER = """
 import sys

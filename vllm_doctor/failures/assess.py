@@ -26,8 +26,6 @@ _OF_ENGINE = lazy_pattern(
     r"|worker/[\w/]{1,200})|worker/\w{1,100}|engine/(?:multiprocessing/engine|llm_engine)|executor/multiproc_worker_utils)\.py:"
     r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
 """Calls (`path:function`) of the engine and its workers."""
-_ENGINE = lazy_pattern(
-    r"vllm/v1/(?:engine/core|executor/\w{1,100}|worker/[\w/]{1,200})\.py$|vllm/worker/\w{1,100}\.py$")
 _ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
 """Names of the processes that run the engine and the model."""
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
@@ -119,9 +117,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         candidate, kind=kind, has_settings=has_settings, direction=direction)
     if feature == "other-software" and kind not in {"request", "resource"}:
         kind = "other-software"
-    is_alone = not start.phase and not collected.records
-    if kind == "bug" and is_alone and not calls:
-        kind = "unknown"  # any program may have raised it
+    is_alone = not start.phase and collected.records <= (candidate.shape == "record")
     if kind == "request" and feature is None:
         feature = "request"
     text = f"{candidate.said} {candidate.message}"

@@ -30,6 +30,8 @@ _ENVIRONMENT = lazy_pattern(
     r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
+_OF_THE_SYSTEM = lazy_pattern(r"\[Errno -?\d{1,4}\] ")
+"""How an exception begins that reports a refused system call, whatever its class."""
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
 _SIGNATURES = lazy_pattern(
     r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
@@ -81,6 +83,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "request"
     if origin is not None and origin.package is None:
         return "other-software"
+    if _OF_THE_SYSTEM.match(candidate.message):
+        return "environment"
     is_refusal = bool(is_rejected) or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None)
     if package == "vllm":
         return "refusal" if is_refusal else "bug"

@@ -37,11 +37,15 @@ _PATH = lazy_pattern(r"Repo id must (?:be in the form|use alphanumeric chars)")
 _ASKS_FOR_VLLM = lazy_pattern(
     r"\bpip install [^\n]{0,80}\bvllm\b|\b(?:[Uu]pgrade|[Uu]pdate) (?:to )?(?:a newer )?v[Ll][Ll][Mm]\b")
 _NETWORK = lazy_pattern(
-    r"Connection (?:refused|error)|Max retries|Name or service|timed out|resolve host", re.IGNORECASE)
+    r"Connection (?:refused|error)|Max retries|Name or service|name resolution|timed out|resolve host"
+    r"|No route to host|Network is unreachable", re.IGNORECASE)
 _UNREACHED = lazy_pattern(
     r"All connection attempts failed|[Cc]onnect(?:ion)? (?:call failed|refused|error)|[Cc]annot connect to host"
     r"|Server disconnected|(?:can't|cannot|could not|not) be reached|[Ff]ailed to connect to|actively refused")
 """What a client says of a server that does not answer."""
+_OF_THE_SYSTEM = lazy_pattern(r"\[Errno -?\d{1,4}\] [^':]{1,100}(?P<path>: ')?")
+_MODEL_FILE = lazy_pattern(r"ermission denied: '\S{1,300}\.(?:json|safetensors|bin|pth?|gguf|model|jinja)'")
+_NO_PROGRAM = lazy_pattern(r"\[Errno 2\] No such file or directory: '[\w.+-]{1,60}'")
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
@@ -72,14 +76,22 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
         return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
     if failure.kind == "unknown" and _UNREACHED.search(failure.message):
         return [_action("check-server-address", _ADDRESS)]
-    if failure.is_alone and failure.exception is None and failure.origin is None and failure.kind == "unknown":
-        return [_action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")]
+    if failure.is_alone and failure.origin is None and failure.kind == "unknown":
+        return list(_alone(failure))
     steps = [*_where_the_reason_is(failure), *_by_direction(direction), *_advised(failure, given, facts),
              *_without(failure, given, facts, text), *_by_kind(failure, text, direction)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
     return list(unique.values())
+
+
+def _alone(failure: Failure) -> Iterator[FixRule]:
+    """Yield the steps for an error beside which nothing of a server stands, and whose code is unknown."""
+    yield _action("add-server-output", "Add the output of vLLM itself, if it was started: this log has none")
+    if failure.exception == "RuntimeError":  # what PyTorch and vLLM raise most
+        yield _action("upgrade-vllm", "Try a newer vLLM release")
+        yield _action("report-bug", "Report it with the command, the release and the traceback")
 
 
 def _where_the_reason_is(failure: Failure) -> Iterator[FixRule]:
@@ -212,7 +224,7 @@ def _by_kind(failure: Failure, text: str, direction: str) -> Iterator[FixRule]:
     elif kind == "environment":
         yield from _environment(failure, text, direction)
     elif kind == "resource":
-        yield from _resource(text)
+        yield from _resource(failure, text)
     elif kind == "other-software":
         yield from _other_software(failure, direction)
     elif kind == "library":
@@ -281,14 +293,24 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     elif failure.own_frame is not None and failure.exception == "ImportError" and not _BUILD.search(text):
         yield _action("correct-plugin-file", "Correct the import in your own code")
         yield FixRule("set-pythonpath", "Add the directory above the package to PYTHONPATH", action="install-package")
-    elif _DISK.search(text):
+    else:
+        yield from _machine(failure, text)
+
+
+def _machine(failure: Failure, text: str) -> Iterator[FixRule]:
+    """Yield the steps for what the operating system refused, or for a build."""
+    if _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif _NETWORK.search(text):
         yield _action("fix-network-or-proxy", "Check the network between the machines")
+    elif _UNREACHED.search(failure.message):
+        yield _action("check-server-address", _ADDRESS)
     elif _CACHE.search(text):
         yield FixRule("writable-hub-cache", "Set HF_HOME to a directory that the process can write to",
                       env={"HF_HOME": "'/tmp/huggingface'"})
         yield _action("use-local-cache-folder", "Make the cache directory writable for the process")
+    elif _MODEL_FILE.search(failure.message):
+        yield _action("make-model-readable", "Let the user of the process read the model's directory")
     elif "ermission denied" in text or "Read-only" in text:
         yield _action("use-local-cache-folder", "Make the cache directory writable for the process")
     elif re.search(r"EADDRINUSE|ddress already in use", text):
@@ -299,13 +321,20 @@ def _environment(failure: Failure, text: str, direction: str) -> Iterator[FixRul
     elif re.search(r"not found in \$PATH|command not found", text):
         yield _action("use-vllm-environment", "Run vLLM from the environment in which it is installed")
         yield _action("use-container-image", "Try vLLM's container image")
+    elif _NO_PROGRAM.match(failure.message):
+        yield _action("install-program", "Install the program that the message names, or correct the path of the file")
+    elif refused := _OF_THE_SYSTEM.match(failure.message):
+        if refused["path"]:
+            yield _action("check-file-path", "Check the path in the message, where vLLM runs")
+        else:
+            yield _action("check-kernel-log", "Check the kernel log for the reason")
     else:
         yield _action("reinstall-vllm-clean-env", "Reinstall vLLM in a clean environment")
         yield _action("use-container-image", "Try vLLM's container image")
         yield _action("rebuild-against-installed-torch", "Build vLLM against the installed PyTorch")
 
 
-def _resource(text: str) -> Iterator[FixRule]:
+def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
     if _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")
     elif "open files" in text:
@@ -314,10 +343,13 @@ def _resource(text: str) -> Iterator[FixRule]:
         yield _action("add-host-ram", "Give the machine or the container more memory")
         yield _action("check-dmesg-oom", "Check the kernel log for the OOM killer")
     else:
-        yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
+        # Of device memory; which of them helps depends on the phase, and a rule names the phase where the log shows it.
+        yield FixRule("lower-max-num-seqs", "If it occurs after loading, try --max-num-seqs 16: fewer requests at once",
                       set={"--max-num-seqs": 16})
-        yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
-        yield _action("use-larger-gpu", "Use a GPU with more memory")
+        yield _action("use-smaller-or-quantized-model", "If it occurs while loading, use a smaller or quantized model")
+        yield _action("use-larger-gpu", "Or a GPU with more memory, or several with --tensor-parallel-size")
+        if failure.is_alone:
+            yield _action("add-server-output", "Add the log from the start of the server, which shows the phase")
 
 
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:

@@ -191,7 +191,8 @@ def failure_status(report: Report) -> str:
     if failure.is_consequence:
         return done if advice(report) else _("{what} It is a consequence of another failure.", what=done)
     is_call = failure.kind == "other-software" and failure.origin is not None and failure.origin.package == "vllm"
-    whose = _CALLED if is_call else _KINDS["unknown" if _is_cut(failure) else failure.kind]
+    is_anyone_s = failure.kind == "bug" and failure.is_alone and failure.origin is None
+    whose = _CALLED if is_call else _KINDS["unknown" if _is_cut(failure) or is_anyone_s else failure.kind]
     return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(whose))
 
 
