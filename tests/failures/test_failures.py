@@ -902,6 +902,49 @@ def test_a_call_in_a_cpp_stack_is_no_exception() -> None:
     assert failure is None or failure.exception != "DistError"
 
 
+def status_of(log: str) -> str:
+    return failure_status(diagnose(log.encode()))
+
+
+def test_the_status_says_what_stands_beside_an_error() -> None:
+    assert status_of("TypeError: 'NoneType' object is not callable\n") == (
+        "The log has this error, but no other output of a server. "
+        "No rule explains it yet; the log does not show whose code raised it.")
+    records = "".join(f"INFO 08-04 11:20:3{second} [executor_base.py:227] It took 0.0{second} seconds to wake up.\n"
+                      for second in range(4))
+    assert status_of(records + "Fatal Python error: frozen_widgets: a bug in a C extension\n").startswith(
+        "The log has this error, but not the start of the server.")
+
+
+def test_a_consequence_is_nobody_s_bug() -> None:
+    log = "RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    assert status_of(log) == "The log has this error, but no other output of a server."
+
+
+def test_an_answer_that_breaks_off_is_a_consequence() -> None:
+    failure = failure_of(traceback(
+        ("/srv/bench/load.py", 61, "ask", "async for piece in answer.content:"),
+        (f"{SITE}/aiohttp/streams.py", 52, "__anext__", "rv = await self.read_func()"),
+        error="aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed"))
+    assert failure.is_consequence
+    assert [fix.action for fix in failure.fixes] == ["find-root-cause-above"]
+
+
+def test_an_exception_says_more_than_the_cut_traceback_that_follows_from_it() -> None:
+    log = traceback(("/srv/bench/load.py", 61, "ask", "await answer.read()"), error="ServerDisconnectedError: gone")
+    log += "\nThe above exception was the direct cause of the following exception:\n\n"
+    log += 'Traceback (most recent call last):\n  File "/srv/bench/load.py", line 70, in run\n'
+    assert failure_of(log).exception == "ServerDisconnectedError"
+
+
+def test_a_cut_traceback_does_not_say_who_raised() -> None:
+    log = DRAFT[:DRAFT.rindex("AttributeError")]
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert failure_status(report).endswith("the log does not show whose code raised it.")
+    assert failure_place(report.failure).startswith("The last call in the log is vllm/v1/spec_decode/medusa.py:44")
+
+
 @pytest.mark.parametrize(("error", "steps"), [
     ("IsADirectoryError: [Errno 21] Is a directory: '/models/a'", ["check-file-path"]),
     ("OSError: [Errno 36] File name too long: '/srv/x'", ["check-file-path"]),

@@ -513,6 +513,8 @@ def test_a_lacking_kv_cache_takes_no_room() -> None:
     (HEALTHY, "Healthy: serving"),
     (HEALTHY._replace(status="starting"), "Starting (phase api): no failure so far"),
     (HEALTHY._replace(status="unknown", phase=None), "No output of a vLLM server in this log"),
+    (HEALTHY._replace(status="unknown", phase=None, release="0.2.0 to 0.7.3"),
+     "These lines do not tell the state of the server"),
 ])
 def test_headline(report: Report, expected: str) -> None:
     assert shared_text.headline(report) == expected

@@ -85,6 +85,7 @@ SHAPES: dict[str, Shape] = {
     "error-response": lambda t: _error("serving_completion.py:117") + f"Error with model ErrorResponse(object='error', message={f'The model `{t}` does not exist.'!r}, type='NotFoundError', param=None, code=404)",
     "error-message-free": lambda t: _error("serving_chat.py:167") + f"Error with model error=ErrorInfo(message={t!r}, type='BadRequestError', param=None, code=400)",
     "model-404-printed": lambda t: json.dumps({"error": {"message": f"The model `{t}` does not exist.", "type": "NotFoundError", "param": "model", "code": 404}}),
+    "error-in-stream": lambda t: "data: " + json.dumps({"error": {"message": f"The model `{t}` does not exist.", "type": "NotFoundError", "param": None, "code": 404}}),
     "model-404-exception": lambda t: f"openai.NotFoundError: Error code: 404 - {{'error': {{'message': {f'The model `{t}` does not exist.'!r}, 'type': 'NotFoundError', 'code': 404}}}}",
     "ignored-fields": lambda t: _warning("protocol.py:71") + f"The following fields were present in the request but ignored: {{{t!r}}}",
     "ignored-parse-context": lambda t: _warning("protocol.py:414") + f"Ignoring unknown parse_context fields {[t]!r} at output_mode='text'",

@@ -237,6 +237,7 @@ def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any]) 
         counts=not is_request or failure.is_alone,
         explained_by=by.rule.id if by else "",
         is_consequence=failure.is_consequence,
+        is_alone=failure.is_alone,
     )
 
 

@@ -119,11 +119,10 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         candidate, kind=kind, has_settings=has_settings, direction=direction)
     if feature == "other-software" and kind not in {"request", "resource"}:
         kind = "other-software"
+    is_alone = not start.phase and collected.records <= (candidate.shape == "record")
     if kind == "request" and feature is None:
         feature = "request"
     is_alone = not start.phase and collected.records <= (candidate.shape == "record")
-    if is_alone and kind == "bug" and origin is None and feature is None and direction in {"", "unknown"}:
-        kind = "unknown"  # nothing shows that it is vLLM's code
     text = f"{candidate.said} {candidate.message}"
     return Failure(
         line=candidate.line, last_line=candidate.last_line, exception=candidate.exception, message=candidate.message,

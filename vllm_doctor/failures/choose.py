@@ -17,7 +17,7 @@ _CASCADE_CLASSES = frozenset({
     "RayActorError", "WorkerCrashedError", "ProcessExitedException", "ClientDisconnect", "RemoteDisconnected",
     "BaseExceptionGroup", "ExceptionGroup", "GeneratorExit", "StopAsyncIteration", "EndOfStream", "ResourceWarning",
     "APIConnectionError", "ConnectError", "RemoteProtocolError", "ClientConnectorError", "ServerDisconnectedError",
-    "ChildFailedError", "ActorUnavailableError", "ClosedResourceError",
+    "ChildFailedError", "ActorUnavailableError", "ClosedResourceError", "TransferEncodingError", "ClientPayloadError",
 })  # fmt: skip
 _PASSED_ON = frozenset({"RayTaskError", "RayActorError", "ActorDiedError", "ActorUnavailableError"})
 """Of consequences, those that only pass on what another process said."""
@@ -155,6 +155,8 @@ def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
 
 def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
     """Return whether an exception is more informative than the one it was raised from."""
+    if outer.shape == "cut" and outer.exception is None:
+        return False
     if is_cascade(inner):
         return not is_cascade(outer)
     if is_cascade(outer):

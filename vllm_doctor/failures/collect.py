@@ -224,7 +224,8 @@ class FailureCollector:
     def _is_flat_source(stream: _Open, event: Event) -> bool:
         """Return whether a line is the source of the last call in a paste without indentation; if so, keep it."""
         text, last = event.text.strip(), stream.frames[-1]
-        if (event.line - stream.last_call != 1 or last.code or event.level or not text
+        if (event.line - stream.last_call != 1 or last.code or not text
+                or (event.level and event.level != stream.level)
                 or exceptions.ending(text) is not None or exceptions.bare(text) is not None
                 or messages.ends_message(text) or messages.level_of(text, "")):
             return False
@@ -272,10 +273,12 @@ class FailureCollector:
         if told is not None and level not in _QUIET:
             self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
-            if text.strip():  # a blank row says nothing, and stands between the exceptions of a chain
+            # A blank row says nothing, and stands between the exceptions of a chain.
+            if text.strip() and not (messages.is_source_line(text) or messages.is_cut_prefix(text)):
                 self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
         elif not level:
-            self._plain.append((self._made(event, "sentence", None, "", state), text[:MAX_MESSAGE]))
+            text = messages.without_quote_mark(text[:MAX_MESSAGE])
+            self._plain.append((self._made(event, "sentence", None, "", state), text))
 
     def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
                state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "",

@@ -81,8 +81,9 @@ _GLOG = lazy_pattern(
     r"^[EF]\d{4}(?:\d{4})? [\d:.]{8,18} +\d{1,9} [^\]]{1,160}:\d{1,6}\] (?P<text>\S.*)$", re.DOTALL)
 """Records of C++ libraries, such as Mooncake's."""
 _CUT_PREFIX = lazy_pattern(
-    r"(?:\([^()\n]{1,80}\)? ?)*(?:ERROR|CRITICAL|FATAL)"
-    r"(?: [\d-]{0,10}(?: [\d:]{0,8}(?: \[?[\w./]{0,80}(?::\d{0,6})?)?)?)?$")
+    r"(?:(?:\([^()\n]{1,80}\)? ?)*(?:ERROR|CRITICAL|FATAL)"
+    r"(?: [\d-]{0,10}(?: [\d:]{0,8}(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)?"
+    r"|\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)$")
 """A record that a paste cut within its prefix."""
 _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
@@ -94,7 +95,13 @@ _SENTENCE = lazy_pattern(
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
 _NO_SENTENCE = lazy_pattern(
     r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\bTriton is installed\b"
-    r"|\b(?:0 errors?|no errors?|without errors?)\b", re.IGNORECASE)
+    r"|\b(?:0 errors?|no errors?|without errors?)\b"
+    r"|(?-i:(?:^|[ (])(?:I|I'm|I've|I'd|my|My)(?=[ ,.]))", re.IGNORECASE)
+_SOURCE_LINE = lazy_pattern(
+    r" {4}(?:return |raise |await |yield (?:from )?|[\w.\[\], ]{1,120} = )?(?:await )?[\w.\[\]]{1,120}\("
+    r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$")
+_QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
+"""Markdown's mark of a quoted sentence; behind a shell's prompt stands a command."""
 
 
 def fatal(text: str, *, logged: bool = False) -> str | None:
@@ -167,6 +174,16 @@ def record_message(text: str) -> str:
 def is_cut_prefix(text: str) -> bool:
     """Return whether a line is only the beginning of a record's prefix, as where a paste ends."""
     return _CUT_PREFIX.match(text.strip()[:_LONGEST]) is not None
+
+
+def is_source_line(text: str) -> bool:
+    """Return whether a record is a line of source code, whose call was above the beginning of the log."""
+    return _SOURCE_LINE.match(text[:_LONGEST]) is not None
+
+
+def without_quote_mark(text: str) -> str:
+    """Return a line without the mark with which Markdown quotes a sentence."""
+    return _QUOTE_MARK.sub("", text, count=1)
 
 
 def is_error_sentence(text: str) -> bool:

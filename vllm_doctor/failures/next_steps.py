@@ -32,6 +32,8 @@ _MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
 _OF_VLLM = lazy_pattern(
     r"(?:No module named |from (?:partially initialized module )?)'vllm[.']"
     r"|'(?:\w{0,60}?LLM\w{0,60}|vllm\.\S{1,200})' object has")
+_SERVER_ERROR = lazy_pattern(r"5\d\d(?: [A-Z][\w -]{1,40})?$")
+"""A status in an access log."""
 _FORBIDDEN = lazy_pattern(r"extra_forbidden|Extra inputs are not permitted")
 """What pydantic says of a field that a request has and this release of the API does not know."""
 _BENCHMARKS = "vllm/benchmarks/"
@@ -80,10 +82,12 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
         return [_action("find-root-cause-above", "Find the first error above this line, or of another process")]
     if failure.kind == "unknown" and _UNREACHED.search(failure.message):
         return [_action("check-server-address", _ADDRESS)]
-    if failure.is_alone and failure.origin is None and failure.kind == "unknown":
+    is_bug_by_class = failure.kind == "bug" and direction in {"", "unknown"}  # nothing shows that it is vLLM's code
+    if failure.is_alone and failure.origin is None and (failure.kind == "unknown" or is_bug_by_class):
         return list(_alone(failure))
-    steps = [*_by_direction(direction), *_advised(failure, given, facts), *_without(failure, given, facts, text),
-             *_by_kind(failure, text, direction), *_without_own_class(failure, given)]
+    steps = [*_where_the_reason_is(failure), *_by_direction(direction), *_advised(failure, given, facts),
+             *_without(failure, given, facts, text), *_by_kind(failure, text, direction),
+             *_without_own_class(failure, given)]
     unique: dict[str, FixRule] = {}
     for step in steps:
         unique.setdefault(step.id, step)
@@ -96,6 +100,16 @@ def _alone(failure: Failure) -> Iterator[FixRule]:
     if failure.exception is not None and hasattr(builtins, failure.exception):  # vLLM and PyTorch raise these most
         yield _action("upgrade-vllm", "Try a newer vLLM release")
         yield _action("report-bug", "Report it with the command, the release and the traceback")
+
+
+def _where_the_reason_is(failure: Failure) -> Iterator[FixRule]:
+    """Yield the step that leads to the reason, if the log has none: a traceback without its end, a bare status."""
+    if failure.exception is not None:
+        return
+    if failure.origin is not None:
+        yield _action("add-end-of-traceback", "Add the end of the traceback, whose last line has the reason")
+    elif _SERVER_ERROR.match(failure.message):
+        yield _action("find-reason-of-answer", "Find the reason in the response body and around this line")
 
 
 def _by_direction(direction: str) -> Iterator[FixRule]:

@@ -22,7 +22,8 @@ HIDDEN = "\u2026"
 _MAX_OPEN_LINES = 200
 _MAX_MARKERS = 32
 _MAX_SOURCES = 256
-_NAME = lazy_pattern(r"[A-Za-z0-9_/~.][\w./:@+-]{0,199}", re.ASCII)
+_NAME = lazy_pattern(r"[\[{\"']{0,3}[A-Za-z0-9_/~.][\w./:@+-]{0,199}[\]}\"']{0,3}", re.ASCII)
+"""A name, also with the brackets and quotes of a list that was taken for a name."""
 _PATH = lazy_pattern(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
 _FOLDERS = lazy_pattern(r"(?:/[a-z0-9_.-]{1,20}){1,4}/", re.ASCII)
 _FAULT = lazy_pattern(r"Error|Exception|Exit|Interrupt|Abort|Killed")
@@ -131,7 +132,7 @@ class ForeignTable:
             found = [(at, record) for record in records if (at := _marked(text, record, done)) >= 0]
             if not found:
                 break
-            at, record = min(found)
+            at, record = min(found, key=lambda item: (item[0], -len(item[1].marker)))
             begin = at + len(record.marker)
             refusal = refusal or record.text == "request"
             shown, end, opened = self._hidden(text, begin, record)

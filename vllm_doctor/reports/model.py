@@ -90,7 +90,8 @@ class Failure(NamedTuple):
 
     `text` is an excerpt for a person; `counts` means that it is a failure of the server or of a request that it should
     have answered, and no bad request among good ones; `is_consequence`, of another one that the log does
-    not show; `explained_by` is the id of the rule that explains it, or empty.
+    not show; `explained_by` is the id of the rule that explains it, or empty. `is_alone` says that nothing of a server
+    stands in the log beside it.
     """
 
     line: int
@@ -110,6 +111,7 @@ class Failure(NamedTuple):
     counts: bool = True
     explained_by: str = ""
     is_consequence: bool = False
+    is_alone: bool = False
 
 
 class Finding(NamedTuple):

@@ -28,6 +28,7 @@ _KINDS = {
 }
 _DEVICE_MEMORY = lazy_pattern(
     r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
+_CALLED = N_("code outside vLLM calls it in a way that this release does not support")
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
          N_("rest"))
@@ -59,7 +60,8 @@ def headline(report: Report) -> str:
     if report.status == "failed":
         return _("The server failed, and the log does not show the error")
     if report.status == "unknown":
-        return _("No output of a vLLM server in this log")
+        return (_("No output of a vLLM server in this log") if _fits_every_release(report)
+                else _("These lines do not tell the state of the server"))
     if report.status == "serving":
         return serving_line(report)
     if report.status == "stopped":
@@ -107,17 +109,22 @@ def release(report: Report) -> str:
     """Return the vLLM release, and whether it is only inferred from the log's wording; empty if unknown."""
     if not report.release or report.status == "unknown":
         return ""
-    if report.release == say(Releases.every().words(), report.language.gettext):
+    if _fits_every_release(report):
         return report.language.say("vLLM release not in the log")
     source = "vLLM {release}" if report.release_is_known else N_("vLLM {release} (from wording)")
     return report.language.say(source, release=report.release)
+
+
+def _fits_every_release(report: Report) -> bool:
+    """Return whether nothing in the log is worded as some releases of vLLM word it."""
+    return report.release in {"", say(Releases.every().words(), report.language.gettext)}
 
 
 def release_notes(report: Report) -> list[str]:
     """Return the note on an unknown release."""
     if not report.release or report.release_is_known or report.status == "unknown":
         return []
-    if report.release == say(Releases.every().words(), report.language.gettext):
+    if _fits_every_release(report):
         return [report.language.say("The log does not show the vLLM release.")]
     return [report.language.say("The log does not name the vLLM release; its wording fits {release}.",
                                 release=report.release)]
@@ -148,12 +155,18 @@ def _without_envelope(message: str) -> str:
     return _ERROR_HEAD.sub(r"\1: ", _ERROR_DETAILS.sub("", message))
 
 
+def _is_cut(failure: Failure) -> bool:
+    """Return whether the log ends in the calls of a traceback, before its exception."""
+    return not failure.exception and failure.origin is not None
+
+
 def failure_title(failure: Failure, language: Language = ENGLISH) -> str:
     """Return `ValueError: its message` on one line, shortened to fit a headline."""
     message = " ".join(_without_envelope(failure.message).split())
     if len(message) > _TITLE:
         message = message[:_TITLE - 1].rstrip() + "…"
     if not failure.exception:
+        message = "" if _is_cut(failure) else message  # of the last call, only the source is known
         return message or language.say("The log ends in a traceback without its exception")
     return f"{failure.exception}: {message}" if message else failure.exception
 
@@ -171,21 +184,31 @@ def failure_status(report: Report) -> str:
                 else _("The server failed while it started."))
     elif report.phase:
         done = _("The start failed in phase {phase}.", phase=report.phase)
-    else:
+    elif failure.is_alone and _is_cut(failure):
+        done = _("The log has no other output of a server.")
+    elif failure.is_alone:
         done = _("The log has this error, but no other output of a server.")
+    else:
+        done = _("The log has this error, but not the start of the server.")
+    if failure.is_consequence:
+        return done if advice(report) else _("{what} It is a consequence of another failure.", what=done)
     is_of_device = failure.kind == "resource" and _DEVICE_MEMORY.search(f"{failure.exception}: {failure.message}")
     if is_of_device and not report.phase:
         return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
                  "serving.", what=done)
-    return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(_KINDS[failure.kind]))
+    is_call = failure.kind == "other-software" and failure.origin is not None and failure.origin.package == "vllm"
+    is_anyone_s = failure.kind == "bug" and failure.is_alone and failure.origin is None
+    whose = _CALLED if is_call else _KINDS["unknown" if _is_cut(failure) or is_anyone_s else failure.kind]
+    return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(whose))
 
 
 def failure_place(failure: Failure, language: Language = ENGLISH) -> str:
     """Return where the failure was raised and whose code that is; empty if the log does not show it."""
     places = []
     if failure.origin is not None:
-        places.append(message("Raised in {place}, {whose}.", place=_place(failure.origin),
-                              whose=_whose(failure.origin)))
+        place, whose = _place(failure.origin), _whose(failure.origin)
+        places.append(message("The last call in the log is {place}, {whose}.", place=place, whose=whose)
+                      if _is_cut(failure) else message("Raised in {place}, {whose}.", place=place, whose=whose))
     own = failure.own_frame
     if own is not None and own != failure.origin:
         places.append(message("The last call in your own code or the model's: {place}.", place=_place(own)))
