@@ -63,11 +63,6 @@ def _without_the_variables(trial: Trial) -> None:
         trial.environment.pop(name, None)
 
 
-def _make_the_directory(trial: Trial) -> None:
-    words = trial.put(trial.launch.command).split()
-    Path(words[words.index("--uds") + 1]).parent.mkdir(parents=True, exist_ok=True)
-
-
 def _nothing(trial: Trial) -> None:
     """The advice asks a person to look; what ended the server does not come again."""
 
@@ -90,7 +85,6 @@ ACTIONS: dict[str, Callable[[Trial], None]] = {
     "raise-ulimit-nofile": _lift_the_limit,
     "unset-variable": _without_the_variables,
     "free-port": _free_the_port,
-    "make-directory": _make_the_directory,
     "check-model-path": _put_the_model_there,
     "download-model-first": _fill_the_hub_cache,
     "fix-adapter-path": _put_the_adapter_there,
