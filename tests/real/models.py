@@ -186,49 +186,10 @@ def _remote_code_missing(folder: Path) -> None:
     (folder / "configuration_tiny.py").unlink()
 
 
-def _both_shards(folder: Path) -> None:
-    """The weights in two whole files with their index."""
-    whole = folder / "whole"
-    whole.mkdir()
-    shutil.copy(folder / WEIGHTS, whole / WEIGHTS)
-    _shard_missing(folder)
-    places = json.loads((folder / INDEX).read_text())["weight_map"]
-    rest = {name for name, file in places.items() if file == SECOND_SHARD}
-    header, data = _tensors_of(whole / WEIGHTS)
-    start = min(header[name]["data_offsets"][0] for name in rest)
-    kept = {name: header[name] | {"data_offsets": [at - start for at in header[name]["data_offsets"]]} for name in header if name in rest}
-    _write_tensors(folder / SECOND_SHARD, kept, data[start:])
-    shutil.rmtree(whole)
-
-
-def _second_shard_cut(folder: Path) -> None:
-    _both_shards(folder)
-    _half(SECOND_SHARD)(folder)
-
-
 def _renamed_weights(folder: Path) -> None:
     """The index names a file of another spelling than the one that is there."""
-    header, _ = _tensors_of(folder / WEIGHTS)
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(header, "model-00001-of-00001.safetensors")}))
-
-
-def _prefixed_tensors(folder: Path) -> None:
-    """Saved from the wrapper of data-parallel training."""
-    header, data = _tensors_of(folder / WEIGHTS)
-    _write_tensors(folder / WEIGHTS, {f"module.{name}": tensor for name, tensor in header.items()}, data)
-
-
-def _tensors_of(path: Path) -> tuple[dict[str, Any], bytes]:
-    whole = path.read_bytes()
-    size = int.from_bytes(whole[:8], "little")
-    header = json.loads(whole[8 : 8 + size])
-    header.pop("__metadata__", None)
-    return header, whole[8 + size :]
-
-
-def _write_tensors(path: Path, tensors: dict[str, Any], data: bytes) -> None:
-    header = json.dumps(tensors).encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    described, _ = _read_tensors(folder / WEIGHTS)
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(described, "model-00001-of-00001.safetensors")}))
 
 
 def _newer_tokenizer_file(folder: Path) -> None:
@@ -520,7 +481,7 @@ VARIANTS: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "tiny-4k": ("tiny", _config(max_position_embeddings=4096)),
     "tiny-second-shard-cut": ("tiny", _second_shard_cut),
     "tiny-renamed-weights": ("tiny", _renamed_weights),
-    "tiny-saved-from-a-wrapper": ("tiny", _prefixed_tensors),
+    "tiny-saved-from-a-wrapper": ("tiny", _tensors(_prefixed)),
     "tiny-newer-tokenizer-file": ("tiny", _newer_tokenizer_file),
     "tiny-token-above-vocabulary": ("tiny", _token_above_vocabulary),
     "tiny-architecture-as-text": ("tiny", _config(architectures="LlamaForCausalLM")),
