@@ -100,6 +100,8 @@ _NO_SENTENCE = lazy_pattern(
 _SOURCE_LINE = lazy_pattern(
     r" {4}(?:return |raise |await |yield (?:from )?|[\w.\[\], ]{1,120} = )?(?:await )?[\w.\[\]]{1,120}\("
     r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$")
+_DEVICE_MEMORY = lazy_pattern(
+    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
 """Markdown's mark of a quoted sentence; behind a shell's prompt stands a command."""
 
@@ -179,6 +181,11 @@ def is_cut_prefix(text: str) -> bool:
 def is_source_line(text: str) -> bool:
     """Return whether a record is a line of source code, whose call was above the beginning of the log."""
     return _SOURCE_LINE.match(text[:_LONGEST]) is not None
+
+
+def is_of_device_memory(text: str) -> bool:
+    """Return whether a message says that a device ran out of memory."""
+    return _DEVICE_MEMORY.search(text) is not None
 
 
 def without_quote_mark(text: str) -> str:

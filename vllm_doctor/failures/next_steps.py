@@ -13,6 +13,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
+from vllm_doctor.failures import messages
 from vllm_doctor.failures.frames import PLUMBING
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.messages import N_, joined, message
@@ -50,8 +51,6 @@ _UNREACHED = lazy_pattern(
 _OF_THE_SYSTEM = lazy_pattern(r"\[Errno -?\d{1,4}\] [^':]{1,100}(?P<path>: ')?")
 _MODEL_FILE = lazy_pattern(r"ermission denied: '\S{1,300}\.(?:json|safetensors|bin|pth?|gguf|model|jinja)'")
 _NO_PROGRAM = lazy_pattern(r"\[Errno 2\] No such file or directory: '[\w.+-]{1,60}'")
-_DEVICE_MEMORY = lazy_pattern(
-    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _DISK = lazy_pattern(r"No space left|Disk quota")
 _CACHE = lazy_pattern(r"writ(?:e|ing) in your cache folder|TRANSFORMERS_CACHE")
 _ABSENT = lazy_pattern(r"not (?:available|installed|found)|pip install|please install|is required", re.IGNORECASE)
@@ -383,7 +382,7 @@ def _device_memory(failure: Failure) -> Iterator[FixRule]:
 
 
 def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
-    if _DEVICE_MEMORY.search(text):
+    if messages.is_of_device_memory(text):
         yield from _device_memory(failure)
     elif _DISK.search(text):
         yield _action("free-disk-space", "Free disk space")

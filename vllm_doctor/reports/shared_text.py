@@ -8,6 +8,7 @@ from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.failures import messages
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.messages import N_, Message, joined, message, say
@@ -26,8 +27,6 @@ _KINDS = {
     "other-software": N_("code outside vLLM raised it"),
     "unknown": N_("the log does not show whose code raised it"),
 }
-_DEVICE_MEMORY = lazy_pattern(
-    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _CALLED = N_("code outside vLLM calls it in a way that this release does not support")
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
@@ -192,8 +191,8 @@ def failure_status(report: Report) -> str:
         done = _("The log has this error, but not the start of the server.")
     if failure.is_consequence:
         return done if advice(report) else _("{what} It is a consequence of another failure.", what=done)
-    is_of_device = failure.kind == "resource" and _DEVICE_MEMORY.search(f"{failure.exception}: {failure.message}")
-    if is_of_device and not report.phase:
+    error = f"{failure.exception}: {failure.message}"
+    if failure.kind == "resource" and not report.phase and messages.is_of_device_memory(error):
         return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
                  "serving.", what=done)
     is_call = failure.kind == "other-software" and failure.origin is not None and failure.origin.package == "vllm"
