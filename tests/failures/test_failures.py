@@ -298,9 +298,30 @@ def test_an_error_that_a_worker_passes_on_is_told_entirely() -> None:
     log = "".join(f"{prefix}{line}\n" for line in (traceback(
         (f"{SITE}/vllm/v1/executor/multiproc_executor.py", 202, "get_response", "raise RuntimeError("), error=message)).splitlines())
     failure = failure_of(log)
-    assert failure.exception == "RuntimeError"
-    assert "call_function mul" in failure.message
-    assert failure.message.endswith("', please check the stack trace above for the root cause")
+    assert failure.exception is None
+    assert failure.message.startswith("Dynamo failed to run FX node with fake tensors: call_function mul\n")
+    assert failure.message.endswith('Set TORCH_LOGS="+dynamo"')
+
+
+def test_a_worker_s_error_is_told_without_the_words_of_the_engine() -> None:
+    waiting = (f"{SITE}/vllm/v1/executor/multiproc_executor.py", 371, "get_response", "raise RuntimeError(")
+    log = traceback(waiting, error="RuntimeError: Worker failed with error ''WidgetNorm' object has no attribute 'gate'',"
+                    " please check the stack trace above for the root cause")
+    log = "".join(f"(EngineCore pid=88) ERROR 03-02 10:11:12 [core.py:1090] {line}\n" for line in log.splitlines())
+    log += "(EngineCore pid=88) ERROR 03-02 10:11:13 [multiproc_executor.py:247] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.\n"
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("AttributeError", "'WidgetNorm' object has no attribute 'gate'")
+    assert failure.origin is None  # the calls are those of the engine that waited
+    assert failure.fixes[0].action == "find-worker-traceback"
+
+
+def test_a_worker_s_error_goes_before_a_traceback_without_its_end() -> None:
+    log = ("(EngineCore pid=88) RuntimeError: Worker failed with error ''bent_widget'', please check the stack trace above for the root cause\n"
+           "(APIServer pid=80) Traceback (most recent call last):\n"
+           f'(APIServer pid=80)   File "{SITE}/vllm/entrypoints/cli/serve.py", line 148, in cmd\n'
+           "(APIServer pid=80)     uvloop.run(run_server(args))\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("KeyError", "'bent_widget'")
 
 
 def test_the_calls_of_a_notebook_are_read_past_its_arrows() -> None:

@@ -15,6 +15,7 @@ from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Rule
 
 _MOST_STEPS = 4
+_ANSWER = 8  # lines from an error to the answer of the request that it ended
 _NO_RULE = Rule("failure", "", "error", "args", "cause", ())
 
 
@@ -38,11 +39,12 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     candidate = failures.find(run.failures, start, proofs, passing)
     if candidate is None:
         return None
-    candidate = with_full_paths(candidate)
+    candidate = with_full_paths(failures.as_told_by_worker(candidate))
     given, source = _given(analysis)
     found = failures.describe(candidate, start, given, source, run.failures,
                               release=str(release) if (release := analysis.facts.get("vllm_version")) else None)
-    by = errors[0] if errors else next((item for item in causes if _lies_in(item, candidate)), None)
+    by = errors[0] if errors else next(
+        (item for item in causes if _lies_in(item, candidate) or _is_answered(item, candidate)), None)
     return Failed(found, by, candidate)
 
 
@@ -66,6 +68,12 @@ def _given(analysis: RunAnalysis) -> tuple[Mapping[str, Any] | None, str]:
     if analysis.run.settings:
         return analysis.run.settings, "arguments"
     return None, ""
+
+
+def _is_answered(item: Fired, candidate: failures.Candidate) -> bool:
+    """Return whether a rule for what the server survives fired right before a request was answered with 5xx."""
+    return (candidate.shape == "http" and candidate.message.startswith("5") and item.rule.survives
+            and any(0 < candidate.line - hit.line <= _ANSWER for hit in (*item.hits.first, *item.hits.last)))
 
 
 def _lies_in(item: Fired, candidate: failures.Candidate) -> bool:

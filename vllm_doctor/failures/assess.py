@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import names
 from vllm_doctor.failures import exceptions, frames, messages
-from vllm_doctor.failures.choose import choose, is_cascade, is_consequence, is_request, is_teardown
+from vllm_doctor.failures.choose import OF_WORKER, choose, is_cascade, is_consequence, is_request, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
@@ -26,6 +26,8 @@ _OF_ENGINE = lazy_pattern(
     r"|worker/[\w/]{1,200})|worker/\w{1,100}|engine/(?:multiprocessing/engine|llm_engine)|executor/multiproc_worker_utils)\.py:"
     r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
 """Calls (`path:function`) of the engine and its workers."""
+_SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")
+"""The name of a native function, of what a stack prints for it."""
 _ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
 """Names of the processes that run the engine and the model."""
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
@@ -91,6 +93,13 @@ def raised_by_engine(collected: FailureCollector) -> bool:
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
 
 
+def native_functions(collected: FailureCollector) -> tuple[str, ...]:
+    """Return the functions on the stack of the first crash in native code that the log shows, the innermost first."""
+    shown = next((one.native for one in collected.candidates() if one.native), "")
+    names = (_SYMBOL.match(line) for line in shown.split("\n"))
+    return tuple(found[0] for found in names if found is not None)
+
+
 def _passes_on(candidate: Candidate) -> bool:
     """Return whether a process only raises anew what the engine told it."""
     return any(frame.path.endswith("core_client.py") and frame.function.startswith("get_output")
@@ -119,10 +128,10 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         candidate, kind=kind, has_settings=has_settings, direction=direction)
     if feature == "other-software" and kind not in {"request", "resource"}:
         kind = "other-software"
-    is_alone = not start.phase and collected.records <= (candidate.shape == "record")
     if kind == "request" and feature is None:
         feature = "request"
-    is_alone = not start.phase and collected.records <= (candidate.shape == "record")
+    is_of_worker = candidate.said == OF_WORKER
+    is_alone = not start.phase and collected.records <= (candidate.shape == "record") and not is_of_worker
     text = f"{candidate.said} {candidate.message}"
     return Failure(
         line=candidate.line, last_line=candidate.last_line, exception=candidate.exception, message=candidate.message,
@@ -138,6 +147,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         source_line=calls[-1].code if calls else "",
         is_consequence=is_consequence(candidate),
         is_alone=is_alone,
+        is_of_worker=is_of_worker,
     )
 
 

@@ -42,6 +42,15 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|remote process exited or there was a network error|NCCL communicator was aborted"
     r"|Connection closed by (?:remote )?peer"
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
+_OF_WORKER = lazy_pattern(
+    r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z",
+    re.DOTALL)
+OF_WORKER = "Worker failed with error"
+_WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
+             ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
+             ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
+             ("ImportError", lazy_pattern(r"\Acannot import name '")))
+"""What Python itself says with these exceptions only, for a message that is quoted without its class."""
 _WRAPPERS = lazy_pattern(
     r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
     r"|An error|failed, error is|something went wrong|failed to be inspected|returned non-zero exit status",
@@ -74,7 +83,22 @@ def is_cascade(candidate: Candidate) -> bool:
 
 def is_consequence(candidate: Candidate) -> bool:
     """Return whether it follows from another failure without saying what that was."""
-    return is_cascade(candidate) and not candidate.message.startswith("Worker failed with error '")
+    return is_cascade(candidate) and not quoted_error(candidate)
+
+
+def quoted_error(candidate: Candidate) -> str:
+    """Return the error of a worker that the engine quotes; nothing for another message."""
+    found = _OF_WORKER.match(candidate.message)
+    return found["text"].strip() if found else ""
+
+
+def as_told_by_worker(candidate: Candidate) -> Candidate:
+    """Return a worker's error that the engine quotes as its own: the calls are those of the engine that waited."""
+    text = quoted_error(candidate)
+    if not text:
+        return candidate
+    raised = next((name for name, wording in _WORDINGS if wording.search(text)), None)
+    return candidate._replace(exception=raised, message=text, frames=(), said=OF_WORKER)
 
 
 def is_teardown(candidate: Candidate) -> bool:
@@ -103,7 +127,12 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
         if holding:
             return _root(_beside(holding[0], told), told)
     ranked = sorted(told, key=lambda one: _rank(one, advances))
-    return _with_calls(_root(ranked[0], told), told) if ranked else None
+    if not ranked:
+        return None
+    best = _root(ranked[0], told)
+    if best.shape == "cut" and best.exception is None:
+        best = next((one for one in ranked if quoted_error(one)), best)
+    return _with_calls(best, told)
 
 
 def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:

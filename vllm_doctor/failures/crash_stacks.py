@@ -18,7 +18,8 @@ _PYTHON = lazy_pattern(
     r'\s{0,8}File "(?P<path>[^"<][^"]{0,400})", line (?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200})')
 _NATIVE = (
     lazy_pattern(r'\s{0,8}File "<unknown>", line 0, in (?P<symbol>\S.{0,200})'),
-    lazy_pattern(r"\s{0,8}(?:#\d{1,4}|\d{1,4}:?|@) +0x[0-9a-f]{1,16} +(?:in +|\(unknown\) +)?(?P<symbol>\S.{0,200})"),
+    lazy_pattern(r"\s{0,8}(?:#\d{1,4}|\d{1,4}:?|(?:PC: )?@) +0x[0-9a-f]{1,16} +"
+                 r"(?:in +|\(unknown\) +)?(?P<symbol>\S.{0,200})"),
     lazy_pattern(r"\s{0,8}\d{1,4} +(?P<symbol>/\S{1,200}\.so\S{0,200})"),
 )
 _MOST_LINES = 300

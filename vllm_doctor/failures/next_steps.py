@@ -103,7 +103,9 @@ def _alone(failure: Failure) -> Iterator[FixRule]:
 
 def _where_the_reason_is(failure: Failure) -> Iterator[FixRule]:
     """Yield the step that leads to the reason, if the log has none: a traceback without its end, a bare status."""
-    if failure.exception is not None:
+    if failure.is_of_worker:
+        yield _action("find-worker-traceback", "Find the worker's traceback of this error, earlier in the output")
+    if failure.exception is not None or failure.is_of_worker:
         return
     if failure.origin is not None:
         yield _action("add-end-of-traceback", "Add the end of the traceback, whose last line has the reason")
