@@ -77,5 +77,5 @@ def _is_answered(item: Fired, candidate: failures.Candidate) -> bool:
 
 
 def _lies_in(item: Fired, candidate: failures.Candidate) -> bool:
-    """Return whether a rule fired on the lines of the failure."""
-    return any(candidate.begin <= hit.line <= candidate.last_line for hit in item.hits.first)
+    """Return whether a rule fired on the lines of the failure, or on the record before them that introduces them."""
+    return any(candidate.begin - 1 <= hit.line <= candidate.last_line for hit in item.hits.first)
