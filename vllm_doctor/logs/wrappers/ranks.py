@@ -17,7 +17,7 @@ _RAY = lazy_pattern(
 )
 _VLLM_ONLY = lazy_pattern(VLLM_PROCESS)
 _RAY_NAME = lazy_pattern(
-    r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer|Map\w*\()")
+    r"[a-z_]|.*(?:Ray|Actor|Replica|Controller|Proxy|Runner|Trainer|WorkerDict|HttpServer|Map\w{0,40}\()")
 _REPEATED = lazy_pattern(r" ?\[repeated \d+x across (?:the )?(?:all nodes|cluster)\](?: \(Ray deduplicates.*)?$")
 _TORCH_RANK = lazy_pattern(
     r"\[(?P<rank>rank\d{1,5})\]:(?: |(?=\S)|$)|\[(?P<role>(?!rank)[A-Za-z][\w-]{0,40}\d{1,5})\]:")
