@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vllm_doctor.failures import messages
 from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of
 from vllm_doctor.failures.model import Candidate, Origin
 from vllm_doctor.text.patterns import lazy_pattern
@@ -30,8 +31,6 @@ _ENVIRONMENT = lazy_pattern(
     r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
-_OF_THE_SYSTEM = lazy_pattern(r"\[Errno -?\d{1,4}\] ")
-"""How an exception begins that reports a refused system call, whatever its class."""
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
 _SIGNATURES = lazy_pattern(
     r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
@@ -83,7 +82,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "request"
     if origin is not None and origin.package is None:
         return "other-software"
-    if _OF_THE_SYSTEM.match(candidate.message):
+    if messages.REFUSED_CALL.match(candidate.message):
         return "environment"
     is_refusal = bool(is_rejected) or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None)
     if package == "vllm":

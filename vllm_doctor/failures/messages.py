@@ -102,6 +102,8 @@ _SOURCE_LINE = lazy_pattern(
     r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$")
 _DEVICE_MEMORY = lazy_pattern(
     r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
+REFUSED_CALL = lazy_pattern(r"\[Errno -?\d{1,4}\] (?:[^':]{1,100}(?P<path>: ')?)?")
+"""How an exception begins that reports a refused system call, whatever its class; `path` matches before a path."""
 _QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
 """Markdown's mark of a quoted sentence; behind a shell's prompt stands a command."""
 

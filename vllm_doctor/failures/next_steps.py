@@ -48,7 +48,6 @@ _UNREACHED = lazy_pattern(
     r"All connection attempts failed|[Cc]onnect(?:ion)? (?:call failed|refused|error)|[Cc]annot connect to host"
     r"|Server disconnected|(?:can't|cannot|could not|not) be reached|[Ff]ailed to connect to|actively refused")
 """What a client says of a server that does not answer."""
-_OF_THE_SYSTEM = lazy_pattern(r"\[Errno -?\d{1,4}\] [^':]{1,100}(?P<path>: ')?")
 _MODEL_FILE = lazy_pattern(r"ermission denied: '\S{1,300}\.(?:json|safetensors|bin|pth?|gguf|model|jinja)'")
 _NO_PROGRAM = lazy_pattern(r"\[Errno 2\] No such file or directory: '[\w.+-]{1,60}'")
 _DISK = lazy_pattern(r"No space left|Disk quota")
@@ -346,7 +345,7 @@ def _machine(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("use-container-image", "Try vLLM's container image")
     elif _NO_PROGRAM.match(failure.message):
         yield _action("install-program", "Install the program that the message names, or correct the path of the file")
-    elif refused := _OF_THE_SYSTEM.match(failure.message):
+    elif refused := messages.REFUSED_CALL.match(failure.message):
         if refused["path"]:
             yield _action("check-file-path", "Check the path in the message, where vLLM runs")
         else:
