@@ -374,12 +374,17 @@ def _device_memory(failure: Failure) -> Iterator[FixRule]:
         "lower-utilization", "If it was serving, lower --gpu-memory-utilization to {{ less_utilization }}",
         set={"--gpu-memory-utilization": "less_utilization"}, when=("less_utilization >= 0.4",),
         why=N_("A smaller KV cache leaves more for a step."))
+    yield from _less_memory()
+    if failure.is_alone:
+        yield _action("add-server-output", "Add the log from the start of the server, which shows the phase")
+
+
+def _less_memory() -> Iterator[FixRule]:
+    """Yield the steps that need less device memory, or give more."""
     yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
                   set={"--max-num-seqs": 16})
     yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
     yield _action("use-larger-gpu", "Use a device with more memory")
-    if failure.is_alone:
-        yield _action("add-server-output", "Add the log from the start of the server, which shows the phase")
 
 
 def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
@@ -393,10 +398,7 @@ def _resource(failure: Failure, text: str) -> Iterator[FixRule]:
         yield _action("add-host-ram", "Give the machine or the container more memory")
         yield _action("check-dmesg-oom", "Check the kernel log for the OOM killer")
     else:
-        yield FixRule("lower-max-num-seqs", "Try fewer concurrent requests: --max-num-seqs 16",
-                      set={"--max-num-seqs": 16})
-        yield _action("use-smaller-or-quantized-model", "Use a smaller or quantized model")
-        yield _action("use-larger-gpu", "Use a GPU with more memory")
+        yield from _less_memory()
 
 
 def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
