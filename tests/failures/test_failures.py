@@ -937,6 +937,26 @@ def test_the_status_says_what_stands_beside_an_error() -> None:
         "The log has this error, but not the start of the server.")
 
 
+def test_the_file_of_vllm_that_has_an_error_is_named_where_no_call_is_shown() -> None:
+    report = diagnose(b"AssertionError: expert parallel group is not initialized. EP group is only created for MoE models.\n")
+    assert failure_status(report) == ("The log has this error, but no other output of a server. "
+                                      "No rule explains it yet; errors of this kind are usually bugs in vLLM.")
+    assert failure_place(report.failure) == "In vLLM, vllm/distributed/parallel_state.py has an error with these words."
+    assert [fix.action for fix in report.failure.fixes] == ["upgrade-vllm", "report-bug", "downgrade-vllm"]
+
+
+def test_few_words_in_common_name_no_file_of_vllm() -> None:
+    log = "RuntimeError: invalid dst rank 3\n"  # torch.distributed has such an error as well
+    assert failure_place(failure_of(log)) == ""
+    assert status_of(log).endswith("the log does not show whose code raised it.")
+
+
+def test_a_call_names_the_place_and_not_the_words() -> None:
+    failure = failure_of(traceback((f"{SITE}/vllm_widgets/groups.py", 7, "group_of", "raise AssertionError(text)"),
+                                   error="AssertionError: expert parallel group is not initialized. EP group is only created for MoE models."))
+    assert failure.message_file == ""
+
+
 def test_a_consequence_is_nobody_s_bug() -> None:
     log = "RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
     assert status_of(log) == "The log has this error, but no other output of a server."

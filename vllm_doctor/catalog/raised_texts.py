@@ -21,11 +21,11 @@ def words_of(text: str) -> str:
     return f" {' '.join(_WORD.findall(text.lower()))} "
 
 
-def raised_in(message: str) -> str | None:
+def raised_in(message: str, *, least_words: int = 1) -> str | None:
     """Return the file of vLLM whose messages contain the longest phrase of a message, or None."""
     said = words_of(message)
     found = max((phrase for phrase in _phrases() if phrase in said), key=len, default=None)
-    return None if found is None else _phrases()[found]
+    return None if found is None or len(found.split()) < least_words else _phrases()[found]
 
 
 @lru_cache(maxsize=1)

@@ -238,6 +238,7 @@ def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any]) 
         explained_by=by.rule.id if by else "",
         is_consequence=failure.is_consequence,
         is_alone=failure.is_alone,
+        message_file=failure.message_file,
     )
 
 

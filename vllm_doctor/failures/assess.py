@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import names
+from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.choose import OF_WORKER, choose, is_cascade, is_consequence, is_request, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
-from vllm_doctor.failures.model import Candidate, Failure, Frame
+from vllm_doctor.failures.model import Candidate, Failure, Frame, Origin
 from vllm_doctor.failures.settings import settings_of
 from vllm_doctor.failures.signature import signature
 from vllm_doctor.text.patterns import lazy_pattern
@@ -33,6 +34,8 @@ _ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
                           "RemoteProtocolError"})
 """Exceptions of a client whose server does not answer."""
+_FIRST_WORDS = 1200  # characters of a message that are looked up in vLLM's sources
+_TELLING = 5  # words: other software has errors with fewer of the same
 _WEAK = {"cut", "record", "http", "sentence"}
 
 
@@ -117,7 +120,11 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     raiser = frames.without_lookup(calls)
     if raiser and frames.package_of(raiser[-1].path)[0] is None:
         origin = frames.origin(raiser[-1])
-    kind = kind_of(candidate, frames.origin(raiser[-1]) if raiser else None, vllm, own, in_service=in_service)
+    message_file = "" if calls else raised_in(candidate.message[:_FIRST_WORDS], least_words=_TELLING) or ""
+    raised = frames.origin(raiser[-1]) if raiser else None
+    if message_file and candidate.exception is not None:
+        raised = Origin("vllm", message_file, "", 0)
+    kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
     direction = "" if answer is None else answer.kind
     is_misused = _is_misused(candidate, calls)
@@ -147,6 +154,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         source_line=calls[-1].code if calls else "",
         is_consequence=is_consequence(candidate),
         is_alone=is_alone,
+        message_file="" if kind == "request" else message_file,
         is_of_worker=is_of_worker,
     )
 

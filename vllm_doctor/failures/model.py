@@ -93,6 +93,7 @@ class Failure(NamedTuple):
     source_line: str = ""  # the code at the origin, where the log shows it
     is_consequence: bool = False  # of another failure, which the log does not show
     is_alone: bool = False  # nothing of a server stands in the log beside it
+    message_file: str = ""  # the file of vLLM that has an error with these words, if the log shows no calls
     is_of_worker: bool = False  # the engine quotes it, and the worker's own traceback is not in the log
 
     @property

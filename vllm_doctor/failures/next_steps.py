@@ -81,7 +81,8 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     if failure.kind == "unknown" and _UNREACHED.search(failure.message):
         return [_action("check-server-address", _ADDRESS)]
     is_bug_by_class = failure.kind == "bug" and direction in {"", "unknown"}  # nothing shows that it is vLLM's code
-    if failure.is_alone and failure.origin is None and (failure.kind == "unknown" or is_bug_by_class):
+    is_anyone_s = failure.origin is None and not failure.message_file
+    if failure.is_alone and is_anyone_s and (failure.kind == "unknown" or is_bug_by_class):
         return list(_alone(failure))
     steps = [*_where_the_reason_is(failure), *_by_direction(direction), *_advised(failure, given, facts),
              *_without(failure, given, facts, text), *_by_kind(failure, text, direction),

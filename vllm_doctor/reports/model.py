@@ -91,7 +91,8 @@ class Failure(NamedTuple):
     `text` is an excerpt for a person; `counts` means that it is a failure of the server or of a request that it should
     have answered, and no bad request among good ones; `is_consequence`, of another one that the log does
     not show; `explained_by` is the id of the rule that explains it, or empty. `is_alone` says that nothing of a server
-    stands in the log beside it.
+    stands in the log beside it; `message_file` is the file of vLLM that has an error with the message's words, where
+    the log shows no calls.
     """
 
     line: int
@@ -112,6 +113,7 @@ class Failure(NamedTuple):
     explained_by: str = ""
     is_consequence: bool = False
     is_alone: bool = False
+    message_file: str = ""
 
 
 class Finding(NamedTuple):

@@ -196,7 +196,9 @@ def failure_status(report: Report) -> str:
         return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
                  "serving.", what=done)
     is_call = failure.kind == "other-software" and failure.origin is not None and failure.origin.package == "vllm"
-    is_anyone_s = failure.kind == "bug" and failure.is_alone and failure.origin is None
+    if failure.kind == "unknown" and failure.message_file:
+        return _("{what} No rule explains it yet.", what=done)
+    is_anyone_s = failure.kind == "bug" and failure.is_alone and failure.origin is None and not failure.message_file
     whose = _CALLED if is_call else _KINDS["unknown" if _is_cut(failure) or is_anyone_s else failure.kind]
     return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(whose))
 
@@ -208,6 +210,8 @@ def failure_place(failure: Failure, language: Language = ENGLISH) -> str:
         place, whose = _place(failure.origin), _whose(failure.origin)
         places.append(message("The last call in the log is {place}, {whose}.", place=place, whose=whose)
                       if _is_cut(failure) else message("Raised in {place}, {whose}.", place=place, whose=whose))
+    if failure.message_file:
+        places.append(message("In vLLM, {file} has an error with these words.", file=failure.message_file))
     own = failure.own_frame
     if own is not None and own != failure.origin:
         places.append(message("The last call in your own code or the model's: {place}.", place=_place(own)))
