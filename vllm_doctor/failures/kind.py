@@ -13,6 +13,7 @@ _RESOURCE = lazy_pattern(
     r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|\bOOM|oom-kill|Killed\b"
     r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
+    r"|CUBLAS_STATUS_ALLOC_FAILED"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
 _REJECTS = lazy_pattern(
     r"not (?:yet |currently )?(?:supported|compatible)|does not (?:yet )?support|incompatible|\brequires\b|must be\b")
