@@ -11,7 +11,7 @@ Catalogues, all below `locale/zh/LC_MESSAGES`:
     rules/…/actions.po      rules/actions.yaml
     rules/…/stalls.po       rules/stalls.yaml
     rules/…/facts.po        the labels of facts and, for `explain`, what they are
-    vllm_doctor/…/report.po templates and code
+    vllm_doctor/…/report.po templates, code and next_steps.yaml
     vllm_doctor/…/cli.po    the help of the commands
     vllm_doctor/…/flags.po  flag_meanings.yaml, features.yaml, frontends.yaml and the notes of replaced flags
 
@@ -95,6 +95,15 @@ def rules() -> Iterator[tuple[str, str, str]]:
             yield path.parent.name, text, f"{path.parent.name}/{path.name}: {part}"
 
 
+def steps_of(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield the steps of the tree in next_steps.yaml."""
+    if isinstance(node, dict) and "title" in node:
+        yield node
+    elif isinstance(node, (dict, list)):
+        for part in node.values() if isinstance(node, dict) else node:
+            yield from steps_of(part)
+
+
 def tables() -> Iterator[tuple[str, str, str]]:
     """Yield (catalogue, message, place) of the texts in other YAML files."""
     def read(path: Path) -> Any:
@@ -124,6 +133,10 @@ def tables() -> Iterator[tuple[str, str, str]]:
     for feature in read(catalog / "features.yaml"):
         for switch in feature.get("without", ()):
             yield "vllm_doctor/flags", f"As a test, {switch['title']}", f"features: {feature['id']}"
+    for step in steps_of(read(catalog / "next_steps.yaml")):
+        for key in ("title", "why", "cost"):
+            if key in step:
+                yield "vllm_doctor/report", step[key], f"next_steps: {step.get('id', step.get('action'))}"
     for frontend in read(catalog / "frontends.yaml"):
         for key in ("where", "variables"):
             if isinstance(frontend.get(key), str):

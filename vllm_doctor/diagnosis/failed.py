@@ -9,7 +9,7 @@ from vllm_doctor import failures
 from vllm_doctor.diagnosis import fixes
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.failures import next_steps
+from vllm_doctor.failures.next_steps import next_steps
 from vllm_doctor.failures.short_paths import with_full_paths
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Rule
@@ -53,9 +53,8 @@ def steps(analysis: RunAnalysis, found: Failed, clean: Callable[[Any], Any]) -> 
     failure = found.failure
     given, _ = _given(analysis)
     text = "\n".join([failure.message, *(frame.path for frame in found.candidate.frames)])
-    entries = next_steps.next_steps(failure, given, analysis.facts, text)
-    known: Mapping[str, Any] = {**analysis.facts, "releases": analysis.releases,
-                                **next_steps.names(failure, given, analysis.facts)}
+    entries, names = next_steps(failure, given, analysis.facts, text)
+    known: Mapping[str, Any] = {**analysis.facts, "releases": analysis.releases, **names}
     context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
                                analysis.run.settings, clean, analysis.frontend)
     return fixes.fixes(_NO_RULE._replace(fixes=tuple(entries)), context, min(analysis.options.max_fixes, _MOST_STEPS))

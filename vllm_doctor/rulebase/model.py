@@ -210,7 +210,8 @@ def _phases(value: Any) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, list) else ()
 
 
-def _fix(entry: Mapping[str, Any]) -> FixRule:
+def fix_of(entry: Mapping[str, Any]) -> FixRule:
+    """Return the fix of a YAML entry."""
     return FixRule(
         id=entry["id"],
         title=entry["title"],
@@ -257,7 +258,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         explain=entry["explain"],
         background=entry.get("background", ""),
         order=entry.get("order", "written"),
-        fixes=tuple(_fix(item) for item in entry.get("fixes", ())),
+        fixes=tuple(fix_of(item) for item in entry.get("fixes", ())),
         verify=entry.get("verify", ""),
         references=_texts(entry.get("references")),
         status=entry.get("status", "stable"),

@@ -1,0 +1,79 @@
+"""The table of next steps: its conditions name what there is, its expressions are linear, and its steps can be offered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from vllm_doctor.authoring import prose
+from vllm_doctor.catalog.yaml_catalog import read_catalog
+from vllm_doctor.failures.model import Failure, Origin
+from vllm_doctor.failures.next_step_names import names_of
+from vllm_doctor.failures.next_steps import next_steps
+from vllm_doctor.rulebase.loader import builtin
+from vllm_doctor.rulebase.regex_check import slow_code
+from vllm_doctor.templating.evaluator import parse
+
+TABLE = read_catalog("next_steps.yaml")
+PATTERNS = {**TABLE["said"], **TABLE["shown"]}
+OPTIONAL = {"missing_from", "asked_flag", "asked_value", "asked_setting", "asks_for_variable", "less_utilization"}
+
+
+def nodes(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        yield part
+        for inner in (*part.get("first", ()), *part.get("all", ())):
+            yield from nodes(inner)
+
+
+ALL = [node for tree in (TABLE["steps"], *TABLE["groups"].values()) for node in nodes(tree)]
+STEPS = [node for node in ALL if "title" in node]
+
+
+def failure(**fields: Any) -> Failure:
+    basis = Failure(line=1, last_line=1, exception="RuntimeError", message="the widget is bent", origin=Origin("vllm", "vllm/widgets.py", "bend", 3), vllm_frame=None,
+                    caller=None, own_frame=None, feature=None, kind="bug", settings=(), signature="")
+    return basis._replace(**fields)
+
+
+def ids(**fields: Any) -> list[str]:
+    failed = failure(**fields)
+    return [step.id for step in next_steps(failed, None, {}, failed.message)[0]]
+
+
+def test_conditions_name_what_there_is() -> None:
+    known = {*names_of(failure(), None, {}), *PATTERNS, *OPTIONAL, *builtin().names}
+    conditions = [source for node in ALL if (when := node.get("when")) for source in ([when] if isinstance(when, str) else when)]
+    assert {name for source in conditions for name in parse(source).names} - known == set()
+
+
+def test_each_group_and_each_expression_is_used() -> None:
+    assert {node["use"] for node in ALL if "use" in node} == set(TABLE["groups"])
+    conditions = " ".join(str(node["when"]) for node in ALL if "when" in node)
+    assert [name for name in PATTERNS if re.search(rf"\b{name}\b", conditions) is None] == []
+
+
+def test_each_step_has_a_known_action_or_changes_settings() -> None:
+    assert [step for step in STEPS if "id" not in step and "action" not in step] == []
+    assert {step["action"] for step in STEPS if "action" in step} - set(builtin().actions) == set()
+    assert [problem for step in STEPS for problem in prose.check_text(re.sub(r"\{\{.*?\}\}", "X", step["title"]))] == []
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_expressions_take_linear_time(name: str) -> None:
+    assert slow_code(re.compile(PATTERNS[name]).search, PATTERNS[name]) is None
+
+
+def test_the_first_that_holds_and_each_that_holds() -> None:
+    assert ids() == ["upgrade-vllm", "report-bug", "downgrade-vllm"]
+    assert ids(direction="moved") == ["downgrade-vllm", "correct-plugin-file", "report-bug"]
+    assert ids(kind="environment", exception="OSError", message="No space left on device") == ["free-disk-space"]
+    assert ids(kind="resource", message="CUDA out of memory", is_alone=True)[-1] == "add-server-output"
+    assert ids(is_consequence=True) == ["find-root-cause-above"]
+
+
+def test_a_step_is_offered_once() -> None:
+    assert ids(kind="refusal", direction="newer").count("upgrade-vllm") == 1

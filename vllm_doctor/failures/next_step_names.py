@@ -1,0 +1,132 @@
+"""What the conditions and texts of next_steps.yaml name: the failure's own fields, and what follows from them."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from vllm_doctor.catalog import flags
+from vllm_doctor.command.advice import Advice, advice
+from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
+from vllm_doctor.failures import messages
+from vllm_doctor.failures.frames import PLUMBING
+from vllm_doctor.failures.model import Failure
+from vllm_doctor.messages import joined, message
+from vllm_doctor.text.patterns import lazy_pattern
+
+_MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
+_IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
+_CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
+_PLAIN = lazy_pattern(r"[\w./-]{1,120}")
+_BENCHMARKS = "vllm/benchmarks/"
+_SENTENCE = 4  # words of a message that names a setting
+
+
+def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values by name; `given` are the settings by keyword, None if the log does not show them.
+
+    `calling_code` is the package that called vLLM or raised, `own_file` the user's; `asked_setting` is the change
+    that the message asks for, as typed. `twice_the_devices` and `less_utilization` are for a device without memory.
+    """
+    origin, own = failure.origin, failure.own_frame
+    exception = failure.exception or ""
+    calling_package = _calling_package(failure)
+    refused = messages.REFUSED_CALL.match(failure.message)
+    is_own = given is not None and own is not None and own == origin
+    stem = PurePosixPath(own.file).stem if own is not None else ""
+    return {
+        "kind": failure.kind, "direction": failure.direction, "feature": failure.feature or "",
+        "exception": exception, "package": (origin.package if origin else None) or "",
+        "is_consequence": failure.is_consequence, "is_alone": failure.is_alone, "is_of_worker": failure.is_of_worker,
+        "has_place": origin is not None,
+        "raised_by_unknown_code": origin is None and not failure.message_file,
+        "is_builtin_exception": hasattr(builtins, exception),
+        "is_of_nvml": exception.startswith("NVMLError"),
+        "is_of_device_memory": messages.is_of_device_memory(failure.message),
+        "is_in_benchmark": origin is not None and origin.file.startswith(_BENCHMARKS),
+        "wants_other_release": failure.direction in {"older", "moved", "range", "v0-engine"},
+        "rejects_settings": _rejects_settings(failure),
+        "rejects_own_settings": _rejects_own_settings(failure, calling_package),
+        "passes_error_on": failure.caller is None and origin is not None and origin.package in PLUMBING,
+        "refuses_path": refused is not None and refused["path"] is not None,
+        "refuses_call": refused is not None,
+        "has_own_code": own is not None,
+        "is_raised_by_own_code": own is not None and origin is not None and origin.package is None,
+        "is_in_middleware": is_own and stem in str((given or {}).get("middleware")),
+        "is_in_scheduler": is_own and stem in str((given or {}).get("scheduler_cls")),
+        "has_calling_package": bool(calling_package),
+        "calling_code": calling_package or message("the calling code"),
+        "own_file": own.file if own and _PLAIN.fullmatch(own.file) else message("your own code"),
+        "name_direction": joined(" ", filter(None, (failure.direction_sentence, failure.direction_command))),
+        **_missing_module(failure),
+        **_asked(failure, given, facts),
+        **_device_memory(facts),
+    }
+
+
+def _missing_module(failure: Failure) -> dict[str, Any]:
+    found = _MODULE.search(failure.message)
+    if found is None:
+        return {"misses_part_of_package": False}
+    package, _, part = found["module"].partition(".")
+    return {"missing_from": package, "misses_part_of_package": bool(part)}
+
+
+def _asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, Any]:
+    found = _change_asked(failure, given, facts)
+    if found is None:
+        return {}
+    made = {"asked_flag": found.flag, "asked_setting": found.typed(), "asks_for_variable": found.flag.isupper()}
+    return made if found.value is None else {**made, "asked_value": found.value}
+
+
+def _change_asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> Advice | None:
+    """Return the change of the server's settings that the message of a rejection asks for."""
+    if failure.kind not in {"refusal", "request"}:
+        return None
+    version = str(facts["vllm_version"]) if "vllm_version" in facts else None
+    found = advice(failure.message, tuple(given or ()), flags.resolve(version))
+    if found is None or "." in found.flag:
+        return None
+    is_of_server = found.value is not None and found.flag.startswith("--") and found.flag in failure.message
+    return found if is_of_server or failure.kind == "refusal" else None
+
+
+def _device_memory(facts: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {"twice_the_devices": 2 * int(facts.get("tensor_parallel_size") or 1)}
+    share, tried, total = (facts.get(name) for name in ("gpu_memory_utilization", "oom_tried_gib", "gpu_total_gib"))
+    if share and tried and total:  # the budget without the failed allocation and half a GiB
+        made["less_utilization"] = math.floor(100 * min(share - 0.02, share - (tried + 0.5) / total)) / 100
+    return made
+
+
+def _rejects_settings(failure: Failure) -> bool:
+    """Return whether vLLM rejected the user's settings, not the checkpoint's config.json."""
+    checked = _CHECKED.search(failure.message)
+    if checked is not None:
+        # VllmConfig compares settings with each other; what it takes from config.json belongs to a feature of its own.
+        return checked["settings"] in CLASSES_OF_SETTINGS or checked["settings"] == "VllmConfig"
+    file = failure.origin.file if failure.origin else ""
+    return file.startswith(("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py", _BENCHMARKS)) or (
+        file.startswith("vllm/config/") and not file.startswith(("vllm/config/model", "vllm/config/__init__")))
+
+
+def _rejects_own_settings(failure: Failure, calling_package: str) -> bool:
+    """Return whether a program that uses vLLM rejected its own settings: it raised the error, with a sentence."""
+    package = failure.origin.package if failure.origin else None
+    return (package is not None and package == calling_package and failure.vllm_frame is None
+            and failure.caller is None and failure.exception in {"AssertionError", "ValueError"}
+            and len(failure.message.split()) >= _SENTENCE)
+
+
+def _calling_package(failure: Failure) -> str:
+    """Return the package that called vLLM or raised, empty where it is the user's own code or unknown."""
+    own = failure.own_frame.file if failure.own_frame else ""
+    whose = failure.caller or (failure.origin.file if failure.origin else "")
+    package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")
+    if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
+        package = imported["package"]
+    return package if _PLAIN.fullmatch(package) else ""
