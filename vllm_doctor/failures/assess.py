@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.catalog import names
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures import exceptions, frames, messages
-from vllm_doctor.failures.choose import OF_WORKER, choose, is_cascade, is_consequence, is_request, is_teardown
+from vllm_doctor.failures.choose import choose, is_cascade, is_consequence, is_request, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
@@ -137,8 +137,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         kind = "other-software"
     if kind == "request" and feature is None:
         feature = "request"
-    is_of_worker = candidate.said == OF_WORKER
-    is_alone = not start.phase and collected.records <= (candidate.shape == "record") and not is_of_worker
+    is_alone = not start.phase and collected.records <= (candidate.shape == "record") and not candidate.is_of_worker
     text = f"{candidate.said} {candidate.message}"
     return Failure(
         line=candidate.line, last_line=candidate.last_line, exception=candidate.exception, message=candidate.message,
@@ -155,7 +154,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         is_consequence=is_consequence(candidate),
         is_alone=is_alone,
         message_file="" if kind == "request" else message_file,
-        is_of_worker=is_of_worker,
+        is_of_worker=candidate.is_of_worker,
     )
 
 

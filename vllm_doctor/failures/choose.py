@@ -45,7 +45,6 @@ _CASCADE_MESSAGES = lazy_pattern(
 _OF_WORKER = lazy_pattern(
     r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z",
     re.DOTALL)
-OF_WORKER = "Worker failed with error"
 _WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
              ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
              ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
@@ -98,7 +97,7 @@ def as_told_by_worker(candidate: Candidate) -> Candidate:
     if not text:
         return candidate
     raised = next((name for name, wording in _WORDINGS if wording.search(text)), None)
-    return candidate._replace(exception=raised, message=text, frames=(), said=OF_WORKER)
+    return candidate._replace(exception=raised, message=text, frames=(), said="", is_of_worker=True)
 
 
 def is_teardown(candidate: Candidate) -> bool:
