@@ -77,3 +77,13 @@ def test_the_first_that_holds_and_each_that_holds() -> None:
 
 def test_a_step_is_offered_once() -> None:
     assert ids(kind="refusal", direction="newer").count("upgrade-vllm") == 1
+
+
+@pytest.mark.parametrize(("message", "title"), [
+    ("max_num_seqs is bent", "Change the setting that the message names"),
+    ("data parallel size must be 1 here", "Change the setting that the message names"),
+    ("set VLLM_WIDGETS for this", "Change the setting that the message names"),
+    ("Method 'bend' is not implemented.", "Correct what the message rejects"),
+])
+def test_a_setting_is_mentioned_only_where_the_message_names_one(message: str, title: str) -> None:
+    assert next_steps(failure(kind="refusal", message=message), None, {}, message)[0][0].title == title

@@ -14,6 +14,7 @@ from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
 from vllm_doctor.failures.frames import PLUMBING
 from vllm_doctor.failures.model import Failure
+from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -48,6 +49,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "is_of_device_memory": messages.is_of_device_memory(failure.message),
         "is_in_benchmark": origin is not None and origin.file.startswith(_BENCHMARKS),
         "wants_other_release": failure.direction in {"older", "moved", "range", "v0-engine"},
+        "names_setting": names_a_setting(failure.message),
         "rejects_settings": _rejects_settings(failure),
         "rejects_own_settings": _rejects_own_settings(failure, calling_package),
         "passes_error_on": failure.caller is None and origin is not None and origin.package in PLUMBING,
