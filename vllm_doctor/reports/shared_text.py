@@ -27,6 +27,9 @@ _KINDS = {
     "other-software": N_("code outside vLLM raised it"),
     "unknown": N_("the log does not show whose code raised it"),
 }
+_FROM_FILES = N_("errors of this kind are usually bugs in vLLM, or follow from unusual values in the model's files")
+_READ_FROM_FILES = frozenset({"config", "tokenizer", "model-loading", "lora"})
+"""Features that take their values from the files of the model or adapter."""
 _CALLED = N_("code outside vLLM calls it in a way that this release does not support")
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
@@ -200,6 +203,8 @@ def failure_status(report: Report) -> str:
         return _("{what} No rule explains it yet.", what=done)
     is_anyone_s = failure.kind == "bug" and failure.is_alone and failure.origin is None and not failure.message_file
     whose = _CALLED if is_call else _KINDS["unknown" if _is_cut(failure) or is_anyone_s else failure.kind]
+    if whose == _KINDS["bug"] and failure.feature in _READ_FROM_FILES and report.phase != "runtime":
+        whose = _FROM_FILES
     return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(whose))
 
 
