@@ -678,6 +678,34 @@ def test_a_traceback_without_indentation_keeps_its_calls() -> None:
     assert (failure.feature, failure.kind) == ("other-software", "other-software")
 
 
+def test_a_paste_without_indentation_keeps_its_calls_behind_prefixes() -> None:
+    head = "(EngineCore pid=77) ERROR 06-20 20:33:13 [core.py:1100]"
+    lines = (f'File "{SITE}/vllm/v1/widgets/manager.py", line 84, in _make_widget',
+             "return self.backend.bend_widget(request)", "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+             f'File "{SITE}/xgrammar/compiler.py", line 205, in bend', "self._handle.bend(", "^^^^^^^^^^^^^^^^^^",
+             "RuntimeError: the widget is bent")
+    failure = failure_of("".join(f"{head} {line}\n" for line in lines))
+    assert failure.origin == Place("xgrammar", "xgrammar/compiler.py", "bend", 205)
+
+
+def test_a_recurrent_layer_is_not_offered_another_attention_backend() -> None:
+    failure = failure_of(traceback(
+        (f"{SITE}/vllm/v1/worker/gpu_model_runner.py", 1900, "_build_attn_group_metadata", "builder.build("),
+        (f"{SITE}/vllm/v1/attention/backends/gdn_attn.py", 233, "build", "assert prefill_widgets is not None"),
+        error="AssertionError"))
+    assert failure.feature == "attention"
+    assert not any("ATTN" in str((fix.flags, fix.env)) for fix in failure.fixes)
+
+
+def test_the_source_line_in_an_attention_backend_names_speculative_decoding() -> None:
+    failure = failure_of(traceback(
+        (f"{SITE}/vllm/v1/worker/gpu_model_runner.py", 1900, "_build_attn_group_metadata", "builder.build("),
+        (f"{SITE}/vllm/v1/attention/backends/gdn_attn.py", 454, "build", "assert num_accepted_tokens is not None"),
+        error="AssertionError"))
+    assert failure.feature == "speculative-decoding"
+    assert failure.fixes[0].unset == ("--speculative-config",)
+
+
 def test_an_exception_right_below_a_call_is_not_its_source() -> None:
     failure = failure_of('Traceback (most recent call last):\nFile "widgets.pyx", line 3, in widgets.bend\n'
                          "ValueError: the widget is bent\n")

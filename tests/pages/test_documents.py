@@ -73,3 +73,34 @@ def test_wrongly_decoded_text_is_repaired_in_quotes() -> None:
     report = diagnose(text.encode().decode("latin-1").encode())
     assert report.failure is not None
     assert report.failure.message == "模型目录不存在: /models/没有"
+
+
+def test_an_exception_quoted_in_a_line_of_its_own_is_a_message() -> None:
+    text = ("I quantized the model with my own recipe, and it does not load.\n\n## What I did\n- loaded it\n- saved it\n\n"
+            "This is what I get from the server:\n`KeyError: 'layers.3.mlp.experts.w13_weight_packed'`\n")
+    report = diagnose(text.encode())
+    assert report.primary == "checkpoint-layout-mismatch"
+    assert report.notes[0].startswith("The text is a page that quotes this message")
+
+
+def test_an_exception_quoted_within_a_sentence_is_none() -> None:
+    text = ("I am writing a guide for my colleagues about vLLM.\n\n## Errors\n- the first\n- the second\n\n"
+            "You can get `KeyError: 'layers.3.mlp.experts.w13_weight_packed'` if the checkpoint is wrong.\n")
+    assert diagnose(text.encode()).primary is None
+
+
+def test_a_message_above_a_script_is_read_where_the_script_shows_nothing() -> None:
+    text = ("I updated vLLM and I get the following error when I load my model:\n"
+            "`AttributeError: 'NoneType' object has no attribute 'cdequantize_blockwise_bf16_nf4'`.\n\n"
+            '```python\nfrom vllm import LLM\nllm = LLM(model="a/b", quantization="bitsandbytes")\n```\n\n```\n'
+            "AttributeError                            Traceback (most recent call last)\nCell In[2], line 2\n```\n")
+    assert diagnose(text.encode()).primary == "bitsandbytes-library-broken"
+
+
+def test_the_body_of_a_response_is_output() -> None:
+    text = ("I deployed the reranker and it is healthy, but I cannot use it.\n\nThe answer is\n```json\n{\n"
+            '    "object": "error",\n    "message": "The model does not support Rerank (Score) API",\n'
+            '    "type": "BadRequestError",\n    "param": null,\n    "code": 400\n}\n```\nand what I see is\n```\n'
+            "2026-01-07 05:51:31,120 - proxy - ERROR - Error processing usage: 3 validation errors for RerankResponse\n"
+            "```\nThanks for your help!\n")
+    assert diagnose(text.encode()).primary == "pooling-task-mismatch"

@@ -43,12 +43,16 @@ def read(page: Page, raw: LogReading) -> tuple[LogReading, Report]:
     lines = raw.session.lines
     source = Source(raw.path, lines.line_count, lines.byte_count, 1, 1)
     if not page.excerpts:
-        as_a_log = raw.report() if raw.options.run in {None, 1} else None
-        if as_a_log is not None and as_a_log.cause is not None and as_a_log.cause.confidence > WEAK:
-            return raw, _as_quoted(as_a_log)
+        quoted = _quoted_message(page, raw, source)
+        if quoted is not None:
+            return quoted
         reading = _new_reading(page, raw, raw.options._replace(run=None))
         return reading, reading.report()._replace(source=source).with_caveats(_NOTHING)
     reading, report = _best_reading(page, raw)
+    if report.cause is None and report.unexplained is None and report.status == "unknown":
+        quoted = _quoted_message(page, raw, source)
+        if quoted is not None:
+            return quoted
     runs, run = reading.run_count, report.source.run
     report = report._replace(source=source._replace(runs=runs, run=run))
     return reading, report.with_caveats(*_caveats(page, [reading.analysis(run) for run in reading.runs], report))
@@ -59,6 +63,20 @@ def _new_reading(page: Page, raw: LogReading, options: Options) -> LogReading:
     reading = LogReading(raw.base, options, raw.path, raw.given, live=True, redactor=raw.session.redactor)
     reading.cards, reading.remarks = page.cards, raw.remarks
     return reading
+
+
+def _quoted_message(page: Page, raw: LogReading, source: Source) -> tuple[LogReading, Report] | None:
+    """Return the reading and the report on a message that a page quotes; None if no rule names its cause."""
+    if raw.options.run not in {None, 1}:
+        return None
+    as_a_log = raw.report()
+    if as_a_log.cause is not None and as_a_log.cause.confidence > WEAK:
+        return raw, _as_quoted(as_a_log)
+    reading = _new_reading(page, raw, raw.options._replace(run=None))
+    reading.feed_rows(page.quotes)
+    reading.session.finish()
+    report = reading.report()._replace(source=source)
+    return (reading, _as_quoted(report)) if report.cause is not None and report.cause.confidence > WEAK else None
 
 
 def _as_quoted(report: Report) -> Report:

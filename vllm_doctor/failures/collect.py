@@ -178,7 +178,7 @@ class FailureCollector:
 
     def _call(self, stream: _Open, event: Event, found: Frame) -> None:
         self._close(stream)
-        if not stream.frames and event.line - stream.begin > 1:
+        if not stream.frames and (not stream.begin or event.line - stream.begin > 1):
             stream.begin, stream.level = event.line, event.level
             if not stream.group or not stream.chained:
                 self._groups += 1
@@ -224,6 +224,8 @@ class FailureCollector:
     def _is_flat_source(stream: _Open, event: Event) -> bool:
         """Return whether a line is the source of the last call in a paste without indentation; if so, keep it."""
         text, last = event.text.strip(), stream.frames[-1]
+        if text and not text.strip("^~") and event.line - stream.last_call <= 2:
+            return True  # marks a part of the source line
         if (event.line - stream.last_call != 1 or last.code or not text
                 or (event.level and event.level != stream.level)
                 or exceptions.ending(text) is not None or exceptions.bare(text) is not None

@@ -40,6 +40,8 @@ _OF_DRAFT_MODELS = frozenset({None, "model-class", "model-loading", "compilation
 """Parts that speculative decoding uses for its own model as well."""
 _GENERAL = frozenset({"request", "environment", "platform", "config"})
 _LAST_CALLS = 3  # calls whose names and source lines are read where nothing else decides
+_SHARED_BY_FEATURES = frozenset({"api-server", "attention"})
+"""Parts whose source lines name the feature that they serve."""
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 
 
@@ -75,7 +77,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     if kind == "other-software" and by_calls in {None, "api-server"}:
         return "other-software"
     if by_calls is not None:
-        return (_by_code(candidate.frames[-1]) or by_calls) if by_calls == "api-server" else by_calls
+        return (_by_code(candidate.frames[-1]) or by_calls) if by_calls in _SHARED_BY_FEATURES else by_calls
     if candidate.native:
         return _by_symbols(candidate.native)
     by_text = _by_raised_text(candidate)

@@ -22,7 +22,9 @@ _REACH = 240
 _AT_START = lazy_pattern(
     r"\s{0,40}(?:File \"[^\"\n]{1,400}\", line \d|[\^~]{3,}\s*$|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S{0,12} .{0,80}"
     r"\b(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\b|INFO: {1,8}(?:\d{1,3}\.){3}\d{1,3}:\d+ - \"|\[rank\d+\]:"
-    r"|\{\"(?:log|message|level|time|timestamp|ts|msg)\"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
+    r"|\{\"(?:log|message|level|time|timestamp|ts|msg)\"|\{?\s{0,8}\"object\": ?\"error\""
+    r"|\"type\": \"[A-Z]\w{1,40}Error\""
+    r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
     r"|(?:ba|z|da)?sh: (?:line \d+: )?\S+: command not found|docker: Error response|Segmentation fault"
     r"|The above exception was the direct cause|During handling of the above exception)")
 _TEMPLATE = lazy_pattern(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")

@@ -27,6 +27,9 @@ _LONGEST_MESSAGE = 600  # characters of the line that an exception's message beg
 _CONTINUED = ("\\", " ^", " `")
 _CALL = lazy_pattern(r"\s{0,40}File \"[^\"\n]{1,400}\", line \d")
 _EXCEPTION = lazy_pattern(r"(?:[a-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception):")
+_QUOTED = lazy_pattern(
+    r"\s{0,8}`{1,3}(?P<text>(?:[a-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception): [^`\n]{3,600})`{1,3}\.?\s*$")
+_MOST_QUOTES = 8
 _NEXT_EXCEPTION = lazy_pattern(
     r"(?:The above exception was the direct cause|During handling of the above exception)\b")
 _LONGEST_ADVICE = 60  # lines of an exception's message
@@ -44,12 +47,16 @@ class Excerpt(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a page holds; `is_converted` says that its lines are counted in its text, not in the input."""
+    """What a page holds; `is_converted` says that its lines are counted in its text, not in the input.
+
+    `quotes` are the exceptions that lines of their own show as code.
+    """
 
     excerpts: tuple[Excerpt, ...]
     cards: tuple[Card, ...]
     is_converted: bool
     line_count: int
+    quotes: tuple[Row, ...] = ()
 
 
 @dataclass
@@ -76,7 +83,8 @@ def read_page(data: bytes) -> Page | None:
     tables = gpu_status.line_numbers(text) if cards else frozenset()
     kept = [line._replace(text="") if number in tables else line for number, line in enumerate(lines, 1)]
     excerpts = _with_commands(_blocks(kept))[-_MOST_EXCERPTS:]
-    return Page(tuple(servers.marked(excerpts, Excerpt)), cards, is_converted, len(lines))
+    quotes = tuple(Row(line.number, match["text"], 1) for line in lines if (match := _QUOTED.match(line.text)))
+    return Page(tuple(servers.marked(excerpts, Excerpt)), cards, is_converted, len(lines), quotes[:_MOST_QUOTES])
 
 
 def _is_page(lines: Sequence[TextLine]) -> bool:
