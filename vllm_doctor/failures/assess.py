@@ -96,6 +96,15 @@ def raised_by_engine(collected: FailureCollector) -> bool:
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
 
 
+def raised_by_caller(collected: FailureCollector) -> bool:
+    """Return whether an exception ended the process that started the engine, before it served.
+
+    Python prints such a traceback outside any record; at its end, the process terminates its engine.
+    """
+    return any(one.shape == "traceback" and not (one.level or one.served or _ENGINE.match(one.process))
+               and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
+
+
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:
     """Return the functions on the stack of the first crash in native code that the log shows, the innermost first."""
     shown = next((one.native for one in collected.candidates() if one.native), "")
