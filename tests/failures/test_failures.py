@@ -178,6 +178,23 @@ def test_own_code_is_named() -> None:
     assert 'File "/srv/gateway/auth.py", line 22, in dispatch' in failure.text
 
 
+def test_own_code_is_corrected_before_a_part_of_vllm_is_turned_off() -> None:
+    log = "INFO 05-06 10:00:01 [api_utils.py:286] non-default args: {'model': '/models/a'}\n" + traceback(
+        ("vllm/v1/metrics/loggers.py", 413, "__init__", "self.loggers[index] = factory(config, index)"),
+        ("/srv/plugins/usage_log.py", 22, "__init__", "self.target = TARGETS[index]"), error="KeyError: 3")
+    assert next(fix.id for fix in failure_of(log).fixes) == "correct-plugin-file"
+
+
+def test_a_call_that_vllm_refuses_is_corrected_in_the_script() -> None:
+    log = "INFO 05-06 10:00:01 [core.py:109] Initializing a V1 LLM engine (v0.20.2) with config: model='/models/a'\n" + traceback(
+        ("/srv/app/label.py", 14, "<module>", "llm.generate(rows)"),
+        ("vllm/renderers/inputs/preprocess.py", 160, "parse_dec_only_prompt", 'raise TypeError("Prompt should be a string")'),
+        error="TypeError: Prompt should be a string")
+    failure = failure_of(log)
+    assert failure.kind == "other-software"
+    assert [fix.title for fix in failure.fixes] == ["Correct the call in /srv/app/label.py"]
+
+
 def test_a_name_that_only_older_releases_have() -> None:
     report = diagnose(b"ImportError: cannot import name 'SamplingMetadata' from 'vllm.model_executor' "
                       b"(/opt/venv/lib/python3.12/site-packages/vllm/model_executor/__init__.py)\n")
