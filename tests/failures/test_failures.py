@@ -441,6 +441,14 @@ def test_a_text_of_vllm_does_not_decide_where_its_calls_are_shown() -> None:
     assert failure_of(log).feature == "lora"
 
 
+def test_the_tracer_around_a_call_is_no_part_that_failed() -> None:
+    log = traceback(
+        (f"{SITE}/vllm/tracing/otel.py", 178, "sync_wrapper", "return func(*args, **kwargs)"),
+        (f"{SITE}/vllm/v1/worker/worker_base.py", 319, "init_worker", "self.worker = worker_class(**kwargs)"),
+        error="TypeError: Worker.__init__() missing 1 required positional argument: 'rank'")
+    assert failure_of(STARTED + log).feature != "metrics"
+
+
 def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:
     log = traceback((f"{SITE}/vllm/v1/sample/sampler.py", 286, "apply_penalties", "return apply_all_penalties("),
                     (f"{SITE}/vllm/model_executor/layers/utils.py", 62, "apply_penalties", "widgets = mask("),
