@@ -192,7 +192,7 @@ def test_a_call_that_vllm_refuses_is_corrected_in_the_script() -> None:
         error="TypeError: Prompt should be a string")
     failure = failure_of(log)
     assert failure.kind == "other-software"
-    assert [fix.title for fix in failure.fixes] == ["Correct the call in /srv/app/label.py"]
+    assert [fix.title for fix in failure.fixes] == ["Correct the call of vLLM in /srv/app/label.py"]
 
 
 def test_a_name_that_only_older_releases_have() -> None:

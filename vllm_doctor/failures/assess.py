@@ -18,10 +18,11 @@ from vllm_doctor.failures.signature import signature
 from vllm_doctor.text.patterns import lazy_pattern
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
-_INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/", "vllm/inputs",
-              "vllm/renderers/inputs", "vllm/sampling_params.py", "vllm/pooling_params.py")
+_INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
 _MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
+_INPUTS = ("vllm/inputs", "vllm/renderers/inputs", "vllm/sampling_params.py", "vllm/pooling_params.py")
+"""What reads the prompts and parameters of a script's calls."""
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _OF_ENGINE = lazy_pattern(
     r"vllm/(?:v1/(?:engine/core|executor/\w{1,100}|(?:core|sample|spec_decode|structured_output|attention|kv_offload)/[\w/]{1,200}"
@@ -137,7 +138,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
     direction = "" if answer is None else answer.kind
-    is_misused = _is_misused(candidate, calls)
+    is_misused = _is_misused(candidate, calls) or _is_refused(calls)
     if is_misused:
         kind = "other-software"
     has_settings = bool(start.phase) or collected.records > _AT_IMPORT
@@ -173,8 +174,13 @@ def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
     caller = frames.caller_of(calls)
     if caller is None or not calls or not frames.package_of(calls[-1].path)[1].startswith(_INTERFACE):
         return False
-    is_refused = candidate.exception == "TypeError" and calls[-1].code.startswith("raise TypeError(")
-    return is_refused or _MISUSED.search(candidate.message) is not None
+    return _MISUSED.search(candidate.message) is not None
+
+
+def _is_refused(calls: Sequence[Frame]) -> bool:
+    """Return whether vLLM refuses the type of what a script passes: it raises the exception itself."""
+    return (bool(calls) and calls[-1].code.startswith("raise TypeError(") and frames.caller_of(calls) is not None
+            and frames.package_of(calls[-1].path)[1].startswith(_INPUTS))
 
 
 def _counts(candidate: Candidate, start: Start) -> bool:
