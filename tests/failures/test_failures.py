@@ -178,6 +178,23 @@ def test_own_code_is_named() -> None:
     assert 'File "/srv/gateway/auth.py", line 22, in dispatch' in failure.text
 
 
+def test_own_code_is_corrected_before_a_part_of_vllm_is_turned_off() -> None:
+    log = "INFO 05-06 10:00:01 [api_utils.py:286] non-default args: {'model': '/models/a'}\n" + traceback(
+        ("vllm/v1/metrics/loggers.py", 413, "__init__", "self.loggers[index] = factory(config, index)"),
+        ("/srv/plugins/usage_log.py", 22, "__init__", "self.target = TARGETS[index]"), error="KeyError: 3")
+    assert next(fix.id for fix in failure_of(log).fixes) == "correct-plugin-file"
+
+
+def test_a_call_that_vllm_refuses_is_corrected_in_the_script() -> None:
+    log = "INFO 05-06 10:00:01 [core.py:109] Initializing a V1 LLM engine (v0.20.2) with config: model='/models/a'\n" + traceback(
+        ("/srv/app/label.py", 14, "<module>", "llm.generate(rows)"),
+        ("vllm/renderers/inputs/preprocess.py", 160, "parse_dec_only_prompt", 'raise TypeError("Prompt should be a string")'),
+        error="TypeError: Prompt should be a string")
+    failure = failure_of(log)
+    assert failure.kind == "other-software"
+    assert [fix.title for fix in failure.fixes] == ["Correct the call of vLLM in /srv/app/label.py"]
+
+
 def test_a_name_that_only_older_releases_have() -> None:
     report = diagnose(b"ImportError: cannot import name 'SamplingMetadata' from 'vllm.model_executor' "
                       b"(/opt/venv/lib/python3.12/site-packages/vllm/model_executor/__init__.py)\n")
@@ -422,6 +439,14 @@ def test_a_text_of_vllm_does_not_decide_where_its_calls_are_shown() -> None:
     log = traceback((f"{SITE}/vllm/lora/widgets.py", 7, "bend", "raise ValueError("),
                     error="ValueError: Weight input_size_per_partition = 9 is not divisible by min_thread_k = 4.")
     assert failure_of(log).feature == "lora"
+
+
+def test_the_tracer_around_a_call_is_no_part_that_failed() -> None:
+    log = traceback(
+        (f"{SITE}/vllm/tracing/otel.py", 178, "sync_wrapper", "return func(*args, **kwargs)"),
+        (f"{SITE}/vllm/v1/worker/worker_base.py", 319, "init_worker", "self.worker = worker_class(**kwargs)"),
+        error="TypeError: Worker.__init__() missing 1 required positional argument: 'rank'")
+    assert failure_of(STARTED + log).feature != "metrics"
 
 
 def test_shared_layers_do_not_hide_the_part_that_calls_them() -> None:

@@ -47,4 +47,5 @@ CLASSES_OF_SETTINGS = frozenset({
 def terms_of(keyword: str) -> tuple[str, ...]:
     """Return the words, in lower case and separated by blanks, by which messages refer to a setting."""
     core = keyword.removeprefix("enable_").removesuffix("_size").replace("_", " ")
-    return _TERMS.get(keyword, (core,))
+    subject = core.removesuffix(" config")
+    return _TERMS.get(keyword, (subject if " " in subject else core,))

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from vllm_doctor.failures.assess import Proof, Start, describe, find, native_functions, raised_by_engine
+from vllm_doctor.failures.assess import (
+    Proof,
+    Start,
+    describe,
+    find,
+    native_functions,
+    raised_by_caller,
+    raised_by_engine,
+)
 from vllm_doctor.failures.choose import as_told_by_worker
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.model import Candidate, Failure, Origin, Setting
 
 __all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "as_told_by_worker",
-           "describe", "find", "native_functions", "raised_by_engine"]
+           "describe", "find", "native_functions", "raised_by_caller", "raised_by_engine"]

@@ -21,6 +21,8 @@ _FINAL = 8  # lines from the end within which a record of an error is the last w
 _INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
 _MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
+_INPUTS = ("vllm/inputs", "vllm/renderers/inputs", "vllm/sampling_params.py", "vllm/pooling_params.py")
+"""What reads the prompts and parameters of a script's calls."""
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _OF_ENGINE = lazy_pattern(
     r"vllm/(?:v1/(?:engine/core|executor/\w{1,100}|(?:core|sample|spec_decode|structured_output|attention|kv_offload)/[\w/]{1,200}"
@@ -96,6 +98,15 @@ def raised_by_engine(collected: FailureCollector) -> bool:
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
 
 
+def raised_by_caller(collected: FailureCollector) -> bool:
+    """Return whether an exception ended the process that started the engine, before it served.
+
+    Python prints such a traceback outside any record; at its end, the process terminates its engine.
+    """
+    return any(one.shape == "traceback" and not (one.level or one.served or _ENGINE.match(one.process))
+               and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
+
+
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:
     """Return the functions on the stack of the first crash in native code that the log shows, the innermost first."""
     shown = next((one.native for one in collected.candidates() if one.native), "")
@@ -127,7 +138,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
     direction = "" if answer is None else answer.kind
-    is_misused = _is_misused(candidate, calls)
+    is_misused = _is_misused(candidate, calls) or _is_refused(calls)
     if is_misused:
         kind = "other-software"
     has_settings = bool(start.phase) or collected.records > _AT_IMPORT
@@ -164,6 +175,12 @@ def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
     if caller is None or not calls or not frames.package_of(calls[-1].path)[1].startswith(_INTERFACE):
         return False
     return _MISUSED.search(candidate.message) is not None
+
+
+def _is_refused(calls: Sequence[Frame]) -> bool:
+    """Return whether vLLM refuses the type of what a script passes: it raises the exception itself."""
+    return (bool(calls) and calls[-1].code.startswith("raise TypeError(") and frames.caller_of(calls) is not None
+            and frames.package_of(calls[-1].path)[1].startswith(_INPUTS))
 
 
 def _counts(candidate: Candidate, start: Start) -> bool:

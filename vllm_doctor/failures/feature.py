@@ -43,6 +43,8 @@ _LAST_CALLS = 3  # calls whose names and source lines are read where nothing els
 _SHARED_BY_FEATURES = frozenset({"api-server", "attention"})
 """Parts whose source lines name the feature that they serve."""
 _FIRST_LINES = 1200  # characters of a message that are asked for words
+_DECORATORS = frozenset({"sync_wrapper", "async_wrapper"})
+"""Functions that vLLM puts around calls of all its parts."""
 
 
 def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction: str = "") -> str | None:
@@ -197,7 +199,7 @@ def _by_deepest_call(frames: Sequence[Frame]) -> str | None:
                 fallback = fallback or _of_file(file, frame.function)
             continue
         is_in_worker = is_in_worker or _SHARED_FILES.match(file) is not None
-        if package == "python":
+        if package == "python" or (file == "vllm/tracing/otel.py" and frame.function in _DECORATORS):
             continue
         if _LAUNCHES.match(file):
             launched = "compilation"

@@ -24,14 +24,14 @@ _SITE = lazy_pattern(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.
 _EGG = lazy_pattern(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
 _STDLIB = lazy_pattern(r"(?:lib|Lib)(?:64)?/python3(?:\.\d+)?/(?P<rest>.*)")
 _REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
-# Packages that people run from a checkout, by the folder that holds their modules.
+# Packages that people run from a checkout or install with `pip install --target`, by the folder of their modules.
 _CHECKOUTS = (
     "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "tpu_inference",
     "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
-    "huggingfaceserver",
+    "huggingfaceserver", "huggingface_hub", "mistral_common", "prometheus_client", "safetensors",
 )  # fmt: skip
 _CYTHON = lazy_pattern(r"^(?:python/)?(?P<rest>(?P<package>[a-z_]\w*)/.*\.(?:pyx|pxi))$")
 _LONGEST = 1_000  # characters of a path; its end is kept

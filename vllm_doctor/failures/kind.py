@@ -16,7 +16,8 @@ _RESOURCE = lazy_pattern(
     r"|CUBLAS_STATUS_ALLOC_FAILED"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
 _REJECTS = lazy_pattern(
-    r"not (?:yet |currently )?(?:supported|compatible)|does not (?:yet )?support|incompatible|\brequires\b|must be\b")
+    r"(?:not (?:yet |currently )?|only )(?:supported|compatible)|does not (?:yet )?support|incompatible|\brequires\b"
+    r"|must be\b")
 _LACKS = lazy_pattern(
     r"out of memory|No space left|larger than the|Free memory|No available memory|Cannot allocate|cache blocks",
     re.IGNORECASE)
@@ -70,7 +71,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "request"
     if candidate.shape == "fatal" and candidate.said:  # the command line of another program
         return "other-software"
-    is_rejected = name in _REFUSALS | {"AssertionError"} and _REJECTS.search(message) and not _LACKS.search(message)
+    is_rejected = (name in _REFUSALS | {"AssertionError", "Exception"} and _REJECTS.search(message)
+                   and not _LACKS.search(message))
     if name in _RESOURCE_CLASSES or (_RESOURCE.search(message) and not is_rejected):
         return "resource"
     package = origin.package if origin else ""

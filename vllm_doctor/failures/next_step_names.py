@@ -22,7 +22,8 @@ _MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
 _IMPORTED = lazy_pattern(r"cannot import name '[^']{1,120}' from '(?P<package>[A-Za-z_]\w{0,60})")
 _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|Args))\b")
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
-_BENCHMARKS = "vllm/benchmarks/"
+_OF_SETTINGS = ("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py", "vllm/ir/", "vllm/benchmarks/")
+"""What reads nothing but settings."""
 _SENTENCE = 4  # words of a message that names a setting
 
 
@@ -47,7 +48,6 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "is_builtin_exception": hasattr(builtins, exception),
         "is_of_nvml": exception.startswith("NVMLError"),
         "is_of_device_memory": messages.is_of_device_memory(failure.message),
-        "is_in_benchmark": origin is not None and origin.file.startswith(_BENCHMARKS),
         "wants_other_release": failure.direction in {"older", "moved", "range", "v0-engine"},
         "names_setting": names_a_setting(failure.message),
         "rejects_settings": _rejects_settings(failure),
@@ -55,6 +55,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "passes_error_on": failure.caller is None and origin is not None and origin.package in PLUMBING,
         "refuses_path": refused is not None and refused["path"] is not None,
         "refuses_call": refused is not None,
+        "refuses_call_of_script": failure.source_line.startswith("raise TypeError("),
         "has_own_code": own is not None,
         "is_raised_by_own_code": own is not None and origin is not None and origin.package is None,
         "is_in_middleware": is_own and stem in str((given or {}).get("middleware")),
@@ -112,7 +113,7 @@ def _rejects_settings(failure: Failure) -> bool:
         # VllmConfig compares settings with each other; what it takes from config.json belongs to a feature of its own.
         return checked["settings"] in CLASSES_OF_SETTINGS or checked["settings"] == "VllmConfig"
     file = failure.origin.file if failure.origin else ""
-    return file.startswith(("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py", _BENCHMARKS)) or (
+    return file.startswith(_OF_SETTINGS) or (
         file.startswith("vllm/config/") and not file.startswith(("vllm/config/model", "vllm/config/__init__")))
 
 
