@@ -418,6 +418,8 @@ def _other_software(failure: Failure, direction: str) -> Iterator[FixRule]:
     else:
         if _is_rejection(failure):
             yield _action("follow-the-refusal", "Change the setting that the message names")
+        if failure.own_frame is not None and failure.own_frame.file == failure.caller:
+            yield _action("correct-script", "Correct the call of vLLM in {{ own_file }}")
         yield _action("install-package", _BELONG)
         if _calling_package(failure):
             yield _action("reinstall-package", "Reinstall {{ calling_code }} as its documentation says")
