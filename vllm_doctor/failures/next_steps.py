@@ -440,7 +440,7 @@ def _calling_package(failure: Failure) -> str:
     package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")
     if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
         package = imported["package"]
-    return package if _PLAIN.fullmatch(package) else ""
+    return package if _PLAIN.fullmatch(package) and package != "vllm" else ""
 
 
 def names(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, str | float]:
