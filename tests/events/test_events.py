@@ -169,6 +169,10 @@ def test_the_lines_of_one_message_know_those_before() -> None:
      [1, 1, 1, 1]),
     (["$ vllm serve m", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "vllm serve: error: x", "$ vllm serve m"], [1, 1, 1, 2]),
     (["$ vllm serve m", "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5", "$ vllm serve m"], [1, 1, 1]),
+    (["$ vllm serve m", "Error processing line 1 of /srv/lib/hooks.pth:", "", "  Traceback (most recent call last):",
+      '    File "<frozen site>", line 186, in addpackage', '    File "<string>", line 1, in <module>',
+      "  ModuleNotFoundError: No module named 'hooks'", "", "Remainder of file ignored",
+      "INFO 01-01 00:00:00 [a.py:1] vLLM API server version 0.8.5"], [1] * 8),
 ])
 def test_starts_of_the_server(texts: list[str], runs: list[int]) -> None:
     assert [event.run for event in read(*texts)] == runs

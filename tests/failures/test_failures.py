@@ -961,6 +961,14 @@ def test_a_field_of_a_request_that_the_release_does_not_know() -> None:
     assert [fix.action for fix in failure.fixes][:2] == ["correct-request-value", "upgrade-vllm"]
 
 
+def test_a_script_that_passes_another_object_than_a_method_takes() -> None:
+    failure = failure_of(traceback(
+        ("/srv/app/answers.py", 9, "<module>", "out = llm.chat(messages, adapter=Widget())"),
+        (f"{SITE}/vllm/entrypoints/llm.py", 940, "chat", "number = adapter.lora_int_id"),
+        error="AttributeError: 'Widget' object has no attribute 'lora_int_id'"))
+    assert (failure.kind, failure.fixes[0].action) == ("other-software", "correct-script")
+
+
 def test_settings_that_a_trainer_rejects_itself() -> None:
     rejected = traceback(
         (f"{SITE}/verl/trainer/main_ppo.py", 63, "main", "run_ppo(config)"),

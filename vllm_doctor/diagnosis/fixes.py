@@ -6,7 +6,7 @@ value, and when it would change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -66,7 +66,17 @@ def fixes(rule: Rule, context: FixContext, limit: int) -> tuple[Fix, ...]:
     if rule.order == "loss":
         candidates = [Candidate(fix, _suffices(entry, context.known)) for entry, fix in made if fix is not None]
         return tuple(ordered(candidates, context.known)[:limit])
-    return tuple(islice((fix for _, fix in made if fix is not None), limit))
+    return tuple(islice(_distinct(fix for _, fix in made if fix is not None), limit))
+
+
+def _distinct(made: Iterable[Fix]) -> Iterator[Fix]:
+    """Yield the fixes that change other settings than those before them, or have steps of their own."""
+    changed: set[tuple[object, ...]] = set()
+    for fix in made:
+        change = (*sorted(fix.flags.items()), *sorted(fix.unset), *sorted(fix.env.items()))
+        if not change or fix.action or change not in changed:
+            yield fix
+        changed.add(change)
 
 
 def _suffices(entry: FixRule, known: Mapping[str, Any]) -> bool:

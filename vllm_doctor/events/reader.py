@@ -35,6 +35,8 @@ _PLACE = lazy_pattern(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whos
 # A custom format (VLLM_LOGGING_CONFIG_PATH, or a program that serves models with vLLM):
 # `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
 # `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
+_OF_PATH_FILE = lazy_pattern(r"(?:<frozen site>|\bsite\.py):addpackage\b")
+"""Python reports a broken line of a .pth file in each process that starts, and goes on."""
 _OWN_RECORD = lazy_pattern(
     r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d{1,9})? "
     r"(?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
@@ -380,7 +382,7 @@ class EventReader:
         stream.open(event.level)
         stream.inside, stream.indent, stream.last_frames = False, 0, event.frames
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.last_frames):
+        if not event.level and not event.process and self._ends_process(stream.last_frames):
             self._runs.crash()
         self._update_open(key, stream, number)
 
@@ -443,9 +445,13 @@ class EventReader:
         stream.inside = False
         stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.last_frames):
+        if not event.level and not event.process and self._ends_process(stream.last_frames):
             self._runs.crash()
         return event._replace(text=message, releases="", frames=stream.last_frames)
+
+    def _ends_process(self, frames: str) -> bool:
+        """Return whether an exception with these calls most often ends a process."""
+        return not self._is_request(frames) and _OF_PATH_FILE.search(frames) is None
 
     def _stream(self, key: str) -> _Stream:
         stream = self._streams.get(key)
@@ -479,7 +485,7 @@ class EventReader:
         stream.inside = False
         stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and not self._is_request(stream.last_frames):
+        if not event.level and not event.process and self._ends_process(stream.last_frames):
             self._runs.crash()
         return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
                      refusal=event.refusal, time=event.time)

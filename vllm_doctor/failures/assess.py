@@ -18,7 +18,9 @@ from vllm_doctor.failures.signature import signature
 from vllm_doctor.text.patterns import lazy_pattern
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
-_INTERFACE = ("vllm/entrypoints/llm.py", "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
+_OFFLINE = ("vllm/entrypoints/llm.py", "vllm/entrypoints/offline_utils.py")
+"""What reads the arguments of a script's calls."""
+_INTERFACE = (*_OFFLINE, "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
 _MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _INPUTS = ("vllm/inputs", "vllm/renderers/inputs", "vllm/sampling_params.py", "vllm/pooling_params.py")
@@ -174,7 +176,9 @@ def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
     caller = frames.caller_of(calls)
     if caller is None or not calls or not frames.package_of(calls[-1].path)[1].startswith(_INTERFACE):
         return False
-    return _MISUSED.search(candidate.message) is not None
+    return _MISUSED.search(candidate.message) is not None or (
+        candidate.exception in {"AttributeError", "TypeError"} and calls[-1].function != "__init__"
+        and frames.package_of(calls[-1].path)[1].startswith(_OFFLINE))
 
 
 def _is_refused(calls: Sequence[Frame]) -> bool:

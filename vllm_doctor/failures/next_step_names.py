@@ -55,6 +55,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "passes_error_on": failure.caller is None and origin is not None and origin.package in PLUMBING,
         "refuses_path": refused is not None and refused["path"] is not None,
         "refuses_call": refused is not None,
+        "is_called_by_own_code": own is not None and own.file == failure.caller,
         "refuses_call_of_script": failure.source_line.startswith("raise TypeError("),
         "has_own_code": own is not None,
         "is_raised_by_own_code": own is not None and origin is not None and origin.package is None,
@@ -132,4 +133,4 @@ def _calling_package(failure: Failure) -> str:
     package = "" if whose == own else whose.partition("/")[0].removesuffix(".py")
     if (imported := _IMPORTED.search(failure.message)) and imported["package"] != "vllm":
         package = imported["package"]
-    return package if _PLAIN.fullmatch(package) else ""
+    return package if _PLAIN.fullmatch(package) and package != "vllm" else ""

@@ -182,7 +182,7 @@ def failure_status(report: Report) -> str:
     if failure.kind == "request" or report.status in {"serving", "stopped"}:
         done = _("A request failed; the server still runs.") if report.status == "serving" else _("A request failed.")
     elif report.phase in {"runtime", "api"} and report.status == "failed":
-        done = (_("vLLM failed after its start.") if report.phase == "runtime"
+        done = (_("vLLM failed after its start.") if report.phase == "runtime" or failure.caller is not None
                 else _("The server failed while it started."))
     elif report.phase:
         done = _("The start failed in phase {phase}.", phase=report.phase)
