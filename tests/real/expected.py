@@ -56,7 +56,8 @@ def truths(server: Server, model: Path | None) -> dict[str, Any]:
         found["kv_cache_tokens"] = int(cache["num_gpu_blocks"]) * int(cache["block_size"])
     if model and (model / "config.json").is_file():
         config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-        found["architecture"] = config["architectures"][0]
+        if config.get("architectures"):
+            found["architecture"] = config["architectures"][0]
     return {name: value for name, value in found.items() if value is not None}
 
 
