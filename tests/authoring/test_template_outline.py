@@ -94,4 +94,4 @@ def test_the_page_of_a_flag_says_what_it_does_and_its_real_default() -> None:
 def test_the_page_of_a_fact_has_an_example() -> None:
     assert "Example: `226736`, read from\n\n```text\nGPU KV cache size: 226,736 tokens\n```" in explain.page("kv_cache_tokens")
     base = builtin()
-    assert len([name for name, fact in base.names.items() if not (fact.args or fact.config) and explain.samples.example(name, base) is None]) <= 9
+    assert len([name for name, fact in base.names.items() if not (fact.args or fact.config) and explain.samples.example(name, base) is None]) <= 7

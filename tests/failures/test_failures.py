@@ -713,20 +713,20 @@ def test_a_paste_without_indentation_keeps_its_calls_behind_prefixes() -> None:
     assert failure.origin == Place("xgrammar", "xgrammar/compiler.py", "bend", 205)
 
 
-def test_a_recurrent_layer_is_not_offered_another_attention_backend() -> None:
-    failure = failure_of(traceback(
+def assertion_of_recurrent_layers(source: str) -> Failure:
+    return failure_of(traceback(
         (f"{SITE}/vllm/v1/worker/gpu_model_runner.py", 1900, "_build_attn_group_metadata", "builder.build("),
-        (f"{SITE}/vllm/v1/attention/backends/gdn_attn.py", 233, "build", "assert prefill_widgets is not None"),
-        error="AssertionError"))
+        (f"{SITE}/vllm/v1/attention/backends/gdn_attn.py", 233, "build", source), error="AssertionError"))
+
+
+def test_a_recurrent_layer_is_not_offered_another_attention_backend() -> None:
+    failure = assertion_of_recurrent_layers("assert prefill_widgets is not None")
     assert failure.feature == "attention"
     assert not any("ATTN" in str((fix.flags, fix.env)) for fix in failure.fixes)
 
 
 def test_the_source_line_in_an_attention_backend_names_speculative_decoding() -> None:
-    failure = failure_of(traceback(
-        (f"{SITE}/vllm/v1/worker/gpu_model_runner.py", 1900, "_build_attn_group_metadata", "builder.build("),
-        (f"{SITE}/vllm/v1/attention/backends/gdn_attn.py", 454, "build", "assert num_accepted_tokens is not None"),
-        error="AssertionError"))
+    failure = assertion_of_recurrent_layers("assert num_accepted_tokens is not None")
     assert failure.feature == "speculative-decoding"
     assert failure.fixes[0].unset == ("--speculative-config",)
 

@@ -63,7 +63,15 @@ def example(name: str, base: RuleBase) -> Example | None:
                 match = re.search(portable(pattern.regex), message)
                 if match is not None and match[name]:
                     return Example(match[name], message)
+            if f"(?P<{name}>" in pattern.frames and (value := _tested(rule, pattern, name)) is not None:
+                return Example(value, messages(rule).get(pattern.id, ""))
     return None
+
+
+def _tested(rule: Rule, pattern: Pattern, name: str) -> Any:
+    """Return the value of a fact that a test of the pattern expects: the calls above a message are no line."""
+    return next((test["facts"][name] for test in rule_tests(rule.path)
+                 if test["fires"] == pattern.id and name in (test.get("facts") or {})), None)
 
 
 def _messages_of(rule: Rule, pattern: Pattern) -> list[str]:

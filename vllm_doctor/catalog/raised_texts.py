@@ -14,6 +14,7 @@ from pathlib import Path
 from vllm_doctor.text.patterns import lazy_pattern
 
 _WORD = lazy_pattern(r"[A-Za-z_]{2,}")
+_LONGEST_MESSAGE = 1200  # characters that are looked up
 
 
 def words_of(text: str) -> str:
@@ -23,9 +24,14 @@ def words_of(text: str) -> str:
 
 def raised_in(message: str, *, least_words: int = 1) -> str | None:
     """Return the file of vLLM whose messages contain the longest phrase of a message, or None."""
-    said = words_of(message)
-    found = max((phrase for phrase in _phrases() if phrase in said), key=len, default=None)
+    found = _longest_phrase(message[:_LONGEST_MESSAGE])
     return None if found is None or len(found.split()) < least_words else _phrases()[found]
+
+
+@lru_cache(maxsize=1)  # the feature and the file of one failure are both looked up by its message
+def _longest_phrase(message: str) -> str | None:
+    said = words_of(message)
+    return max((phrase for phrase in _phrases() if phrase in said), key=len, default=None)
 
 
 @lru_cache(maxsize=1)

@@ -382,7 +382,7 @@ class EventReader:
         stream.open(event.level)
         stream.inside, stream.indent, stream.last_frames = False, 0, event.frames
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and self._ends_process(stream.last_frames):
+        if self._ends_process(event, stream.last_frames):
             self._runs.crash()
         self._update_open(key, stream, number)
 
@@ -445,13 +445,14 @@ class EventReader:
         stream.inside = False
         stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and self._ends_process(stream.last_frames):
+        if self._ends_process(event, stream.last_frames):
             self._runs.crash()
         return event._replace(text=message, releases="", frames=stream.last_frames)
 
-    def _ends_process(self, frames: str) -> bool:
-        """Return whether an exception with these calls most often ends a process."""
-        return not self._is_request(frames) and _OF_PATH_FILE.search(frames) is None
+    def _ends_process(self, event: Event, frames: str) -> bool:
+        """Return whether an exception with these calls most often ends a process: Python prints it, not a record."""
+        is_printed = not event.level and not event.process
+        return is_printed and not self._is_request(frames) and _OF_PATH_FILE.search(frames) is None
 
     def _stream(self, key: str) -> _Stream:
         stream = self._streams.get(key)
@@ -485,7 +486,7 @@ class EventReader:
         stream.inside = False
         stream.last_frames = "\n".join(stream.frames)
         stream.detail, stream.message = _MAX_DETAIL, [message]
-        if not event.level and not event.process and self._ends_process(stream.last_frames):
+        if self._ends_process(event, stream.last_frames):
             self._runs.crash()
         return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
                      refusal=event.refusal, time=event.time)

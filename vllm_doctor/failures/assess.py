@@ -38,7 +38,6 @@ _ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
                           "RemoteProtocolError"})
 """Exceptions of a client whose server does not answer."""
-_FIRST_WORDS = 1200  # characters of a message that are looked up in vLLM's sources
 _TELLING = 5  # words: other software has errors with fewer of the same
 _WEAK = {"cut", "record", "http", "sentence"}
 
@@ -133,14 +132,14 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     raiser = frames.without_lookup(calls)
     if raiser and frames.package_of(raiser[-1].path)[0] is None:
         origin = frames.origin(raiser[-1])
-    message_file = "" if calls else raised_in(candidate.message[:_FIRST_WORDS], least_words=_TELLING) or ""
+    message_file = "" if calls else raised_in(candidate.message, least_words=_TELLING) or ""
     raised = frames.origin(raiser[-1]) if raiser else None
     if message_file and candidate.exception is not None:
         raised = Origin("vllm", message_file, "", 0)
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
     direction = "" if answer is None else answer.kind
-    is_misused = _is_misused(candidate, calls) or _is_refused(calls)
+    is_misused = _is_misused(candidate, calls)
     if is_misused:
         kind = "other-software"
     has_settings = bool(start.phase) or collected.records > _AT_IMPORT
@@ -172,19 +171,15 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
 
 
 def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
-    """Return whether a program called vLLM's interface in a way that this release does not accept."""
-    caller = frames.caller_of(calls)
-    if caller is None or not calls or not frames.package_of(calls[-1].path)[1].startswith(_INTERFACE):
+    """Return whether a program called vLLM's interface, or passed it values, in a way that this release refuses."""
+    if not calls or frames.caller_of(calls) is None:
         return False
-    return _MISUSED.search(candidate.message) is not None or (
-        candidate.exception in {"AttributeError", "TypeError"} and calls[-1].function != "__init__"
-        and frames.package_of(calls[-1].path)[1].startswith(_OFFLINE))
-
-
-def _is_refused(calls: Sequence[Frame]) -> bool:
-    """Return whether vLLM refuses the type of what a script passes: it raises the exception itself."""
-    return (bool(calls) and calls[-1].code.startswith("raise TypeError(") and frames.caller_of(calls) is not None
-            and frames.package_of(calls[-1].path)[1].startswith(_INPUTS))
+    last, file = calls[-1], frames.package_of(calls[-1].path)[1]
+    if file.startswith(_INPUTS) and last.code.startswith(frames.RAISES_TYPE_ERROR):
+        return True
+    is_of_call = candidate.exception in {"AttributeError", "TypeError"} and last.function != "__init__"
+    return (file.startswith(_INTERFACE) and _MISUSED.search(candidate.message) is not None) or (
+        file.startswith(_OFFLINE) and is_of_call)
 
 
 def _counts(candidate: Candidate, start: Start) -> bool:

@@ -140,7 +140,7 @@ def _by_raised_text(candidate: Candidate) -> str | None:
     """Return the feature of the file of vLLM that raises the message, for a log without a call of vLLM."""
     if any(package_of(frame.path)[0] == "vllm" for frame in candidate.frames):
         return None
-    path = raised_in(candidate.message[:_FIRST_LINES])
+    path = raised_in(candidate.message)
     return None if path is None else feature_of_path(path)
 
 

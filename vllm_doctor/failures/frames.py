@@ -53,6 +53,8 @@ PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvl
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
 
 
+RAISES_TYPE_ERROR = "raise TypeError("
+"""How the source line begins of a call that refuses the type of a value itself."""
 _READERS = frozenset({"__getattr__", "__getattribute__"})
 
 

@@ -12,7 +12,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
-from vllm_doctor.failures.frames import PLUMBING
+from vllm_doctor.failures.frames import PLUMBING, RAISES_TYPE_ERROR
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
@@ -49,14 +49,14 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "is_of_nvml": exception.startswith("NVMLError"),
         "is_of_device_memory": messages.is_of_device_memory(failure.message),
         "wants_other_release": failure.direction in {"older", "moved", "range", "v0-engine"},
-        "names_setting": names_a_setting(failure.message),
+        "names_setting": failure.kind == "refusal" and names_a_setting(failure.message),
         "rejects_settings": _rejects_settings(failure),
         "rejects_own_settings": _rejects_own_settings(failure, calling_package),
         "passes_error_on": failure.caller is None and origin is not None and origin.package in PLUMBING,
         "refuses_path": refused is not None and refused["path"] is not None,
         "refuses_call": refused is not None,
         "is_called_by_own_code": own is not None and own.file == failure.caller,
-        "refuses_call_of_script": failure.source_line.startswith("raise TypeError("),
+        "refuses_call_of_script": failure.source_line.startswith(RAISES_TYPE_ERROR),
         "has_own_code": own is not None,
         "is_raised_by_own_code": own is not None and origin is not None and origin.package is None,
         "is_in_middleware": is_own and stem in str((given or {}).get("middleware")),

@@ -8,13 +8,13 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import feature
 from vllm_doctor.catalog.flag_file import table
+from vllm_doctor.command.advice import VARIABLE_NAME
 from vllm_doctor.command.setting_terms import terms_of
 from vllm_doctor.failures.model import Setting
 from vllm_doctor.text.patterns import lazy_pattern
 
 _FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]+")
 _KEYWORD = lazy_pattern(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
-_VARIABLE = lazy_pattern(r"\bVLLM_[A-Z0-9_]{2,80}")
 _LONGEST = 400
 _MOST = 8
 
@@ -42,7 +42,7 @@ def settings_of(name: str | None, message: str, given: Mapping[str, Any], source
 
 def names_a_setting(message: str) -> bool:
     """Return whether a message refers to a setting of vLLM, by its name or in words such as `tensor parallel`."""
-    if _VARIABLE.search(message) or any(map(flags.lookup, _FLAG.findall(message))):
+    if VARIABLE_NAME.search(message) or any(map(flags.lookup, _FLAG.findall(message))):
         return True
     words = message.lower().replace("_", " ").replace("-", " ")
     keywords = (flag.keyword for name in table().flags if (flag := flags.lookup(name)) is not None)

@@ -198,14 +198,24 @@ def failure_status(report: Report) -> str:
     if failure.kind == "resource" and not report.phase and messages.is_of_device_memory(error):
         return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
                  "serving.", what=done)
-    is_call = failure.kind == "other-software" and failure.origin is not None and failure.origin.package == "vllm"
-    if failure.kind == "unknown" and failure.message_file:
+    whose = _responsible(failure, report.phase)
+    if not whose:
         return _("{what} No rule explains it yet.", what=done)
-    is_anyone_s = failure.kind == "bug" and failure.is_alone and failure.origin is None and not failure.message_file
-    whose = _CALLED if is_call else _KINDS["unknown" if _is_cut(failure) or is_anyone_s else failure.kind]
-    if whose == _KINDS["bug"] and failure.feature in _READ_FROM_FILES and report.phase != "runtime":
-        whose = _FROM_FILES
     return _("{what} No rule explains it yet; {whose}.", what=done, whose=_(whose))
+
+
+def _responsible(failure: Failure, phase: str | None) -> str:
+    """Return whose the failure is, to be translated; empty where only vLLM's file that has the message is known."""
+    is_seen = failure.origin is not None or bool(failure.message_file)
+    if failure.kind == "other-software" and failure.origin is not None and failure.origin.package == "vllm":
+        return _CALLED
+    if failure.kind == "unknown" and failure.message_file:
+        return ""
+    if _is_cut(failure) or (failure.kind == "bug" and failure.is_alone and not is_seen):
+        return _KINDS["unknown"]
+    if failure.kind == "bug" and failure.feature in _READ_FROM_FILES and phase != "runtime":
+        return _FROM_FILES
+    return _KINDS[failure.kind]
 
 
 def failure_place(failure: Failure, language: Language = ENGLISH) -> str:
