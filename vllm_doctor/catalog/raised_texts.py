@@ -25,18 +25,26 @@ def words_of(text: str) -> str:
 def raised_in(message: str, *, least_words: int = 1) -> str | None:
     """Return the file of vLLM whose messages contain the longest phrase of a message, or None."""
     found = _longest_phrase(message[:_LONGEST_MESSAGE])
-    return None if found is None or len(found.split()) < least_words else _phrases()[found]
+    return None if found is None or len(found.split()) < least_words else _phrases()[_first_word(found)][found]
 
 
 @lru_cache(maxsize=1)  # the feature and the file of one failure are both looked up by its message
 def _longest_phrase(message: str) -> str | None:
     said = words_of(message)
-    return max((phrase for phrase in _phrases() if phrase in said), key=len, default=None)
+    begun = (_phrases().get(word, {}) for word in dict.fromkeys(said.split()))
+    return max((phrase for phrases in begun for phrase in phrases if phrase in said), key=len, default=None)
+
+
+def _first_word(phrase: str) -> str:
+    return phrase.split(maxsplit=1)[0]
 
 
 @lru_cache(maxsize=1)
-def _phrases() -> dict[str, str]:
-    """Return the file that each phrase belongs to."""
+def _phrases() -> dict[str, dict[str, str]]:
+    """Return the file that each phrase belongs to, by the phrase's first word."""
     packed = Path(__file__).with_name("raised_texts.jsonl.xz").read_bytes()
-    rows = (json.loads(line) for line in lzma.decompress(packed).decode().splitlines())
-    return {f" {phrase} ": path for path, *phrases in rows for phrase in phrases}
+    found: dict[str, dict[str, str]] = {}
+    for path, *phrases in map(json.loads, lzma.decompress(packed).decode().splitlines()):
+        for phrase in phrases:
+            found.setdefault(_first_word(phrase), {})[f" {phrase} "] = path
+    return found

@@ -36,9 +36,9 @@ def _parser() -> Environment:
     return environment
 
 
-def _parse(source: str) -> list[nodes.Node]:
+def _parse(source: str, parser: Environment) -> nodes.Template:
     try:
-        return _parser().parse(source).body
+        return parser.parse(source)
     except TemplateSyntaxError as error:
         raise ExpressionError(str(error.message)) from error
     except (SyntaxError, ValueError) as error:  # digits of another script, or thousands of them
@@ -64,7 +64,7 @@ def read_expression(source: str) -> Tree:
     """Return the tree of one expression. Raises ExpressionError with the reason."""
     if len(source) > _MAX_LENGTH:
         raise ExpressionError(f"longer than {_MAX_LENGTH} characters")
-    body = _parse("{{ " + source + " }}")
+    body = _parse("{{ " + source + " }}", _parser()).body
     if len(body) != 1 or not isinstance(body[0], nodes.Output) or len(body[0].nodes) != 1:
         raise ExpressionError("not one expression")
     return _bounded(_tree(body[0].nodes[0]))
@@ -72,7 +72,18 @@ def read_expression(source: str) -> Tree:
 
 def read_text(source: str) -> list[Tree]:
     """Return the trees of the expressions in a text, including its conditions. Raises ExpressionError."""
-    return [_bounded(tree) for tree in _expressions(_parse(source))]
+    return _trees(_parse(source, _parser()))
+
+
+def checked_template(source: str, environment: Environment) -> nodes.Template:
+    """Return the parsed text, for this environment to compile. Raises ExpressionError."""
+    template = _parse(source, environment)
+    _trees(template)
+    return template
+
+
+def _trees(template: nodes.Template) -> list[Tree]:
+    return [_bounded(tree) for tree in _expressions(template.body)]
 
 
 def _expressions(body: list[nodes.Node], depth: int = 0) -> Iterator[Tree]:

@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from vllm_doctor.messages import Message, Translate, joined, say
 from vllm_doctor.templating import filters
 from vllm_doctor.templating.evaluator import UNKNOWN, apply_filter, arithmetic
-from vllm_doctor.templating.parser import ExpressionError, read_text
+from vllm_doctor.templating.parser import ExpressionError, checked_template
 from vllm_doctor.text.patterns import lazy_pattern
 
 EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
@@ -71,8 +71,8 @@ def _environment(translate: Translate | None) -> _Environment:
 @lru_cache(maxsize=1024)
 def _template(source: str, translate: Translate | None) -> Template:
     """Return the template of a text. Raises ExpressionError or TemplateError if the text is invalid."""
-    read_text(source)
-    return _environment(translate).from_string(source)
+    environment = _environment(translate)
+    return environment.from_string(checked_template(source, environment))
 
 
 def one_line(source: str) -> str:
