@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
@@ -351,6 +352,7 @@ def test_statistics_with_numbers_that_are_none_change_no_report(number: str, odd
     assert report(ANSWERED + data) == whole
 
 
+@cache
 def messages() -> list[str]:
     """What rules and facts are tested with, as one-line messages."""
     found = []
@@ -361,9 +363,6 @@ def messages() -> list[str]:
                 text = test.get("log", "") if isinstance(test, dict) else ""
                 found += [line for line in text.splitlines() if line.strip()]
     return found
-
-
-MESSAGES = messages()
 
 
 def test_of_many_shapes_each_is_asked_at_last_whether_it_may_tell() -> None:
@@ -379,7 +378,7 @@ FAILURE = re.compile("ERROR|CRITICAL|Error|Exception|error|rror code")  # a fail
 
 def storm(chance: random.Random, *, quiet: bool = False) -> bytes:
     """Some messages, each many times with other numbers, of one server or of several processes; `quiet`: no errors."""
-    texts = [text for text in MESSAGES if not (quiet and FAILURE.search(text))]
+    texts = [text for text in messages() if not (quiet and FAILURE.search(text))]
     levels = ("INFO", "WARNING") if quiet else ("INFO", "WARNING", "ERROR")
     forms, salt = [], chance.random()
     for text in sorted(texts, key=lambda text: zlib.crc32(f"{salt} {text}".encode()))[:8]:  # a new rule seldom changes them
