@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import Any
 
 from vllm_doctor.catalog import flags
@@ -41,10 +42,11 @@ _MAX_VALUE = 80  # characters of one choice; bounds the similarity search
 _MIN_PREFIX = 4  # letters that stand for a name by themselves
 _MIN_SIMILARITY = 0.6  # of a value to the choice that was meant
 
-_DTYPES: Mapping[str, tuple[str, ...]] = {
+_ALIASES: Mapping[str, tuple[str, ...]] = {
     "fp16": ("float16", "half"), "f16": ("float16", "half"), "torch.float16": ("float16", "half"),
     "bf16": ("bfloat16",), "torch.bfloat16": ("bfloat16",),
     "fp32": ("float32", "float"), "f32": ("float32", "float"), "torch.float32": ("float32", "float"),
+    "avg": ("MEAN",), "average": ("MEAN",),
 }
 
 _NUMBER = lazy_pattern(
@@ -108,19 +110,26 @@ def nearest_choice(value: Any, choices: str) -> str | None:
         if not re.fullmatch(r"\d+(?:\.\d+)?", text):
             return None
         return str(min((number for number in numbers if number >= float(text)), default=max(numbers)))
-    for other in _DTYPES.get(text.lower(), ()):
+    for other in _ALIASES.get(text.lower(), ()):
         if other in listed:
             return other
 
     with_prefix = [item for item in listed if item.lower().startswith(text.lower()) and text]
     candidates = with_prefix if len(text) >= _MIN_PREFIX and with_prefix else listed
-    scored = [(SequenceMatcher(None, text.lower(), item.lower()).ratio(), -place)
-              for place, item in enumerate(candidates)]
+    scored = [(_similarity(text, item), -place) for place, item in enumerate(candidates)]
     if scored and max(scored)[0] >= _MIN_SIMILARITY:
         return candidates[-max(scored)[1]]
     words = re.split(r"[\W_]+", text.lower())
     named = [item for item in listed if len(item) >= _MIN_PREFIX and item.lower() in words]
     return next(iter([*with_prefix, *named]), None)
+
+
+def _similarity(value: str, choice: str) -> float:
+    """Return the similarity of two names from 0 to 1. A common beginning counts more, as Winkler weighs it."""
+    one, other = (re.sub(r"[-_]", "", name.lower()) for name in (value, choice))
+    ratio = SequenceMatcher(None, one, other).ratio()
+    begin = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one[:4], other[:4], strict=False)))
+    return ratio + 0.1 * begin * (1 - ratio) if ratio >= _MIN_SIMILARITY else ratio
 
 
 def table_choice(value: Any, name: str, releases: Releases) -> str | None:
