@@ -93,9 +93,10 @@ def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | Non
 
 def raised_by_engine(collected: FailureCollector) -> bool:
     """Return whether the engine or a worker raised an exception that is no consequence of another one."""
-    raised = (one for one in collected.candidates() if one.shape == "traceback" and not is_teardown(one)
+    raised = (one for one in collected.candidates() if one.shape in {"traceback", "exception"} and not is_teardown(one)
               and (one.message or one.exception == "AssertionError") and not (is_cascade(one) or _passes_on(one)))
     return any(_ENGINE.match(one.process)
+               or (one.is_repr and not one.process)
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
 
 

@@ -23,7 +23,7 @@ _PASSED_ON = frozenset({"RayTaskError", "RayActorError", "ActorDiedError", "Acto
 """Of consequences, those that only pass on what another process said."""
 _CASCADE_MESSAGES = lazy_pattern(
     r"^ray::\S+\(\)|Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
-    r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
+    r"|died unexpectedly|(?:RPCServer process|Engine process \(pid \d+\)) died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
     r"|is stopped)"
     r"|WorkerProc (?:initialization )?failed|Worker failed with error|EngineCore encountered (?:a fatal|an issue)"
     r"|Engine background task failed|AsyncLLM output_handler failed|terminating server process"

@@ -254,10 +254,13 @@ class FailureCollector:
             if handled and not raised.quoted:
                 stream.frames, stream.ignored = [], False
                 return
+            is_repr = raised.quoted and not raised.said and event.level == "ERROR"
             if raised.quoted:
-                shape = "exception" if raised.said.endswith("exception=") else "quoted"
+                shape = "exception" if is_repr or raised.said.endswith("exception=") else "quoted"
             self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
                         "WARNING" if handled else level, raised.module)
+            if is_repr and stream.candidate is not None:
+                stream.candidate = stream.candidate._replace(is_repr=True)
             return
         if calls and not event.is_code and not event.frames:
             stream.frames = []
