@@ -116,6 +116,12 @@ def native_functions(collected: FailureCollector) -> tuple[str, ...]:
     return tuple(found[0] for found in names if found is not None)
 
 
+def crash_call(collected: FailureCollector) -> str:
+    """Return the innermost Python call of the first crash in native code whose stack the log shows, as `f in a/b.py`."""
+    shown = next((one.frames[-1] for one in collected.candidates() if one.shape == "fatal" and one.frames), None)
+    return f"{shown.function} in {frames.package_of(shown.path)[1]}" if shown is not None else ""
+
+
 def _passes_on(candidate: Candidate) -> bool:
     """Return whether a process only raises anew what the engine told it."""
     return any(frame.path.endswith("core_client.py") and frame.function.startswith("get_output")
