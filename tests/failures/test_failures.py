@@ -53,6 +53,34 @@ def test_the_object_of_a_failure_in_vllm() -> None:
     assert re.fullmatch(r"AttributeError-[0-9a-f]{8}", failure.signature)
 
 
+def test_an_error_that_the_engine_logs_as_repr_is_its_error() -> None:
+    log = ("CRITICAL 03-07 10:00:01 [launcher.py:116] MQLLMEngine is already dead, terminating server process\n"
+           "ERROR 03-07 10:00:01 engine.py:135] RuntimeError('expected 4 tensors, got 3')\n"
+           "ERROR 03-07 10:00:01 engine.py:135] Traceback (most recent call last):\n")
+    report = diagnose(log.encode())
+    assert report.primary is None
+    assert report.failure is not None
+    assert (report.failure.exception, report.failure.message) == ("RuntimeError", "expected 4 tensors, got 3")
+
+
+def test_an_error_of_the_engine_without_calls_or_message_is_its_error() -> None:
+    log = ("(EngineCore pid=7) ERROR 03-07 10:00:01 [core.py:827] EngineCore encountered a fatal error.\n"
+           "(EngineCore pid=7) ERROR 03-07 10:00:01 [core.py:827] AssertionError\n")
+    report = diagnose(log.encode())
+    assert report.primary is None
+    assert report.failure is not None
+    assert report.failure.exception == "AssertionError"
+
+
+@pytest.mark.parametrize("text", [
+    "RuntimeError('Engine process (pid 66) died.')", "the client sent RuntimeError('expected 4 tensors')"])
+def test_a_consequence_or_a_quotation_is_no_error_of_the_engine(text: str) -> None:
+    log = ("CRITICAL 03-07 10:00:01 [launcher.py:116] MQLLMEngine is already dead, terminating server process\n"
+           f"ERROR 03-07 10:00:01 engine.py:135] {text}\n")
+    report = diagnose(log.encode())
+    assert report.primary in {"engine-dead-cascade-only", "process-killed-no-traceback"}
+
+
 def test_a_switch_is_offered_for_what_is_on_and_never_as_safe() -> None:
     log = "$ vllm serve org/m --speculative-config '{\"method\": \"medusa\"}' --port 9\n" + DRAFT
     report = diagnose(log.encode())

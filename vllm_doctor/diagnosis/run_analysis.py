@@ -16,7 +16,7 @@ from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.failures import native_functions, raised_by_caller, raised_by_engine
+from vllm_doctor.failures import crash_call, native_functions, raised_by_caller, raised_by_engine
 from vllm_doctor.failures.frames import is_called_by_own_code, origin
 from vllm_doctor.gpu_status import Card, choose
 from vllm_doctor.matching.matcher import Hit, Hits, fires
@@ -146,6 +146,8 @@ class RunAnalysis:
         run = self.run
         native = native_functions(run.failures)
         crash = {"native_function": native[0], "native_functions": " ".join(native)} if native else {}
+        if call := crash_call(run.failures):
+            crash["crash_call"] = call
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),

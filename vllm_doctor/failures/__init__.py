@@ -5,6 +5,7 @@ from __future__ import annotations
 from vllm_doctor.failures.assess import (
     Proof,
     Start,
+    crash_call,
     describe,
     find,
     native_functions,
@@ -16,4 +17,4 @@ from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.model import Candidate, Failure, Origin, Setting
 
 __all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "as_told_by_worker",
-           "describe", "find", "native_functions", "raised_by_caller", "raised_by_engine"]
+           "crash_call", "describe", "find", "native_functions", "raised_by_caller", "raised_by_engine"]

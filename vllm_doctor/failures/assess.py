@@ -39,6 +39,7 @@ _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnector
                           "RemoteProtocolError"})
 """Exceptions of a client whose server does not answer."""
 _TELLING = 5  # words: other software has errors with fewer of the same
+_EXCEPTIONS = {"traceback", "exception", "repr"}
 _WEAK = {"cut", "record", "http", "sentence"}
 
 
@@ -93,9 +94,10 @@ def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | Non
 
 def raised_by_engine(collected: FailureCollector) -> bool:
     """Return whether the engine or a worker raised an exception that is no consequence of another one."""
-    raised = (one for one in collected.candidates() if one.shape == "traceback" and not is_teardown(one)
+    raised = (one for one in collected.candidates() if one.shape in _EXCEPTIONS and not is_teardown(one)
               and (one.message or one.exception == "AssertionError") and not (is_cascade(one) or _passes_on(one)))
     return any(_ENGINE.match(one.process)
+               or (one.shape == "repr" and not one.process)
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
 
 
@@ -113,6 +115,12 @@ def native_functions(collected: FailureCollector) -> tuple[str, ...]:
     shown = next((one.native for one in collected.candidates() if one.native), "")
     names = (_SYMBOL.match(line) for line in shown.split("\n"))
     return tuple(found[0] for found in names if found is not None)
+
+
+def crash_call(collected: FailureCollector) -> str:
+    """Return the innermost Python call of the first crash in native code that the log shows, as `f in a/b.py`."""
+    shown = next((one.frames[-1] for one in collected.candidates() if one.shape == "fatal" and one.frames), None)
+    return f"{shown.function} in {frames.package_of(shown.path)[1]}" if shown is not None else ""
 
 
 def _passes_on(candidate: Candidate) -> bool:

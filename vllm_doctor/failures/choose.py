@@ -23,7 +23,8 @@ _PASSED_ON = frozenset({"RayTaskError", "RayActorError", "ActorDiedError", "Acto
 """Of consequences, those that only pass on what another process said."""
 _CASCADE_MESSAGES = lazy_pattern(
     r"^ray::\S+\(\)|Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
-    r"|died unexpectedly|RPCServer process died|Engine loop (?:is dead|has died)|Background loop (?:has errored"
+    r"|died unexpectedly|RPCServer process died|Engine process \(pid \d+\) died"
+    r"|Engine loop (?:is dead|has died)|Background loop (?:has errored"
     r"|is stopped)"
     r"|WorkerProc (?:initialization )?failed|Worker failed with error|EngineCore encountered (?:a fatal|an issue)"
     r"|Engine background task failed|AsyncLLM output_handler failed|terminating server process"
@@ -70,7 +71,8 @@ _TEARDOWN_CALLS = frozenset({
     "_cancel_all_tasks",
 })  # fmt: skip
 _HEADING = 8  # lines from a record to the traceback that belongs to it: a compiler's output stands between
-_SHAPES = {"traceback": 0, "exception": 0, "fatal": 1, "cut": 3, "record": 2, "quoted": 4, "http": 5, "sentence": 6}
+_SHAPES = {"traceback": 0, "exception": 0, "repr": 0, "fatal": 1, "record": 2, "cut": 3, "quoted": 4, "http": 5,
+           "sentence": 6}
 
 
 def is_cascade(candidate: Candidate) -> bool:

@@ -255,7 +255,7 @@ class FailureCollector:
                 stream.frames, stream.ignored = [], False
                 return
             if raised.quoted:
-                shape = "exception" if raised.said.endswith("exception=") else "quoted"
+                shape = self._quoted_shape(raised, event)
             self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
                         "WARNING" if handled else level, raised.module)
             return
@@ -281,6 +281,13 @@ class FailureCollector:
         elif not level:
             text = messages.without_quote_mark(text[:MAX_MESSAGE])
             self._plain.append((self._made(event, "sentence", None, "", state), text))
+
+    @staticmethod
+    def _quoted_shape(raised: exceptions.Raised, event: Event) -> str:
+        """Return the shape of an exception that a line shows as repr() prints it: V0's engine logs nothing else."""
+        if not raised.said and event.level == "ERROR":
+            return "repr"
+        return "exception" if raised.said.endswith("exception=") else "quoted"
 
     def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
                state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "",

@@ -13,7 +13,8 @@ from vllm_doctor.text.patterns import lazy_pattern
 _CRASH = lazy_pattern(
     r"Fatal Python error|encountered !{3}|Segmentation fault|Bus error|Illegal instruction|Caught signal \d"
     r"|terminate called|\*\*\* SIG")
-_THREAD = lazy_pattern(r"\s{0,8}(?P<current>Current t|T)hread 0x[0-9a-f]{1,16}[^(]{0,80}\(most recent call first\):")
+_THREAD = lazy_pattern(
+    r"\s{0,8}(?:(?P<other>Thread 0x)|Current thread 0x|Stack \()[^(]{0,99}\(?most recent call first\):")
 _PYTHON = lazy_pattern(
     r'\s{0,8}File "(?P<path>[^"<][^"]{0,400})", line (?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200})')
 _NATIVE = (
@@ -48,7 +49,7 @@ def extended(candidate: Candidate, stack: CrashStack, text: str) -> Candidate | 
         return candidate
     thread = _THREAD.match(text)
     if thread is not None:
-        stack.is_of_other_thread = thread["current"] == "T"
+        stack.is_of_other_thread = thread["other"] is not None
         return candidate
     call = _PYTHON.match(text)
     if call is not None:
