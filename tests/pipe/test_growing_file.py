@@ -187,6 +187,14 @@ LOG = (ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log").read_bytes()
 SAID = "CPU KV cache too small"
 
 
+def opened_by(fd: Path) -> str:
+    """Return what a file descriptor refers to; nothing if it was closed in the meantime."""
+    try:
+        return os.readlink(fd)
+    except FileNotFoundError:
+        return ""
+
+
 class Watching:
     """`vllm-doctor watch --file …` as a process of its own."""
 
@@ -207,7 +215,7 @@ class Watching:
     def has_opened(self, path: Path) -> None:
         fds = Path(f"/proc/{self.process.pid}/fd")
         deadline = time.monotonic() + 40
-        while fds.exists() and str(path) not in {os.readlink(fd) for fd in fds.iterdir() if fd.is_symlink()}:
+        while fds.exists() and str(path) not in map(opened_by, fds.iterdir()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(0.6)
