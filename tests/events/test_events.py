@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vllm_doctor.events.code_paths import shorten_path
 from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.failures.frames import package_of
 from vllm_doctor.logs.lines import Line
 
 
@@ -326,3 +328,13 @@ def test_sentences_broken_between_two_words_are_one_line(first: str, rest: str, 
 def test_a_record_of_its_own_is_no_rest_of_a_sentence() -> None:
     first = "ValueError: Free memory on device cuda:0 (30.12/31.84 GiB) on startup is less than"
     assert read(first, "ERROR 05-06 10:00:01 [core.py:489] desired share of all the memory")[1].text == "desired share of all the memory"
+
+
+@pytest.mark.parametrize(("path", "shown"), [
+    ("/srv/app/site/ours.py", "/srv/app/site/ours.py"),
+    ("/home/me/app/site/ours.py", "me/app/site/ours.py"),
+    ("site/ours.py", "site/ours.py"),
+])
+def test_a_short_path_is_shown_in_full(path: str, shown: str) -> None:
+    assert shorten_path(path) == shown
+    assert package_of(path) == (None, shown)

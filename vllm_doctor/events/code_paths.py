@@ -54,9 +54,11 @@ def frame(path: str, function: str) -> str:
 
 
 def shorten_path(path: str) -> str:
-    """Return a file's name with its last three folders, or from the folder of its egg."""
+    """Return a file's name with its last three folders, or from the folder of its egg; a path without more in full."""
     parts = path.split("/")
     begin = max(0, len(parts) - 4)
+    if parts[:begin] == [""]:
+        return path
     if "/lmcache/" in path:  # its folders are deep, and their name identifies the project
         begin = min(begin, len(parts) - 1 - parts[::-1].index("lmcache"))
     if ".egg/" in path:

@@ -92,7 +92,8 @@ def package_of(path: str) -> tuple[str | None, str]:
         return match["package"], match["rest"]
     if path.startswith(("<frozen ", "<string>")):
         return "python", path
-    return None, "/".join(path.split("/")[-_LEAVES_OUT:])
+    leaves = path.split("/")
+    return None, path if leaves[:-_LEAVES_OUT] == [""] else "/".join(leaves[-_LEAVES_OUT:])
 
 
 def origin(frame: Frame) -> Origin:
