@@ -198,6 +198,12 @@ def test_a_fix_of_a_python_call_is_a_patch() -> None:
     assert fix.patch == {"kind": "python", "text": 'llm = LLM("m", max_num_seqs=8)'}
 
 
+def test_a_flag_of_the_server_is_not_offered_for_a_python_call() -> None:
+    fix = {"set": {"--chat-template": "'chat.jinja'"}}
+    assert made(fix, command="vllm serve m").command == "vllm serve m --chat-template chat.jinja"
+    assert made(fix, command='llm = LLM("m")') is None
+
+
 def test_no_more_fixes_than_asked_for() -> None:
     entries = tuple(FixRule(id=name, title=name, set={"--max-num-seqs": number}) for number, name in enumerate("abc", 8))
     rule = Rule("r", "r", "error", "config", "cause", (), fixes=entries, verify="Look.")

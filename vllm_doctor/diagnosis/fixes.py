@@ -98,6 +98,8 @@ def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
         return None
     wanted = {name: value for name, value in wanted.items() if not _is_already_set(name, value, context)}
     drop = tuple(name for name in _flag_names(entry.unset, known) if _can_remove(name, context))
+    if context.command and context.command.entry == "call" and any(map(_is_of_server, wanted)):
+        return None  # `LLM(…)` would reject the argument
     if wanted and not drop and not all(name.startswith("-") for name in entry.unset):
         return None  # the word to be replaced does not stand in the command, so it would go on failing
     missing = [name for name, value in wanted.items() if not _exists(name, value, releases)]
@@ -220,6 +222,12 @@ def typed(value: Any) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else f"{value:.6f}".rstrip("0")
     return str(value)
+
+
+def _is_of_server(name: str) -> bool:
+    """Return whether a flag is one of the API server, which `LLM()` and `EngineArgs` do not have."""
+    flag = flags.lookup(name)
+    return flag is not None and flag.keyword is None
 
 
 def _exists(name: str, value: str, releases: Releases) -> bool:
