@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from command_table import lookup
 
-from vllm_doctor.command.arguments import from_arguments
+from vllm_doctor.command.arguments import call_from_arguments, from_arguments
 from vllm_doctor.command.changes import change
+from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.command.render import render
 from vllm_doctor.facts.python_literals import Repr, read_value
 
@@ -85,3 +86,19 @@ def test_it_says_that_nobody_typed_it() -> None:
     assert found.reconstructed
     assert found.model == "m"
     assert render(change(found, {"--port": "1"})) == "vllm serve m --port 1"
+
+
+@pytest.mark.parametrize(("callee", "printed", "call"), [
+    ("LLM", "{'max_model_len': 64, 'disable_log_stats': True, 'model': '/models/m'}", "LLM(model='/models/m', max_model_len=64)"),
+    ("AsyncEngineArgs", "{'disable_log_stats': True, 'model': 'm'}", "AsyncEngineArgs(model='m', disable_log_stats=True)"),
+    ("LLM", "{'compilation_config': CompilationConfig(level=3, cudagraph_capture_sizes=[1, 2])}",
+     "LLM(compilation_config={'level': 3, 'cudagraph_capture_sizes': [1, 2]})"),
+    ("LLM", """{'model': "m'); import os; os.system('id')  # ", 'a b': 1}""", """LLM(model="m'); import os; os.system('id')  # ")"""),
+])
+def test_a_script_gets_a_python_call(callee: str, printed: str, call: str) -> None:
+    command = call_from_arguments(callee, read_value(printed).value, "0.20.2")
+    assert render(rebuild(command)[0]) == call
+
+
+def test_a_script_without_settings_gets_no_call() -> None:
+    assert call_from_arguments("LLM", {}, None) is None

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.failures.frames import engine_class
+from vllm_doctor.failures.model import Frame
 from vllm_doctor.reports.model import Failure, Place
 from vllm_doctor.reports.shared_text import failure_place, failure_status, headline
 
@@ -1088,3 +1090,17 @@ def test_a_cut_traceback_does_not_say_who_raised() -> None:
 ])
 def test_an_error_alone_is_told_what_it_needs(error: str, steps: list[str]) -> None:
     assert [fix.id for fix in failure_of(error + "\n").fixes] == steps
+
+
+@pytest.mark.parametrize(("paths", "name"), [
+    (["/srv/ask.py", f"{SITE}/vllm/entrypoints/llm.py"], "LLM"),
+    (["/srv/ask.py", f"{SITE}/vllm/entrypoints/pooling/offline.py"], "LLM"),
+    (["/srv/ask.py", f"{SITE}/vllm/v1/engine/async_llm.py"], "AsyncEngineArgs"),
+    (["/srv/ask.py", f"{SITE}/vllm/entrypoints/openai/api_server.py"], None),
+    (["/opt/venv/bin/vllm", f"{SITE}/vllm/entrypoints/cli/main.py"], None),
+    ([f"{SITE}/trl/trainer/grpo_trainer.py", f"{SITE}/vllm/entrypoints/llm.py"], None),
+    (["/srv/ask.py"], None),
+    ([], None),
+])
+def test_the_class_that_a_script_starts_vllm_with(paths: list[str], name: str | None) -> None:
+    assert engine_class([Frame(path) for path in paths]) == name

@@ -9,6 +9,7 @@ from packaging.version import Version
 from vllm_doctor.catalog.config_defaults import config_defaults
 from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, takes_several_values
 from vllm_doctor.command.line import Command, Option, Word, compact_json
+from vllm_doctor.command.python import parse_call
 from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -61,6 +62,19 @@ def from_arguments(
     if model is not None:
         options.insert(0, Option(None, (Word.quoted(model),)))
     return _command(("vllm", "serve"), "serve", options, known)
+
+
+def call_from_arguments(callee: str, arguments: Mapping[str, object], version: str | None) -> Command | None:
+    """Return the Python call of `callee` (LLM, AsyncEngineArgs) that gives these "non-default args"; None without any.
+
+    `LLM` sets `disable_log_stats` itself (vllm/entrypoints/llm.py, 0.2.0 to 0.33.0), so it is omitted.
+    """
+    given = {name: _plain(value) for name, value in typed_arguments(arguments, version).items() if name.isidentifier()}
+    if callee == "LLM" and given.get("disable_log_stats") is True:
+        del given["disable_log_stats"]
+    model = {"model": given.pop("model")} if "model" in given else {}
+    written = (f"{name}={value!r}" for name, value in {**model, **given}.items())
+    return parse_call(f"{callee}({', '.join(written)})")
 
 
 def typed_arguments(arguments: Mapping[str, object], version: str | None) -> dict[str, object]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from vllm_doctor import phases
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
-from vllm_doctor.command.arguments import from_arguments
+from vllm_doctor.command.arguments import call_from_arguments, from_arguments
 from vllm_doctor.command.changes import change
 from vllm_doctor.command.frontends import FrontendFinder, Seen
 from vllm_doctor.command.rebuild import rebuild
@@ -17,7 +17,8 @@ from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import crash_call, native_functions, raised_by_caller, raised_by_engine
-from vllm_doctor.failures.frames import is_called_by_own_code, origin
+from vllm_doctor.failures.frames import engine_class, is_called_by_own_code, origin
+from vllm_doctor.failures.model import Frame
 from vllm_doctor.gpu_status import Card, choose
 from vllm_doctor.matching.matcher import Hit, Hits, fires
 from vllm_doctor.memory import derived, model_kv_bytes
@@ -99,7 +100,7 @@ class RunAnalysis:
             return None
         typed = self.typed
         is_vllm_command = typed is not None and typed.form != "python" and not typed.is_bare
-        stacks = [candidate.frames for candidate in self.run.failures.candidates() if candidate.frames]
+        stacks = self._stacks
         calls = ((place.file, place.function) for frames in stacks for place in map(origin, frames))
         is_own_code = typed is None and any(map(is_called_by_own_code, stacks))
         return self.programs.seen(calls, is_vllm_command=is_vllm_command, is_own_code=is_own_code)
@@ -138,8 +139,16 @@ class RunAnalysis:
 
     @property
     def _printed_command(self) -> Command:
-        return from_arguments(self.run.settings, self.run.facts.get("vllm_version"),
-                              non_default_only=self.run.settings_kind == "non-default")
+        settings, version = self.run.settings, self.run.facts.get("vllm_version")
+        non_default = self.run.settings_kind == "non-default"
+        callee = next(filter(None, map(engine_class, self._stacks)), None) if non_default else None
+        call = call_from_arguments(callee, settings, version) if callee else None
+        return call or from_arguments(settings, version, non_default_only=non_default)
+
+    @property
+    def _stacks(self) -> list[Sequence[Frame]]:
+        """Return the calls of each traceback."""
+        return [candidate.frames for candidate in self.run.failures.candidates() if candidate.frames]
 
     @cached_property
     def _common_values(self) -> dict[str, Any]:

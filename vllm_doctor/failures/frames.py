@@ -36,6 +36,10 @@ _CHECKOUTS = (
 _CYTHON = lazy_pattern(r"^(?:python/)?(?P<rest>(?P<package>[a-z_]\w*)/.*\.(?:pyx|pxi))$")
 _LONGEST = 1_000  # characters of a path; its end is kept
 _CHECKOUT = lazy_pattern(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
+_ENGINE_CLASSES = {  # by the file of vLLM that a script calls
+    "LLM": lazy_pattern(r"vllm/entrypoints/(?:\w+/){0,2}(?:llm|offline\w*)\.py"),
+    "AsyncEngineArgs": lazy_pattern(r"vllm/(?:v1/)?engine/async_llm(?:_engine)?\.py"),
+}
 _LEAVES_OUT = 4  # folders of a path of the user's own that are shown
 LIBRARIES = frozenset({
     "transformers", "torch", "triton", "flashinfer", "tokenizers", "huggingface_hub", "safetensors", "xgrammar",
@@ -148,6 +152,14 @@ def _caller(frames: Sequence[Frame]) -> tuple[str | None, str] | None:
         if package not in PLUMBING and package != "ray" and not file.endswith(("bin/vllm", "runpy.py")):
             return package, file
     return None
+
+
+def engine_class(frames: Sequence[Frame]) -> str | None:
+    """Return the class that the user's own code starts vLLM with: LLM or AsyncEngineArgs; None where it starts none."""
+    if not is_called_by_own_code(frames):
+        return None
+    entry = next((origin(frame).file for frame in frames if package_of(frame.path)[0] == "vllm"), "")
+    return next((name for name, files in _ENGINE_CLASSES.items() if files.fullmatch(entry)), None)
 
 
 def own_frame(frames: Sequence[Frame]) -> Origin | None:
