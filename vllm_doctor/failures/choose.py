@@ -194,6 +194,8 @@ def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
         return False
     if outer.exception == inner.exception and outer.message and not inner.message:
         return True  # only the outer one says what failed
+    if inner.exception in _LOOKUPS and outer.message and not inner.message:
+        return True  # `StopIteration` alone says nothing
     inner_words, outer_words = content_words(inner.message), content_words(outer.message)
     if inner.message and len(inner_words) > 2 and inner.message.strip()[:200] in outer.message:
         # It quotes it. Where it is raised anew as the same class, the calls of the inner one show the place.
