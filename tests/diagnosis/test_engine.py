@@ -334,3 +334,15 @@ def test_the_engine_of_a_script_ends_behind_it(last: str, status: str) -> None:
     raised = 'Traceback (most recent call last):\n  File "/srv/app/a.py", line 9, in <module>\n    llm.generate(x)\n'
     report = diagnose(f"{log}{raised}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n".encode())
     assert report.status == "failed"
+
+
+def test_a_script_that_unpacks_its_settings_gets_the_printed_ones() -> None:
+    site = "/opt/venv/lib/python3.12/site-packages"
+    log = ("INFO 06-01 10:00:01 [utils.py:233] non-default args: {'max_model_len': 100, 'max_num_batched_tokens': 50, 'model': '/models/m'}\n"
+           'Traceback (most recent call last):\n  File "/srv/ask.py", line 3, in build\n    return LLM(**kw)\n'
+           f'  File "{site}/vllm/entrypoints/llm.py", line 350, in __init__\n    self.llm_engine = LLMEngine.from_engine_args(\n'
+           f'  File "{site}/vllm/config/scheduler.py", line 250, in verify_max_model_len\n    raise ValueError(\n'
+           "ValueError: max_num_batched_tokens (50) is smaller than max_model_len (100). This effectively limits the maximum sequence length to "
+           "max_num_batched_tokens and makes vLLM reject longer sequences. Please increase max_num_batched_tokens or decrease max_model_len.\n")
+    calls = [fix.patch["text"] for fix in diagnose(log.encode()).findings[0].fixes if fix.patch]
+    assert calls[0] == "LLM(model='/models/m', max_model_len=100, max_num_batched_tokens=50, enable_chunked_prefill=True)"

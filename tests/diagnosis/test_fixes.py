@@ -210,3 +210,7 @@ def test_no_more_fixes_than_asked_for() -> None:
     context = FixContext({}, Releases.of("0.8.5"), ACTIONS)
     assert [fix.id for fix in fixes(rule, context, 2)] == ["a", "b"]
     assert [(fix.id, fix.verify) for fix in fixes(rule, context, 5)] == [("a", "Look."), ("b", "Look."), ("c", "Look.")]
+
+
+def test_an_argument_after_the_only_one_follows_a_blank() -> None:
+    assert made({"set": {"--max-num-seqs": 8}}, command='llm = LLM("m")').patch["text"] == 'llm = LLM("m", max_num_seqs=8)'

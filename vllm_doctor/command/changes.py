@@ -153,6 +153,8 @@ def _in_place(new: Option, old: Option) -> Option:
 def _new(command: Command, flag: str, value: str) -> Option:
     """Return an option for a flag that was missing, in the command's form."""
     gap = command.options[-1].words()[0].gap if command.options else " "
+    if len(command.options) == 1:  # the first argument of a call follows its bracket
+        gap = gap or " "
     word = Word(flag, flag, gap)
     if command.entry == "file":
         word = Word(flag.removeprefix("--"), flag, "")

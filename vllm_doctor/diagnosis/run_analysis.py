@@ -127,7 +127,7 @@ class RunAnalysis:
     @cached_property
     def _rebuilt(self) -> tuple[Command, tuple[str, ...]] | None:
         command = self.typed
-        if self.run.settings and (command is None or "model" in self.differing):
+        if self.run.settings and (command is None or "model" in self.differing or _is_unpacked(command)):
             command = self._printed_command
         elif command is not None and self.differing:
             printed = self._printed_command
@@ -168,7 +168,7 @@ class RunAnalysis:
 
     def _user_settings(self) -> Iterable[str]:
         """Return the keywords of the user's settings."""
-        if self.typed is not None:
+        if self.typed is not None and not _is_unpacked(self.typed):
             return self._typed_arguments
         return self.run.settings if self.run.settings_kind == "non-default" else ()
 
@@ -237,6 +237,12 @@ def _is_same_value(typed: Any, printed: Any) -> bool:
         return typed.strip("/") == printed.strip("/") or not typed
     plain = isinstance(typed, (str, int, float)) and isinstance(printed, (str, int, float))
     return not plain or str(typed) == str(printed)
+
+
+def _is_unpacked(command: Command) -> bool:
+    """Return whether a Python call takes settings from a dict: `LLM(**settings)`."""
+    words = (word for option in command.options for word in option.values)
+    return command.form == "python" and any(word.text.startswith("**") for word in words)
 
 
 def _with_traceback(hits: list[Hit]) -> Hit:
