@@ -59,7 +59,7 @@ _INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
 """Packages that build and install other packages."""
 REQUEST_FILES = lazy_pattern(
     r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
-    r"|entrypoints/chat_utils|entrypoints/llm\.py|sampling_params|pooling_params|v1/engine/(?:input_)?processor"
+    r"|entrypoints/(?:chat_utils|llm|renderer)\.py|sampling_params|pooling_params|v1/engine/(?:input_)?processor"
     r"|v1/engine/async_llm|tokenizers/mistral|tool_parsers/)")
 
 
