@@ -13,7 +13,7 @@ from report_texts import log_reports
 from vllm_doctor import Diagnosis, diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
-from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.reports import shared_text, to_json, to_text
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -334,3 +334,18 @@ def test_the_engine_of_a_script_ends_behind_it(last: str, status: str) -> None:
     raised = 'Traceback (most recent call last):\n  File "/srv/app/a.py", line 9, in <module>\n    llm.generate(x)\n'
     report = diagnose(f"{log}{raised}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n".encode())
     assert report.status == "failed"
+
+
+SCRIPT = (b"INFO 11-24 15:53:20 [core.py:344] init engine (profile, create kv cache, warmup model) took 6.71 s\n"
+          b"Processed prompts: 100%|####| 2/2 [00:00<00:00, 90.1it/s]\n")
+ENDED = b"(EngineCore pid=375) INFO 11-24 15:53:22 [core.py:1214] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+
+
+@pytest.mark.parametrize(("log", "headline"), [
+    (SCRIPT, "Healthy: the last batch of prompts is complete"),
+    (SCRIPT + ENDED, "Stopped: no failure in this log"),
+    (SCRIPT.splitlines(keepends=True)[0] + ENDED, "Stopped: no failure in this log"),
+    (SCRIPT.replace(b"100%", b" 50%"), "Healthy: a batch of prompts is running"),
+])
+def test_a_script_is_no_server(log: bytes, headline: str) -> None:
+    assert shared_text.headline(diagnose(log)) == headline
