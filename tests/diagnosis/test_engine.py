@@ -323,14 +323,14 @@ def test_the_dots_of_a_usage_text_are_no_omission() -> None:
     assert any("omitted" in note for note in diagnose(usage.replace(b"{chat,serve}", b"INFO 11-20 09:17:11 [a.py:1] x")).notes)
 
 
-@pytest.mark.parametrize(("last", "status"), [("100%|##########| 4/4", "serving"), ("50%|#####     | 2/4", "failed")])
+@pytest.mark.parametrize(("last", "status"), [("100%|##########| 4/4", "stopped"), ("50%|#####     | 2/4", "failed")])
 def test_the_engine_of_a_script_ends_behind_it(last: str, status: str) -> None:
     log = ("INFO 11-24 15:57:36 [llm.py:355] Supported tasks: ['generate']\n"
            f"Processed prompts:  25%|##        | 1/4 [00:01<00:00]\nProcessed prompts: {last} [00:12<00:00, 3.21s/it]\n"
            "ERROR 11-24 15:57:50 [core_client.py:616] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\n")
     report = diagnose(log.encode())
     assert report.status == status
-    assert (report.failure is None) == (status == "serving")
+    assert (report.failure is None) == (status == "stopped")
     raised = 'Traceback (most recent call last):\n  File "/srv/app/a.py", line 9, in <module>\n    llm.generate(x)\n'
     report = diagnose(f"{log}{raised}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n".encode())
     assert report.status == "failed"
