@@ -353,8 +353,8 @@ def test_a_script_is_no_server(log: bytes, headline: str) -> None:
 
 def test_a_script_that_a_worker_imports_again_is_no_second_start() -> None:
     arguments = "INFO 11-28 05:03:58 [utils.py:273] non-default args: {'model': '/models/a'}\n"
-    spawned = ("Traceback (most recent call last):\n  File \"/usr/lib/python3.12/multiprocessing/spawn.py\", line 140, in "
-               "_check_not_importing_main\n    raise RuntimeError(\'\'\'\nRuntimeError: \n        An attempt has been made to "
+    spawned = ('Traceback (most recent call last):\n  File "/usr/lib/python3.12/multiprocessing/spawn.py", line 140, in '
+               "_check_not_importing_main\n    raise RuntimeError('''\nRuntimeError: \n        An attempt has been made to "
                "start a new process before the\n        current process has finished its bootstrapping phase.\n")
     report = diagnose((arguments * 2 + spawned).encode())
     assert report.primary == "spawn-main-guard-missing"
