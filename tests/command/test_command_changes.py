@@ -30,6 +30,8 @@ def parsed(text: str) -> Command:
         ("vllm serve m --gpu-memory-util 0.9", {"--gpu-memory-utilization": "0.8"}, "vllm serve m --gpu-memory-util 0.8"),
         ("vllm serve m 2>&1 | tee x &", {"--max-num-seqs": "64"}, "vllm serve m --max-num-seqs 64 2>&1 | tee x &"),
         ("vllm serve m", {"--enforce-eager": ""}, "vllm serve m --enforce-eager"),
+        ("vllm serve m \u2014port 1 \u2013tp 2", {"--port": "1"}, "vllm serve m --port 1 -tp 2"),
+        ("vllm serve m --max\u2011num\u2011seqs 8", {"--port": "1"}, "vllm serve m --max-num-seqs 8 --port 1"),
         ("vllm serve m --no-enforce-eager --port 1", {"--enforce-eager": ""}, "vllm serve m --enforce-eager --port 1"),
         ("vllm serve m --enable-prefix-caching", {"--no-enable-prefix-caching": ""}, "vllm serve m --no-enable-prefix-caching"),
         ("vllm serve m --port 1 --port 2", {"--port": "3"}, "vllm serve m --port 3"),

@@ -13,7 +13,7 @@ from report_texts import log_reports
 from vllm_doctor import Diagnosis, diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
-from vllm_doctor.reports import to_json, to_text
+from vllm_doctor.reports import shared_text, to_json, to_text
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -323,14 +323,14 @@ def test_the_dots_of_a_usage_text_are_no_omission() -> None:
     assert any("omitted" in note for note in diagnose(usage.replace(b"{chat,serve}", b"INFO 11-20 09:17:11 [a.py:1] x")).notes)
 
 
-@pytest.mark.parametrize(("last", "status"), [("100%|##########| 4/4", "serving"), ("50%|#####     | 2/4", "failed")])
+@pytest.mark.parametrize(("last", "status"), [("100%|##########| 4/4", "stopped"), ("50%|#####     | 2/4", "failed")])
 def test_the_engine_of_a_script_ends_behind_it(last: str, status: str) -> None:
     log = ("INFO 11-24 15:57:36 [llm.py:355] Supported tasks: ['generate']\n"
            f"Processed prompts:  25%|##        | 1/4 [00:01<00:00]\nProcessed prompts: {last} [00:12<00:00, 3.21s/it]\n"
            "ERROR 11-24 15:57:50 [core_client.py:616] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\n")
     report = diagnose(log.encode())
     assert report.status == status
-    assert (report.failure is None) == (status == "serving")
+    assert (report.failure is None) == (status == "stopped")
     raised = 'Traceback (most recent call last):\n  File "/srv/app/a.py", line 9, in <module>\n    llm.generate(x)\n'
     report = diagnose(f"{log}{raised}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n".encode())
     assert report.status == "failed"
@@ -346,3 +346,28 @@ def test_a_script_that_unpacks_its_settings_gets_the_printed_ones() -> None:
            "max_num_batched_tokens and makes vLLM reject longer sequences. Please increase max_num_batched_tokens or decrease max_model_len.\n")
     calls = [fix.patch["text"] for fix in diagnose(log.encode()).findings[0].fixes if fix.patch]
     assert calls[0] == "LLM(model='/models/m', max_model_len=100, max_num_batched_tokens=50, enable_chunked_prefill=True)"
+
+
+SCRIPT = (b"INFO 11-24 15:53:20 [core.py:344] init engine (profile, create kv cache, warmup model) took 6.71 s\n"
+          b"Processed prompts: 100%|####| 2/2 [00:00<00:00, 90.1it/s]\n")
+ENDED = b"(EngineCore pid=375) INFO 11-24 15:53:22 [core.py:1214] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+
+
+@pytest.mark.parametrize(("log", "headline"), [
+    (SCRIPT, "Healthy: the last batch of prompts is complete"),
+    (SCRIPT + ENDED, "Stopped: no failure in this log"),
+    (SCRIPT.splitlines(keepends=True)[0] + ENDED, "Stopped: no failure in this log"),
+    (SCRIPT.replace(b"100%", b" 50%"), "Healthy: a batch of prompts is running"),
+])
+def test_a_script_is_no_server(log: bytes, headline: str) -> None:
+    assert shared_text.headline(diagnose(log)) == headline
+
+
+def test_a_script_that_a_worker_imports_again_is_no_second_start() -> None:
+    arguments = "INFO 11-28 05:03:58 [utils.py:273] non-default args: {'model': '/models/a'}\n"
+    spawned = ('Traceback (most recent call last):\n  File "/usr/lib/python3.12/multiprocessing/spawn.py", line 140, in '
+               "_check_not_importing_main\n    raise RuntimeError('''\nRuntimeError: \n        An attempt has been made to "
+               "start a new process before the\n        current process has finished its bootstrapping phase.\n")
+    report = diagnose((arguments * 2 + spawned).encode())
+    assert report.primary == "spawn-main-guard-missing"
+    assert not any("server starts" in note for note in report.notes)

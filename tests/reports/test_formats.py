@@ -511,6 +511,8 @@ def test_a_lacking_kv_cache_takes_no_room() -> None:
     (UNEXPLAINED, "KeyError: 'layers.31'"),
     (UNEXPLAINED._replace(failure=None), "The server failed, and the log does not show the error"),
     (HEALTHY, "Healthy: serving"),
+    (HEALTHY._replace(batch="done"), "Healthy: the last batch of prompts is complete"),
+    (HEALTHY._replace(batch="running"), "Healthy: a batch of prompts is running"),
     (HEALTHY._replace(status="starting"), "Starting (phase api): no failure so far"),
     (HEALTHY._replace(status="unknown", phase=None), "No output of a vLLM server in this log"),
     (HEALTHY._replace(status="unknown", phase=None, release="0.2.0 to 0.7.3"),

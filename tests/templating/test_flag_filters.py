@@ -16,6 +16,7 @@ from vllm_doctor.templating.flag_filters import (
     as_flag,
     flag_meant,
     flag_of_config,
+    flags_with_dashes,
     gives_bound,
     holds_only_settings,
     later_flags,
@@ -209,3 +210,16 @@ def test_the_change_that_a_message_asks_for(message: str, change: tuple[object, 
 def test_classes_that_hold_only_settings() -> None:
     assert [name for name in ("ParallelConfig", "ModelConfig", "VllmConfig", "EPLBConfig") if holds_only_settings(name)] == [
         "ParallelConfig", "EPLBConfig"]
+
+
+@pytest.mark.parametrize(("arguments", "release", "found", "written"), [
+    ("\u2014enforce-eager", "0.17.0", "\u2014enforce-eager", {"--enforce-eager": True}),
+    ("\u2013tp 2 --foo", "0.17.0", "\u2013tp", {"-tp": "2"}),
+    ("\u2014disable-log-requests", "0.17.0", None, {}),  # plain dashes would not help here
+    ("\u2014max-model-len", "0.17.0", "\u2014max-model-len", {}),
+    ("--enforce-eager", "0.17.0", None, {}),
+])
+def test_typographic_dashes_are_written_plainly(arguments: str, release: str, found: str | None,
+                                                written: dict[str, str | bool]) -> None:
+    assert flags_with_dashes(arguments, Releases.of(release)) == found
+    assert _set(arguments, release) == written

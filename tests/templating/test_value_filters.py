@@ -14,6 +14,7 @@ from vllm_doctor.templating.value_filters import (
     as_json_list,
     as_pairs,
     bound_meant,
+    inside_typographic_quotes,
     integers_meant,
     mm_limits,
     nearest_choice,
@@ -151,3 +152,9 @@ def test_yarn() -> None:
 ])
 def test_bound_meant(condition: str, number: int | None) -> None:
     assert bound_meant(condition) == number
+
+
+def test_typographic_quotes_around_a_value() -> None:
+    assert inside_typographic_quotes("'\u201chalf\u201d'") == "half"
+    assert inside_typographic_quotes("\u2018/srv/a.jinja\u2019") == "/srv/a.jinja"
+    assert inside_typographic_quotes("half") is None

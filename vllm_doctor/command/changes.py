@@ -16,11 +16,13 @@ from vllm_doctor.command.flags import (
     Canonical,
     Spelling,
     canonical_by,
+    is_typographic,
     keyword_of,
     parse_flag,
     read_json,
     read_typed,
     takes_several_values,
+    with_plain_dashes,
 )
 from vllm_doctor.command.line import Command, Option, Word, compact_json, with_key
 from vllm_doctor.command.render import yaml_scalar
@@ -39,8 +41,10 @@ def change(
     """Return the command with flags set ("" for one without a value) or removed, and variables set.
 
     A flag is replaced in place, in the spelling the user gave it; a flag that is missing is appended.
+    Typographic dashes are replaced everywhere: no command works with them.
     """
     canonical = canonical or canonical_by(command.lookup)
+    command = command._replace(options=tuple(map(_with_plain_dashes, command.options)))
     for flag in unset:
         command = _without(command, flag, canonical)
     for flag, value in wanted.items():
@@ -51,6 +55,14 @@ def change(
 
 
 # Flags
+
+
+def _with_plain_dashes(option: Option) -> Option:
+    """Return the option with the dashes that make its name a flag, in place of typographic ones."""
+    if option.flag is None or not is_typographic(option.flag.value or ""):
+        return option
+    name = with_plain_dashes(option.flag.value or "")
+    return option._replace(flag=option.flag._replace(text=name, value=name))
 
 
 def _without(command: Command, flag: str, canonical: Canonical) -> Command:

@@ -66,7 +66,11 @@ _SEVERAL = frozenset({
     "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
     "--cudagraph-capture-sizes", "--logits-processors", "--middleware", "--api-key",
 })  # fmt: skip
-_FLAG = lazy_pattern(r"--[A-Za-z]|-[A-Za-z]")
+DASHES = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d"
+"""The class of typographic characters that programs put in place of - or --, for an expression."""
+_FLAG = lazy_pattern(rf"--?[A-Za-z]|-{{0,3}}[{DASHES}][-{DASHES}]{{0,3}}[A-Za-z]")
+_TYPOGRAPHIC = lazy_pattern(rf"(?=[^=]{{0,80}}[{DASHES}])[-{DASHES}]{{1,4}}[A-Za-z][\w.{DASHES}-]{{0,80}}")
+_DASH = lazy_pattern(rf"[{DASHES}]")
 _HUMAN = lazy_pattern(r"(\d+(?:\.\d+)?)([kKmMgGtT])", re.ASCII)
 _INTEGER = lazy_pattern(r"[-+]?\d+", re.ASCII)
 _FLOAT = lazy_pattern(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
@@ -74,8 +78,24 @@ _MAX_DIGITS = 100
 
 
 def is_flag(text: str) -> bool:
-    """Return whether a word is a flag; `-1` and `-0.5` are values."""
+    """Return whether a word is a flag, perhaps with a typographic dash; `-1` and `-0.5` are values."""
     return bool(_FLAG.match(text))
+
+
+def is_typographic(text: str) -> bool:
+    """Return whether a word is a flag with a typographic dash, which no parser takes for one: `\u2014enforce-eager`."""
+    return not text.isascii() and _TYPOGRAPHIC.fullmatch(text.partition("=")[0]) is not None
+
+
+def with_plain_dashes(text: str) -> str:
+    """Return a flag with typographic dashes as it is written plainly; any other text is not changed."""
+    if not is_typographic(text):
+        return text
+    name, equals, value = text.partition("=")
+    name = _DASH.sub("-", name).lstrip("-")
+    long, short = f"--{name}", f"-{name}"
+    is_short = known_flag(long) is None and (short in SHORT or flags.lookup(short) is not None)
+    return (short if is_short else long) + equals + value
 
 
 @lru_cache(maxsize=1024)
@@ -109,7 +129,7 @@ class Spelling(NamedTuple):
 def parse_flag(typed: str, canonical: Canonical | None = None) -> Spelling:
     """Parse a flag as typed, without its value."""
     known = canonical or canonical_by(known_flag)
-    base, _, path = typed.partition(".")
+    base, _, path = with_plain_dashes(typed).partition(".")
     if base.startswith("--"):
         base = "--" + base[2:].replace("_", "-")
     elif not base.startswith("-"):

@@ -19,6 +19,7 @@ from vllm_doctor.command.flags import (
     Spelling,
     canonical_by,
     is_same_flag,
+    is_typographic,
     keyword_of,
     known_flag,
     parse_flag,
@@ -171,6 +172,12 @@ class Command(NamedTuple):
         repeated = self.entry in {"serve", "module"} and not self.document.program_key
         return bool(official) and repeated and not overridden
 
+    @property
+    def typographic_flags(self) -> tuple[str, ...]:
+        """Return the flags with a typographic dash, each with its values, which reach vLLM as positional arguments."""
+        return tuple(" ".join(word.text for word in option.words()) for option in self.options
+                     if option.flag is not None and is_typographic(option.flag.value or ""))
+
     def find(self, flag: str, canonical: Canonical | None = None) -> tuple[tuple[int, Spelling], ...]:
         """Return the indexes in `options` at which a flag is given, in any spelling, each with its meaning."""
         known = canonical or canonical_by(self.lookup)
@@ -208,11 +215,14 @@ class Command(NamedTuple):
         return answer
 
     def arguments(self) -> dict[str, object]:
-        """Return all known arguments by Python keyword, parsed; the keys of a mapping are merged."""
+        """Return all known arguments by Python keyword, parsed; the keys of a mapping are merged.
+
+        Flags with typographic dashes are none.
+        """
         known = canonical_by(self.lookup)
         result: dict[str, object] = {}
         for option in self.options:
-            if option.flag is None or option.value is None:
+            if option.flag is None or option.value is None or is_typographic(option.flag.value or ""):
                 continue
             spelling = parse_flag(option.flag.value or option.flag.text, known)
             keyword = keyword_of(spelling.name, self.lookup)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from vllm_doctor.command.flags import is_typographic
 from vllm_doctor.command.line import Command, Option, Word
 from vllm_doctor.messages import message
 from vllm_doctor.text.patterns import lazy_pattern
@@ -195,7 +196,7 @@ def _option(option: Option, command: Command, omitted: dict[str, None]) -> Optio
         omitted[message("values that only a shell can compute")] = None
         return None
     flag = option.flag
-    if flag is not None:
+    if flag is not None and not is_typographic(flag.text):
         flag = _requoted(flag)
     return option._replace(flag=flag, values=tuple(map(_requoted, option.values)))
 

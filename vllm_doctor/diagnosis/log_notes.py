@@ -17,6 +17,8 @@ _OMISSION = lazy_pattern(
     r"(?:\.{3,60}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
     r"[\s\])>.…*-]{0,12}", re.IGNORECASE)
 _OMISSION_WIDTH = 60
+_IMPORTED_AGAIN = frozenset({"spawn-main-guard-missing"})
+"""Rules of a script that a worker runs again, so that it looks like a second start."""
 OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut")
 """Literals of which every such line holds one."""
 
@@ -44,7 +46,8 @@ def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
     """Return what every reader of the report must know about the log."""
     run = analysis.run
     said = []
-    if summary.runs > 1 and not summary.asked:
+    imported_again = any(item.rule.id in _IMPORTED_AGAIN for item in analysis.fired)
+    if summary.runs > 1 and not summary.asked and not imported_again:
         said.append(message("The log has {runs} server starts; this report is on number {number}.", runs=summary.runs,
                             number=run.number))
     if run.phase and not run.begun:

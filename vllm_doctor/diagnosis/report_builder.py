@@ -45,7 +45,8 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
     if found is None and status == "failed" and not run.status and not explained:
         status = run.state(survived=True)  # what was raised while the process tidied up
     failure = None if found is None else _failure(found, analysis, clean)
-    is_ended = found is not None and found.candidate.shape == "fatal" and status == "serving"
+    runs = status == "serving" or (run.is_ended_by_caller and not run.status)
+    is_ended = found is not None and found.candidate.shape == "fatal" and runs
     is_open = is_ended or status in {"unknown", "starting"}
     if failure is not None and failure.counts and is_open and not _passing(found):
         status = "failed"
@@ -73,6 +74,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         load=run.load.curve.points,
         redactor=analysis.redactor,
         timeline=timeline(run.clock, analysis.facts, analysis.releases_by_wording),
+        batch="" if run.serving_line or not run.has_batches else "done" if run.has_all_answers else "running",
     )
 
 

@@ -62,7 +62,9 @@ class Run:
         self.settled: set[int] = set()  # the patterns that a rule asks for, or must not see, and that were seen
         self.phase = ""
         self.status = ""
-        self.has_all_answers = False  # a script got the answers to its last batch
+        self.has_batches = False  # a script passed prompts
+        self.has_all_answers = False  # and got the answers to its last batch
+        self.is_ended_by_caller = False  # the engine ended because its caller, perhaps a script, ended it
         self.serving_line = 0
         self.settings: dict[str, Any] = {}
         self.settings_kind = ""
@@ -95,7 +97,10 @@ class Run:
         stopped reports dead engines, and one whose engine died shuts down in good order.
         """
         if status in {"batch-running", "batch-done"}:
-            self.has_all_answers = status == "batch-done"
+            self.has_batches, self.has_all_answers, self.is_ended_by_caller = True, status == "batch-done", False
+            return
+        if status in {"engine-shutdown", "engine-exited"}:
+            self.is_ended_by_caller = status == "engine-shutdown" and not self.serving_line
             return
         self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
@@ -104,7 +109,8 @@ class Run:
             self.phase, self.crashed = phase, False
             self.clock.reach(phase)
         if status == "engine-ended":  # so it ends also behind a script that is done
-            status = "" if self.has_all_answers and not self.serving_line else "failed"
+            self.is_ended_by_caller = self.has_all_answers and not self.serving_line
+            status = "" if self.is_ended_by_caller else "failed"
         if status and self.status not in {"failed", "stopped"}:
             self.status = status
             if status == "stopped":
@@ -181,6 +187,8 @@ class Run:
             return self.status
         if self.crashed and not survived:
             return "failed"
+        if self.is_ended_by_caller:
+            return "stopped"
         if self.phase == "runtime":  # the log's head is cut off
             return "serving"
         return "starting" if self.phase else "unknown"

@@ -157,10 +157,12 @@ class RunAnalysis:
         crash = {"native_function": native[0], "native_functions": " ".join(native)} if native else {}
         if call := crash_call(run.failures):
             crash["crash_call"] = call
+        typographic = () if self.typed is None else self.typed.typographic_flags
+        dashes = {"typographic_flags": " ".join(typographic)} if typographic else {}
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),
-                "caller_raised": raised_by_caller(run.failures), **crash}
+                "caller_raised": raised_by_caller(run.failures), **crash, **dashes}
 
     @cached_property
     def _typed_arguments(self) -> Mapping[str, object]:

@@ -161,8 +161,10 @@ class _Stream:
         self.frames, self.inside, self.detail, self.level, self.other_messages = [], True, 0, level, 0
 
     def begin_message(self, message: str) -> None:
-        """Begin the message of an exception that is printed without its traceback."""
-        self.detail, self.last_frames, self.message = _BARE_DETAIL, "", [message]
+        """Begin the message of an exception without a traceback; pydantic prints three lines for each error."""
+        errors = _PYDANTIC.search(message) if " validation error" in message else None
+        lines = 3 * int(errors[0].split()[0]) if errors else 0
+        self.detail, self.last_frames, self.message = min(max(_BARE_DETAIL, lines), _MAX_DETAIL), "", [message]
 
     def record_other_message(self) -> None:
         """Record a message outside the traceback.

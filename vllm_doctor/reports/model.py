@@ -193,6 +193,7 @@ class Report(NamedTuple):
     changes: tuple[Change, ...] | None = None  # what differs from that
     incident: Incident | None = None  # the logs that were read together
     language: Language = ENGLISH  # of the texts
+    batch: str = ""  # of a script without a server: whether its last batch of prompts is `running` or `done`
 
     def in_language(self, language: Language) -> Report:
         """Return the report with its texts in a language: the last step before it is written."""

@@ -74,13 +74,18 @@ def headline(report: Report) -> str:
 
 
 def serving_line(report: Report) -> str:
-    """Return where a server serves and how much its KV cache holds."""
+    """Return where a server serves, or how far a script is, and how much the KV cache holds."""
     _ = report.language.say
     facts = report.facts
     is_healthy = all(finding.severity != "warning" for finding in report.findings)
     if facts.get("port"):
         text = (_("Healthy: serving on port {port}", port=facts["port"]) if is_healthy
                 else _("Serving on port {port}", port=facts["port"]))
+    elif report.batch == "done":
+        text = (_("Healthy: the last batch of prompts is complete") if is_healthy
+                else _("The last batch of prompts is complete"))
+    elif report.batch:
+        text = _("Healthy: a batch of prompts is running") if is_healthy else _("A batch of prompts is running")
     else:
         text = _("Healthy: serving") if is_healthy else _("Serving")
     tokens = report.derived.get("kv_cache_capacity_tokens") or facts.get("kv_cache_tokens")

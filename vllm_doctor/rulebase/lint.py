@@ -36,7 +36,8 @@ DERIVED_FACTS = frozenset({
     "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
 })
 CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given",
-                           "caller_raised", "engine_raised", "native_function", "native_functions", "crash_call"})
+                           "caller_raised", "engine_raised", "native_function", "native_functions", "crash_call",
+                           "typographic_flags"})
 _UNBOUNDED_HEAD = lazy_pattern(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = lazy_pattern(r"^(?:\(\?s\))?\(\?[=!]\.\*")
 _SHORTENING = frozenset({"--max-model-len", "--max-num-seqs", "--limit-mm-per-prompt", "--kv-cache-dtype"})

@@ -15,7 +15,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.advice import VARIABLE_NAME, Advice, advice
-from vllm_doctor.command.flags import read_json
+from vllm_doctor.command.flags import is_typographic, read_json, with_plain_dashes
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS, TOO_GENERAL, terms_of
 from vllm_doctor.messages import joined, message, text
 from vllm_doctor.templating.value_filters import scalar
@@ -30,6 +30,7 @@ __all__ = [
     "as_flag",
     "flag_meant",
     "flag_of_config",
+    "flags_with_dashes",
     "gives_bound",
     "holds_only_settings",
     "later_flags",
@@ -124,7 +125,7 @@ class Remedy(NamedTuple):
     """What to do about one unrecognized flag.
 
     `kind`: renamed (write `set` instead), dropped (no replacement), later (exists from `since` on; before, write
-    `set` if it is not empty), misspelt (write `set` instead), unknown.
+    `set` if it is not empty), misspelt (write `set` instead), dashes (the same with typographic dashes), unknown.
     """
 
     flag: str
@@ -147,7 +148,7 @@ def split_arguments(arguments: str) -> list[tuple[str, str | None]]:
     options: list[tuple[str, list[str]]] = []
     for word in arguments.split():
         name, equals, value = word.partition("=")
-        if _FLAG.fullmatch(name):
+        if _FLAG.fullmatch(name) or is_typographic(name):
             options.append((name, [value] if equals else []))
         elif options:
             options[-1][1].append(word)
@@ -166,7 +167,11 @@ def remedies(arguments: str, releases: Releases) -> list[Remedy]:
 
 def _remedy(name: str, value: str | None, releases: Releases) -> Remedy:
     newest = flags.releases()[-1]
-    known_flag = flags.lookup(name)
+    plain = with_plain_dashes(name)
+    known_flag = flags.lookup(plain)
+    if plain != name and known_flag is not None and any(map(known_flag.exists, releases.candidates)):
+        return _with_dashes(name, plain, value, known_flag, releases.candidates[-1])
+    name = plain
     if known_flag is None:
         return _misspelt(name, value, releases)
     releases_without = [release for release in releases.candidates if not known_flag.exists(release)] or [newest]
@@ -181,6 +186,12 @@ def _remedy(name: str, value: str | None, releases: Releases) -> Remedy:
                  if (other := flags.lookup(new)) is not None and other.exists(releases_without[-1])}
     kind = "renamed" if successor else "dropped"
     return Remedy(spelling, value, kind, _with_merged_json_keys(successor), note=known_flag.replaced_by.note)
+
+
+def _with_dashes(name: str, plain: str, value: str | None, flag: flags.Flag, release: str) -> Remedy:
+    """Return the remedy for a flag that differs from one of the release only in its dashes."""
+    fits = value is not None or flag.kind_in(release) == "bool"
+    return Remedy(name, value, "dashes", {plain: value or ""} if fits else {}, note=plain)
 
 
 def _predecessors(name: str, value: str | None, release: str) -> dict[str, str]:
@@ -292,9 +303,14 @@ def replacement_words(arguments: str, releases: Releases) -> str | None:
 def spelling_words(arguments: str, releases: Releases) -> str | None:
     """Return the correct spelling of misspelt flags whose value is not among the arguments; None if there are none."""
     meant = [(remedy.note, remedy.flag) for remedy in remedies(arguments, releases)
-             if remedy.kind == "misspelt" and not remedy.set]
+             if remedy.kind in {"misspelt", "dashes"} and not remedy.set]
     said = (message("Write {new} instead of {typed}", new=flag, typed=typed) for flag, typed in meant)
     return joined("; ", said) or None
+
+
+def flags_with_dashes(arguments: str, releases: Releases) -> str | None:
+    """Return the flags that the release has but for their typographic dashes; None if there are none."""
+    return " ".join(remedy.flag for remedy in remedies(arguments, releases) if remedy.kind == "dashes") or None
 
 
 def later_flags(arguments: str, releases: Releases) -> str | None:
@@ -310,7 +326,8 @@ def later_release(arguments: str, releases: Releases) -> str | None:
 
 def unknown_flag_notes(arguments: str, releases: Releases) -> str | None:
     """Return one sentence per flag: its releases, its replacement, or the flag it resembles."""
-    return joined(" ", (_note(remedy) for remedy in remedies(arguments, releases))) or None
+    known = [remedy for remedy in remedies(arguments, releases) if remedy.kind != "dashes"]
+    return joined(" ", map(_note, known)) or None
 
 
 def _note(remedy: Remedy) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "as_pairs",
     "bound_meant",
     "in_words",
+    "inside_typographic_quotes",
     "integers_meant",
     "mm_limits",
     "nearest_choice",
@@ -56,6 +57,8 @@ _BOUND = lazy_pattern(
     r"(?P<how>[<>]=?|(?:greater|less) than(?: or equal to)?)\s*(?:\w{1,60} ?\(|\()?(?P<bound>-?\d{1,15})\b")
 _TYPOGRAPHIC = lazy_pattern(
     r"(?<=[{\[,:\s])[\u2018-\u201f\u2033\u00ab\u00bb]|[\u2018-\u201f\u2033\u00ab\u00bb](?=\s*[}\],:])")
+_TYPOGRAPHICALLY_QUOTED = lazy_pattern(
+    r"[\u2018-\u201f\u2033\u00ab\u00bb]([^\s\u2018-\u201f\u2033\u00ab\u00bb]{1,300})[\u2018-\u201f\u2033\u00ab\u00bb]?")
 _TOKEN = lazy_pattern(r"""
     '((?:[^'\\]|\\.)*)'                                        # a Python string
     | ("(?:[^"\\]|\\.)*")                                      # a JSON string
@@ -218,6 +221,12 @@ def as_json(value: Any) -> str | None:
         return json.dumps(json.loads("".join(tokens)))
     except (ValueError, RecursionError):
         return None
+
+
+def inside_typographic_quotes(value: Any) -> str | None:
+    """Return a text without the typographic quotes around it, which no shell removes; None if it has none."""
+    match = _TYPOGRAPHICALLY_QUOTED.fullmatch(str(value).strip("'\" "))
+    return match[1] if match is not None else None
 
 
 def as_json_list(value: Any) -> str | None:
