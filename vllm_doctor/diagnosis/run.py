@@ -63,6 +63,7 @@ class Run:
         self.phase = ""
         self.status = ""
         self.has_all_answers = False  # a script got the answers to its last batch
+        self.is_closed = False  # a script or server closed its client of the engine
         self.serving_line = 0
         self.settings: dict[str, Any] = {}
         self.settings_kind = ""
@@ -96,6 +97,9 @@ class Run:
         """
         if status in {"batch-running", "batch-done"}:
             self.has_all_answers = status == "batch-done"
+            return
+        if status == "client-closed":
+            self.is_closed = True
             return
         self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
@@ -181,6 +185,8 @@ class Run:
             return self.status
         if self.crashed and not survived:
             return "failed"
+        if self.is_closed and self.phase:
+            return "stopped"
         if self.phase == "runtime":  # the log's head is cut off
             return "serving"
         return "starting" if self.phase else "unknown"
