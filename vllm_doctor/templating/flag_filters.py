@@ -34,6 +34,7 @@ __all__ = [
     "holds_only_settings",
     "later_flags",
     "later_release",
+    "meant_parameter",
     "names_setting",
     "replacement_flag",
     "replacement_value",
@@ -295,6 +296,12 @@ def spelling_words(arguments: str, releases: Releases) -> str | None:
              if remedy.kind == "misspelt" and not remedy.set]
     said = (message("Write {new} instead of {typed}", new=flag, typed=typed) for flag, typed in meant)
     return joined("; ", said) or None
+
+
+def meant_parameter(arguments: str, releases: Releases) -> str | None:
+    """Return the parameter of Python code that a misspelt one resembles; None if there is none."""
+    meant = [remedy.note for remedy in remedies(arguments, releases) if remedy.kind == "misspelt"]
+    return meant[0].lstrip("-").replace("-", "_") if len(meant) == 1 else None
 
 
 def later_flags(arguments: str, releases: Releases) -> str | None:
