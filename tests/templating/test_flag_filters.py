@@ -21,6 +21,7 @@ from vllm_doctor.templating.flag_filters import (
     holds_only_settings,
     later_flags,
     later_release,
+    meant_parameter,
     names_setting,
     remedies,
     replacement_flag,
@@ -75,6 +76,11 @@ def test_words_of_a_replacement_name_what_is_dropped() -> None:
         "Write --gpu-memory-utilization 0.5 instead of --gpu-mem-util 0.5")
     assert replacement_words("--m-m-l 5", Releases.of("0.32.0")) is None
     assert spelling_words("--max-model-length", Releases.of("0.32.0")) == "Write --max-model-len instead of --max-model-length"
+
+
+def test_a_misspelt_parameter_is_written_as_python_does() -> None:
+    assert meant_parameter("--max-seq-len", Releases.of("0.32.0")) == "max_model_len"
+    assert meant_parameter("--swap-space", Releases.of("0.32.0")) is None
 
 
 def test_a_flag_of_later_releases_is_no_removed_one() -> None:

@@ -24,6 +24,9 @@ from vllm_doctor.redact import Redactor
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.rulebase.model import RuleBase
 
+_ENDED_SILENTLY = message("If the process has ended, the log does not show why. Exit code 137 is SIGKILL, usually from "
+                          "the OOM killer: dmesg, docker inspect or kubectl describe pod shows it.")
+
 
 class LogReading:
     """Reads the lines of a log, or of excerpts, and reports on the starts in them."""
@@ -37,6 +40,7 @@ class LogReading:
         self.cards: tuple[Card, ...] = ()  # the GPUs that the input shows beside the log
         self.remarks: tuple[str, ...] = ()
         self.is_page = False  # its starts are excerpts of a page, of several servers perhaps
+        self.is_live = live
         self.session = LogSession(base, options, live=live)
         self.session.programs.typed = given.typed
         if redactor is not None:
@@ -83,7 +87,9 @@ class LogReading:
         summary = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, runs,
                                self.options.run is not None, tuple(sorted(self.session.matcher.slow)))
         report = build(analysis, source, notes(analysis, summary), input_notes(analysis, summary))
-        return report.with_caveats(*self.remarks)
+        is_cut = report.status == "starting" and not report.findings and not self.is_live
+        ending = (_ENDED_SILENTLY,) if is_cut else ()
+        return report.with_caveats(*self.remarks, *ending)
 
     def chosen_run(self) -> Run:
         """Return the start the report is about. Raises InputError when there is none of the number asked for."""

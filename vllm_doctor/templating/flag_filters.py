@@ -35,6 +35,7 @@ __all__ = [
     "holds_only_settings",
     "later_flags",
     "later_release",
+    "meant_parameter",
     "names_setting",
     "replacement_flag",
     "replacement_value",
@@ -311,6 +312,12 @@ def spelling_words(arguments: str, releases: Releases) -> str | None:
 def flags_with_dashes(arguments: str, releases: Releases) -> str | None:
     """Return the flags that the release has but for their typographic dashes; None if there are none."""
     return " ".join(remedy.flag for remedy in remedies(arguments, releases) if remedy.kind == "dashes") or None
+
+
+def meant_parameter(arguments: str, releases: Releases) -> str | None:
+    """Return the parameter of Python code that a misspelt one resembles; None if there is none."""
+    meant = [remedy.note for remedy in remedies(arguments, releases) if remedy.kind == "misspelt"]
+    return meant[0].lstrip("-").replace("-", "_") if len(meant) == 1 else None
 
 
 def later_flags(arguments: str, releases: Releases) -> str | None:
