@@ -896,6 +896,14 @@ def test_the_standard_library_is_no_package_to_install() -> None:
         (f"{SITE}/uvicorn/server.py", 70, "serve", "await self._serve(sockets)"),
         ("/usr/lib/python3.12/json/decoder.py", 353, "raw_decode", "obj, end = self.scan_once(s, idx)"),
         error="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
+    assert [fix.action for fix in failure_of(log).fixes] == ["find-invalid-text"]
+
+
+def test_an_error_that_the_standard_library_passes_on_is_found_above() -> None:
+    log = STARTED + traceback(
+        (f"{SITE}/uvicorn/server.py", 70, "serve", "await self._serve(sockets)"),
+        ("/usr/lib/python3.12/asyncio/queues.py", 158, "get", "await getter"),
+        error="ValueError: the other end is gone")
     assert [fix.action for fix in failure_of(log).fixes] == ["find-root-cause-above"]
 
 
