@@ -896,7 +896,26 @@ def test_the_standard_library_is_no_package_to_install() -> None:
         (f"{SITE}/uvicorn/server.py", 70, "serve", "await self._serve(sockets)"),
         ("/usr/lib/python3.12/json/decoder.py", 353, "raw_decode", "obj, end = self.scan_once(s, idx)"),
         error="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
+    assert [fix.action for fix in failure_of(log).fixes] == ["find-invalid-text"]
+
+
+def test_an_error_that_the_standard_library_passes_on_is_found_above() -> None:
+    log = STARTED + traceback(
+        (f"{SITE}/uvicorn/server.py", 70, "serve", "await self._serve(sockets)"),
+        ("/usr/lib/python3.12/asyncio/queues.py", 158, "get", "await getter"),
+        error="ValueError: the other end is gone")
     assert [fix.action for fix in failure_of(log).fixes] == ["find-root-cause-above"]
+
+
+def test_the_end_of_a_request_s_error_at_the_head_is_explained_by_the_next_one() -> None:
+    head = "(APIServer pid=1) ERROR 08-28 20:53:08 [hermes_tool_parser.py:148] json.decoder.JSONDecodeError: Extra data\n"
+    more = ('(APIServer pid=1) INFO:     10.0.0.4:33622 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+            "(APIServer pid=1) INFO 08-28 20:53:10 [loggers.py:123] Engine 000: Avg prompt throughput: 3.9 tokens/s, Avg "
+            "generation throughput: 2.1 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache "
+            "hit rate: 5.4%\n")
+    again = "(APIServer pid=1) ERROR 08-28 20:53:16 [hermes_tool_parser.py:148] Error in extracting tool call from response.\n"
+    assert diagnose((head + more + again).encode()).primary == "tool-parser-error"
+    assert diagnose((head + more).encode()).primary is None
 
 
 def test_a_client_that_cannot_reach_the_server_is_no_conflict_of_releases() -> None:

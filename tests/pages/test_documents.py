@@ -97,6 +97,18 @@ def test_a_message_above_a_script_is_read_where_the_script_shows_nothing() -> No
     assert diagnose(text.encode()).primary == "bitsandbytes-library-broken"
 
 
+def test_words_above_a_traceback_are_a_message_where_the_traceback_names_no_error() -> None:
+    text = ("A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.1.0 as it may crash. To support both "
+            "1.x and 2.x\nversions of NumPy, modules must be compiled with NumPy 2.0.\n\nIf you are a user of the module, "
+            "the easiest solution will be to\ndowngrade to 'numpy<2' or try to upgrade the affected module.\n"
+            "We expect that some modules will need time to support NumPy 2.\n\n"
+            'Traceback (most recent call last):\n  File "/opt/venv/lib/python3.10/site-packages/vllm/config.py", line 9, '
+            "in <module>\n    import torch\n")
+    report = diagnose(text.encode())
+    assert report.primary == "transformers-version-conflict"
+    assert report.notes[0].startswith("The text is a page that quotes this message")
+
+
 def test_the_body_of_a_response_is_output() -> None:
     text = ("I deployed the reranker and it is healthy, but I cannot use it.\n\nThe answer is\n```json\n{\n"
             '    "object": "error",\n    "message": "The model does not support Rerank (Score) API",\n'

@@ -16,6 +16,7 @@ from vllm_doctor.rulebase.model import Rule
 
 _MOST_STEPS = 4
 _ANSWER = 8  # lines from an error to the answer of the request that it ended
+_HEAD = 2  # lines from the start of the log within which the last line of a traceback has lost its calls
 _NO_RULE = Rule("failure", "", "error", "args", "cause", ())
 
 
@@ -44,7 +45,8 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     found = failures.describe(candidate, start, given, source, run.failures,
                               release=str(release) if (release := analysis.facts.get("vllm_version")) else None)
     by = errors[0] if errors else next(
-        (item for item in causes if _lies_in(item, candidate) or _is_answered(item, candidate)), None)
+        (item for item in causes if _lies_in(item, candidate) or _is_answered(item, candidate)
+         or _is_repeated(item, candidate, status)), None)
     return Failed(found, by, candidate)
 
 
@@ -73,6 +75,12 @@ def _is_answered(item: Fired, candidate: failures.Candidate) -> bool:
     """Return whether a rule for what the server survives fired right before a request was answered with 5xx."""
     return (candidate.shape == "http" and candidate.message.startswith("5") and item.rule.survives
             and any(0 < candidate.line - hit.line <= _ANSWER for hit in (*item.hits.first, *item.hits.last)))
+
+
+def _is_repeated(item: Fired, candidate: failures.Candidate, status: str) -> bool:
+    """Return whether the log begins with the end of an error of a request, and shows such an error from its start."""
+    return (status == "serving" and candidate.line <= _HEAD and not candidate.frames and candidate.exception is not None
+            and item.rule.survives and item.rule.phase == "api" and item.hits.latest.line > candidate.last_line)
 
 
 def _lies_in(item: Fired, candidate: failures.Candidate) -> bool:

@@ -49,13 +49,20 @@ def read(page: Page, raw: LogReading) -> tuple[LogReading, Report]:
         reading = _new_reading(page, raw, raw.options._replace(run=None))
         return reading, reading.report()._replace(source=source).with_caveats(_NOTHING)
     reading, report = _best_reading(page, raw)
-    if report.cause is None and report.unexplained is None and report.status == "unknown":
+    if report.cause is None and _names_no_error(report):
         quoted = _quoted_message(page, raw, source)
         if quoted is not None:
             return quoted
     runs, run = reading.run_count, report.source.run
     report = report._replace(source=source._replace(runs=runs, run=run))
     return reading, report.with_caveats(*_caveats(page, [reading.analysis(run) for run in reading.runs], report))
+
+
+def _names_no_error(report: Report) -> bool:
+    """Return whether the output on a page has no error, or no more of it than the calls of a traceback."""
+    if report.unexplained is None:
+        return report.status == "unknown"
+    return report.unexplained.exception is None and report.unexplained.origin is not None
 
 
 def _new_reading(page: Page, raw: LogReading, options: Options) -> LogReading:

@@ -43,6 +43,7 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|remote process exited or there was a network error|NCCL communicator was aborted"
     r"|Connection closed by (?:remote )?peer"
     r"|waiting for engines to subscribe"
+    r"|^(?:NPUModelRunner (?:init )?failed, error is\s*)+$"
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
 _OF_WORKER = lazy_pattern(
     r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z",

@@ -55,6 +55,8 @@ PLUGINS = frozenset({
 """Packages for other hardware, which replace parts of vLLM."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
+_DECODERS = ("json/", "ast.py", "base64.py", "configparser.py", "tomllib/", "csv.py", "urllib/parse.py")
+"""Modules of Python that raise an error about the text they read."""
 
 
 RAISES_TYPE_ERROR = "raise TypeError("
@@ -152,6 +154,16 @@ def _caller(frames: Sequence[Frame]) -> tuple[str | None, str] | None:
         if package not in PLUMBING and package != "ray" and not file.endswith(("bin/vllm", "runpy.py")):
             return package, file
     return None
+
+
+def passes_errors_on(origin: Origin) -> bool:
+    """Return whether the code that raised usually only passes on the error of another process or call."""
+    return origin.package in PLUMBING and not is_decoder(origin)
+
+
+def is_decoder(origin: Origin) -> bool:
+    """Return whether a module of Python raised an error about the text that it reads."""
+    return origin.package == "python" and origin.file.startswith(_DECODERS)
 
 
 def engine_class(frames: Sequence[Frame]) -> str | None:

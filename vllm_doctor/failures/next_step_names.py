@@ -12,7 +12,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
-from vllm_doctor.failures.frames import PLUMBING, RAISES_TYPE_ERROR
+from vllm_doctor.failures.frames import RAISES_TYPE_ERROR, is_decoder, passes_errors_on
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
@@ -52,7 +52,8 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "names_setting": failure.kind == "refusal" and names_a_setting(failure.message),
         "rejects_settings": _rejects_settings(failure),
         "rejects_own_settings": _rejects_own_settings(failure, calling_package),
-        "passes_error_on": failure.caller is None and origin is not None and origin.package in PLUMBING,
+        "passes_error_on": failure.caller is None and origin is not None and passes_errors_on(origin),
+        "reads_text": failure.caller is None and own is None and origin is not None and is_decoder(origin),
         "refuses_path": refused is not None and refused["path"] is not None,
         "refuses_call": refused is not None,
         "is_called_by_own_code": own is not None and own.file == failure.caller,
