@@ -54,11 +54,11 @@ def frame(path: str, function: str) -> str:
 
 
 def shorten_path(path: str) -> str:
-    """Return a file's name with its last three folders, or from the folder of its egg."""
+    """Return a file's name with its last three folders, all if it has no others, or from the folder of its egg."""
     parts = path.split("/")
     begin = max(0, len(parts) - 4)
     if "/lmcache/" in path:  # its folders are deep, and their name identifies the project
         begin = min(begin, len(parts) - 1 - parts[::-1].index("lmcache"))
     if ".egg/" in path:
         begin = min(begin, next(place for place, part in enumerate(parts) if part.endswith(".egg")))
-    return "/".join(parts[begin:])
+    return path if begin == 1 and not parts[0] else "/".join(parts[begin:])

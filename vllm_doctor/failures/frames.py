@@ -92,7 +92,9 @@ def package_of(path: str) -> tuple[str | None, str]:
         return match["package"], match["rest"]
     if path.startswith(("<frozen ", "<string>")):
         return "python", path
-    return None, "/".join(path.split("/")[-_LEAVES_OUT:])
+    parts = path.split("/")
+    is_short = path.startswith("/") and len(parts) <= _LEAVES_OUT + 1
+    return None, path if is_short else "/".join(parts[-_LEAVES_OUT:])
 
 
 def origin(frame: Frame) -> Origin:
