@@ -944,7 +944,7 @@ def test_an_error_of_one_s_own_code_is_no_call_of_vllm_and_no_conflict_of_releas
     assert failure_place(report.failure) == "Raised in /app/nb.py:3 (<module>), your own code or a plugin."
 
 
-def test_a_middleware_of_one_s_own_that_raises_is_the_report_s_title_and_can_be_left_out() -> None:
+def test_a_middleware_of_one_s_own_that_raises_is_named_and_can_be_left_out() -> None:
     log = ("INFO 11-24 15:20:01 [utils.py:233] non-default args: {'model_tag': '/models/a', 'middleware': ['ours.Quota']}\n"
            + STARTED + ASGI + f'  File "{SITE}/starlette/middleware/errors.py", line 164, in __call__\n'
            "    await self.app(scope, receive, _send)\n"
@@ -955,9 +955,9 @@ def test_a_middleware_of_one_s_own_that_raises_is_the_report_s_title_and_can_be_
            "INFO:     Waiting for application shutdown.\n"
            "INFO:     Application shutdown complete.\n")
     report = diagnose(log.encode())
-    assert report.primary is None
-    assert headline(report) == "KeyError: 'x-team'"
-    assert [(fix.action, fix.unset) for fix in report.failure.fixes] == [  # type: ignore[union-attr]
+    assert report.primary == "middleware-interface-wrong"
+    assert headline(report) == "Custom middleware raises an exception in /srv/app/ours.py"
+    assert [(fix.action, fix.unset) for fix in report.findings[0].fixes] == [
         ("correct-plugin-file", ()), (None, ("--middleware",))]
 
 
