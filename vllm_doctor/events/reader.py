@@ -23,7 +23,7 @@ from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
 from vllm_doctor.text.patterns import lazy_pattern, portable
 
 _PROCESS = lazy_pattern(
-    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?:\([\w.-]{1,60}\))?"  # an actor of Ray may print itself as `A(b)`
+    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?:\([\w.-]{1,60}\))?"  # a Ray actor may be `A(b)`
     r"(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
     r"(?:,? ?pid=(?P<pid>\d+))(?:, (?:ip=[\w.:]+)?)?\) ?",
 )
