@@ -918,6 +918,14 @@ def test_the_end_of_a_request_s_error_at_the_head_is_explained_by_the_next_one()
     assert diagnose((head + more).encode()).primary is None
 
 
+def test_an_actor_of_ray_that_prints_itself_as_a_call_is_a_process() -> None:
+    log = "".join(f"(TrainWorker(actor_train-1) pid=4121, ip=10.0.0.7) {line}\n" for line in traceback(
+        ("/srv/train/run.py", 12, "main", "step()"), error="ValueError: widget 3 is odd").splitlines())
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("ValueError", "widget 3 is odd")
+    assert failure_of(log.replace("ip=10.0.0.7", "")).message == "widget 3 is odd"
+
+
 def test_a_client_that_cannot_reach_the_server_is_no_conflict_of_releases() -> None:
     log = traceback(
         ("/app/train.py", 88, "<module>", "trainer = GRPOTrainer(model=model, args=args)"),

@@ -23,8 +23,9 @@ from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
 from vllm_doctor.text.patterns import lazy_pattern, portable
 
 _PROCESS = lazy_pattern(
-    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
-    r"(?:,? ?pid=(?P<pid>\d+))(?:, ip=[\w.:]+)?\) ?",
+    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?:\([\w.-]{1,60}\))?"  # a Ray actor may be `A(b)`
+    r"(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
+    r"(?:,? ?pid=(?P<pid>\d+))(?:, (?:ip=[\w.:]+)?)?\) ?",
 )
 _RECORD = lazy_pattern(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
