@@ -187,7 +187,7 @@ class Run:
             return self.status
         if self.crashed and not survived:
             return "failed"
-        if self.is_ended_by_caller:
+        if self.is_ended_by_caller and self.phase:
             return "stopped"
         if self.phase == "runtime":  # the log's head is cut off
             return "serving"
