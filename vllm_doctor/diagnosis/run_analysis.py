@@ -137,7 +137,7 @@ class RunAnalysis:
                                            [name for name, value in wanted.items() if value is None])
         return None if command is None else rebuild(command)
 
-    @property
+    @cached_property
     def _printed_command(self) -> Command:
         settings, version = self.run.settings, self.run.facts.get("vllm_version")
         non_default = self.run.settings_kind == "non-default"
@@ -145,7 +145,7 @@ class RunAnalysis:
         call = call_from_arguments(callee, settings, version) if callee else None
         return call or from_arguments(settings, version, non_default_only=non_default)
 
-    @property
+    @cached_property
     def _stacks(self) -> list[Sequence[Frame]]:
         """Return the calls of each traceback."""
         return [candidate.frames for candidate in self.run.failures.candidates() if candidate.frames]
