@@ -16,7 +16,13 @@ from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.failures import crash_call, native_functions, raised_by_caller, raised_by_engine
+from vllm_doctor.failures import (
+    crash_call,
+    is_answered_with_5xx,
+    native_functions,
+    raised_by_caller,
+    raised_by_engine,
+)
 from vllm_doctor.failures.frames import engine_class, is_called_by_own_code, origin
 from vllm_doctor.failures.model import Frame
 from vllm_doctor.gpu_status import Card, choose
@@ -203,7 +209,8 @@ class RunAnalysis:
                 continue
             if fires(rule, hits, self.values_for(rule, hits)):
                 passing = rule.survives and self.run.status == "failed"
-                found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
+                shown = rule._replace(severity="warning") if self._is_outlived_request(rule, hits) else rule
+                found.append(ranking.Fired(shown, hits, self._recovered(rule, hits), passing))
         if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
             found = [item._replace(passing=True) if item.rule.survives and item.rule.phase == "api" else item
                      for item in found]
@@ -216,6 +223,20 @@ class RunAnalysis:
         for item in self.fired:
             releases = _narrowed(releases, item.rule, item.hits)
         return releases
+
+    def _is_outlived_request(self, rule: Rule, hits: Hits) -> bool:
+        """Return whether it is an error of single requests, which a server rejected and went on to serve."""
+        if not rule.of_request or rule.severity != "error" or self.run.status == "failed":
+            return False
+        lines = [hit.line for hit in (*hits.first, *hits.last)]
+        return self._has_served and not is_answered_with_5xx(self.run.failures, lines)
+
+    @cached_property
+    def _has_served(self) -> bool:
+        """Return whether a server answered requests; no script, whose own error ends it."""
+        run = self.run
+        return bool(run.serving_line) or (
+            run.phase == "runtime" and not run.has_batches and not any(map(is_called_by_own_code, self._stacks)))
 
     def _recovered(self, rule: Rule, hits: Hits) -> bool:
         """Return whether the server served after a startup fault, so that the fault did not stop it."""

@@ -8,6 +8,7 @@ from vllm_doctor.failures.assess import (
     crash_call,
     describe,
     find,
+    is_answered_with_5xx,
     native_functions,
     raised_by_caller,
     raised_by_engine,
@@ -17,4 +18,5 @@ from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.model import Candidate, Failure, Origin, Setting
 
 __all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "as_told_by_worker",
-           "crash_call", "describe", "find", "native_functions", "raised_by_caller", "raised_by_engine"]
+           "crash_call", "describe", "find", "is_answered_with_5xx", "native_functions", "raised_by_caller",
+           "raised_by_engine"]

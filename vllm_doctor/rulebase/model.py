@@ -100,6 +100,7 @@ class Rule(NamedTuple):
     status: str = "stable"
     fallback: bool = False
     survives: bool = False
+    of_request: bool = False
     tests: tuple[Mapping[str, Any], ...] = ()
     path: str = ""
 
@@ -264,6 +265,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         status=entry.get("status", "stable"),
         fallback=entry.get("fallback", False),
         survives=entry.get("survives", False),
+        of_request=entry.get("of_request", False),
         tests=tuple(entry.get("tests", ())),
         path=path,
     )

@@ -90,6 +90,8 @@ RULE_SCHEMA: dict[str, Any] = {
         "status": {"enum": ["draft", "stable", "retired"]},
         "fallback": {"type": "boolean", "description": "The cause only when no other error is."},
         "survives": {"type": "boolean", "description": "The server may serve in spite of it."},
+        "of_request": {"type": "boolean",
+                       "description": "Only a request or one answer is at fault: a warning while the server serves."},
         "match": {
             "type": "object",
             "additionalProperties": False,
