@@ -411,3 +411,19 @@ def test_a_script_that_a_worker_imports_again_is_no_second_start() -> None:
     report = diagnose((arguments * 2 + spawned).encode())
     assert report.primary == "spawn-main-guard-missing"
     assert not any("server starts" in note for note in report.notes)
+
+
+CELL = ("INFO 11-16 16:36:14 [utils.py:233] non-default args: {'model': '/models/a', 'max_model_len': 4096}\n"
+        "INFO 11-16 16:37:18 [model.py:547] Resolved architecture: LlamaForCausalLM\n"
+        "ENGINE---------------------------------------------------------------------------\n"
+        "RuntimeError                       Traceback (most recent call last)\n"
+        "Cell In[4], line 4\n      1 from vllm import LLM\n----> 4 llm = LLM(model='/models/a')\n\n"
+        "File /usr/lib/python3.12/site-packages/vllm/entrypoints/llm.py:297, in LLM.__init__(self, model)\n"
+        "    296     engine_args = EngineArgs(\n\nRuntimeError: nobody knows\n")
+LOADING = "INFO 11-16 16:37:19 [gpu_model_runner.py:2602] Starting to load model /models/a...\n"
+
+
+@pytest.mark.parametrize(("engine", "counted"), [("", False), (LOADING, True)])
+def test_cells_that_start_no_engine_are_not_counted_as_starts(engine: str, counted: bool) -> None:
+    report = diagnose((CELL.replace("ENGINE", engine) * 2).encode())
+    assert any("server starts" in note for note in report.notes) is counted
