@@ -209,8 +209,9 @@ class RunAnalysis:
                 continue
             if fires(rule, hits, self.values_for(rule, hits)):
                 passing = rule.survives and self.run.status == "failed"
-                shown = rule._replace(severity="warning") if self._is_outlived_request(rule, hits) else rule
-                found.append(ranking.Fired(shown, hits, self._recovered(rule, hits), passing))
+                of_request = self._is_outlived_request(rule, hits)
+                shown = rule._replace(severity="warning") if of_request and rule.severity == "error" else rule
+                found.append(ranking.Fired(shown, hits, self._recovered(rule, hits), passing, of_request))
         if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
             found = [item._replace(passing=True) if item.rule.survives and item.rule.phase == "api" else item
                      for item in found]
@@ -225,8 +226,8 @@ class RunAnalysis:
         return releases
 
     def _is_outlived_request(self, rule: Rule, hits: Hits) -> bool:
-        """Return whether it is an error of single requests, which a server rejected and went on to serve."""
-        if not rule.of_request or rule.severity != "error" or self.run.status == "failed":
+        """Return whether only single requests are at fault, and the server rejected them and went on to serve."""
+        if hits.first[0].pattern not in rule.of_request or self.run.status == "failed":
             return False
         lines = [hit.line for hit in (*hits.first, *hits.last)]
         return self._has_served and not is_answered_with_5xx(self.run.failures, lines)
