@@ -427,3 +427,18 @@ LOADING = "INFO 11-16 16:37:19 [gpu_model_runner.py:2602] Starting to load model
 def test_cells_that_start_no_engine_are_not_counted_as_starts(engine: str, counted: bool) -> None:
     report = diagnose((CELL.replace("ENGINE", engine) * 2).encode())
     assert any("server starts" in note for note in report.notes) is counted
+
+
+BENCHMARK = ('Traceback (most recent call last):\n  File "/opt/venv/bin/vllm", line 8, in <module>\n    sys.exit(main())\n'
+             '  File "/opt/venv/lib/python3.11/site-packages/vllm/entrypoints/cli/benchmark/serve.py", line 21, in cmd\n    main(args)\n'
+             '  File "/opt/venv/lib/python3.11/site-packages/vllm/benchmarks/serve.py", line 600, in main\n    check(requests)\n'
+             "ValueError: please provide at least one prompt\n")
+
+
+@pytest.mark.parametrize("printed", ["", "Namespace(subparser='bench', bench_type='serve', num_prompts=0)\n"])
+def test_a_step_repeats_the_benchmark_and_no_script(printed: str) -> None:
+    report = diagnose((printed + BENCHMARK).encode())
+    assert report.cause is not None
+    steps = [step for fix in report.cause.fixes for step in fix.steps]
+    assert any(step.startswith("vllm bench serve ") for step in steps)
+    assert not any("SCRIPT.py" in step for step in steps)

@@ -31,6 +31,9 @@ from vllm_doctor.memory import derived, model_kv_bytes
 from vllm_doctor.options import Options
 from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import Rule, RuleBase
+from vllm_doctor.text.patterns import lazy_pattern
+
+_BENCHMARK = lazy_pattern(r"vllm/entrypoints/cli/benchmark/(?!main\b|base\b)(?P<name>\w{1,40})\.py")
 
 
 class RunAnalysis:
@@ -163,12 +166,20 @@ class RunAnalysis:
         crash = {"native_function": native[0], "native_functions": " ".join(native)} if native else {}
         if call := crash_call(run.failures):
             crash["crash_call"] = call
+        if (benchmark := self._benchmark) is not None:
+            crash["bench_type"] = benchmark
         typographic = () if self.typed is None else self.typed.typographic_flags
         dashes = {"typographic_flags": " ".join(typographic)} if typographic else {}
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),
                 "caller_raised": raised_by_caller(run.failures), **crash, **dashes}
+
+    @cached_property
+    def _benchmark(self) -> str | None:
+        """Return the subcommand of `vllm bench` whose code a traceback shows."""
+        found = (_BENCHMARK.search(place.file) for frames in self._stacks for place in map(origin, frames))
+        return next((match["name"] for match in found if match), None)
 
     @cached_property
     def _typed_arguments(self) -> Mapping[str, object]:
