@@ -431,7 +431,7 @@ def test_cells_that_start_no_engine_are_not_counted_as_starts(engine: str, count
 
 BENCHMARK = ('Traceback (most recent call last):\n  File "/opt/venv/bin/vllm", line 8, in <module>\n    sys.exit(main())\n'
              '  File "/opt/venv/lib/python3.11/site-packages/vllm/entrypoints/cli/benchmark/serve.py", line 21, in cmd\n    main(args)\n'
-             '  File "/opt/venv/lib/python3.11/site-packages/vllm/benchmarks/serve.py", line 600, in main\n    check(requests)\n'
+             '  File "/opt/venv/lib/python3.11/site-packages/vllm/benchmarks/serve.py", line 600, in benchmark\n    check(requests)\n'
              "ValueError: please provide at least one prompt\n")
 
 
