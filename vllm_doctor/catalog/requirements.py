@@ -35,7 +35,9 @@ class Requirement(NamedTuple):
 _OTHER_DISTRIBUTIONS = {  # the same of packages that others require
     "attr": "attrs", "bs4": "beautifulsoup4", "Crypto": "pycryptodome", "dateutil": "python-dateutil",
     "dotenv": "python-dotenv", "docx": "python-docx", "fitz": "PyMuPDF", "flash_attn": "flash-attn", "git": "GitPython",
-    "jose": "python-jose", "jwt": "PyJWT", "multipart": "python-multipart", "OpenSSL": "pyOpenSSL",
+    "jose": "python-jose", "jwt": "PyJWT", "multipart": "python-multipart",
+    "neuronx_distributed": "neuronx-distributed", "neuronx_distributed_inference": "neuronx-distributed-inference",
+    "torch_neuronx": "torch-neuronx", "neuronxcc": "neuronx-cc", "OpenSSL": "pyOpenSSL",
     "pkg_resources": "setuptools", "pptx": "python-pptx", "skimage": "scikit-image", "sklearn": "scikit-learn",
     "socks": "PySocks", "websocket": "websocket-client", "win32api": "pywin32",
 }  # fmt: skip
