@@ -241,6 +241,46 @@ def test_a_traceback_of_a_request_is_no_failure_of_the_server() -> None:
     assert (report.status, report.primary, report.unexplained) == ("serving", "tool-parser-error", None)
 
 
+STARTED = "INFO:     Application startup complete.\n"
+CATCHING = "".join(f"(APIServer pid=1) ERROR 10-09 09:39:54 [hermes_tool_parser.py:157] {line}\n" for line in (
+    "Error trying to handle streaming tool call.", "Traceback (most recent call last):",
+    '  File "/opt/venv/lib/python3.12/site-packages/vllm/tool_parsers/hermes_tool_parser.py", line 310, in extract_tool_calls_streaming',
+    "    delta = arguments[sent:]", "TypeError: 'NoneType' object is not subscriptable"))
+NO_MEDIA = "".join(f"(APIServer pid=1) {line}\n" for line in (
+    "Traceback (most recent call last):",
+    '  File "/opt/venv/lib/python3.11/site-packages/vllm/entrypoints/chat_utils.py", line 580, in mm_processor',
+    "    return self.mm_registry.create_processor(self.model_config)",
+    '  File "/opt/venv/lib/python3.11/site-packages/vllm/multimodal/registry.py", line 223, in create_processor',
+    '    raise ValueError(f"{model_name} is not a multimodal model")', "ValueError: /models/a is not a multimodal model"))
+
+
+@pytest.mark.parametrize("begin", [STARTED, ACCESS], ids=["from the start", "head cut off"])
+@pytest.mark.parametrize(("text", "cause"), [
+    (CATCHING, "tool-parser-error"), (NO_MEDIA, "model-takes-no-media"),
+    ('(APIServer pid=1) INFO:     10.0.0.9:50001 - "POST /v1/embeddings HTTP/1.1" 404 Not Found\n', "pooling-task-mismatch")])
+def test_a_request_that_a_healthy_server_rejects_is_a_warning(begin: str, text: str, cause: str) -> None:
+    report = diagnose((START + begin + ACCESS + text + ACCESS).encode())
+    assert (report.status, report.primary, report.worst()) == ("serving", cause, "warning")
+    assert report.failure is None or (report.failure.kind, report.failure.counts) == ("request", False)
+
+
+def test_a_request_that_ends_in_a_server_error_stays_an_error() -> None:
+    answer = '(APIServer pid=1) INFO:     10.0.0.9:50001 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error\n'
+    for text in (NO_MEDIA + answer, answer + NO_MEDIA, CATCHING + answer):
+        report = diagnose((START + STARTED + text + ACCESS).encode())
+        assert report.worst() == "error"
+    dead = "(EngineCore pid=7) ERROR 10-09 09:39:55 [core.py:845] EngineCore encountered a fatal error.\n"
+    report = diagnose((START + STARTED + NO_MEDIA + dead).encode())
+    assert (report.status, report.worst()) == ("failed", "error")
+
+
+def test_the_same_error_of_a_script_stays_an_error() -> None:
+    script = NO_MEDIA.replace("(APIServer pid=1) ", "").replace(
+        "last):\n", 'last):\n  File "/home/user/ask.py", line 9, in <module>\n    print(llm.chat(messages))\n', 1)
+    report = diagnose((START + script).encode())
+    assert (report.status, report.worst()) == ("failed", "error")
+
+
 def test_a_request_that_was_refused_and_answered_is_no_failure_of_the_server() -> None:
     answer = 'INFO:     10.0.0.9:50001 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request\n'
     lines = ("Error in preprocessing prompt inputs", "Traceback (most recent call last):",
@@ -371,3 +411,34 @@ def test_a_script_that_a_worker_imports_again_is_no_second_start() -> None:
     report = diagnose((arguments * 2 + spawned).encode())
     assert report.primary == "spawn-main-guard-missing"
     assert not any("server starts" in note for note in report.notes)
+
+
+CELL = ("INFO 11-16 16:36:14 [utils.py:233] non-default args: {'model': '/models/a', 'max_model_len': 4096}\n"
+        "INFO 11-16 16:37:18 [model.py:547] Resolved architecture: LlamaForCausalLM\n"
+        "ENGINE---------------------------------------------------------------------------\n"
+        "RuntimeError                       Traceback (most recent call last)\n"
+        "Cell In[4], line 4\n      1 from vllm import LLM\n----> 4 llm = LLM(model='/models/a')\n\n"
+        "File /usr/lib/python3.12/site-packages/vllm/entrypoints/llm.py:297, in LLM.__init__(self, model)\n"
+        "    296     engine_args = EngineArgs(\n\nRuntimeError: nobody knows\n")
+LOADING = "INFO 11-16 16:37:19 [gpu_model_runner.py:2602] Starting to load model /models/a...\n"
+
+
+@pytest.mark.parametrize(("engine", "counted"), [("", False), (LOADING, True)])
+def test_cells_that_start_no_engine_are_not_counted_as_starts(engine: str, counted: bool) -> None:
+    report = diagnose((CELL.replace("ENGINE", engine) * 2).encode())
+    assert any("server starts" in note for note in report.notes) is counted
+
+
+BENCHMARK = ('Traceback (most recent call last):\n  File "/opt/venv/bin/vllm", line 8, in <module>\n    sys.exit(main())\n'
+             '  File "/opt/venv/lib/python3.11/site-packages/vllm/entrypoints/cli/benchmark/serve.py", line 21, in cmd\n    main(args)\n'
+             '  File "/opt/venv/lib/python3.11/site-packages/vllm/benchmarks/serve.py", line 600, in benchmark\n    check(requests)\n'
+             "ValueError: please provide at least one prompt\n")
+
+
+@pytest.mark.parametrize("printed", ["", "Namespace(subparser='bench', bench_type='serve', num_prompts=0)\n"])
+def test_a_step_repeats_the_benchmark_and_no_script(printed: str) -> None:
+    report = diagnose((printed + BENCHMARK).encode())
+    assert report.cause is not None
+    steps = [step for fix in report.cause.fixes for step in fix.steps]
+    assert any(step.startswith("vllm bench serve ") for step in steps)
+    assert not any("SCRIPT.py" in step for step in steps)

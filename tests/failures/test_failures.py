@@ -1131,3 +1131,18 @@ def test_an_error_alone_is_told_what_it_needs(error: str, steps: list[str]) -> N
 ])
 def test_the_class_that_a_script_starts_vllm_with(paths: list[str], name: str | None) -> None:
     assert engine_class([Frame(path) for path in paths]) == name
+
+
+@pytest.mark.parametrize(("line", "exception", "message"), [
+    (('litellm.exceptions.BadRequestError: litellm.BadRequestError: Hosted_vllmException - {"object":"error","message":"the \\"widget\\" is bent",'
+     '"type":"BadRequestError","param":null,"code":400}. Received Model Group=a'), "BadRequestError", 'the "widget" is bent'),
+    (("litellm.exceptions.InternalServerError: litellm.InternalServerError: InternalServerError: Hosted_vllmException - the widget is bent. Received Model "
+     "Group=a"), "InternalServerError", "the widget is bent"),
+    (("litellm.exceptions.BadRequestError: litellm.BadRequestError: OpenAIException - Error code: 400 - {'object': 'error', 'message': \"it's bent\", "
+     "'type': 'BadRequestError'}"), "BadRequestError", "it's bent"),
+    ("litellm.exceptions.BadRequestError: litellm.BadRequestError: LLM Provider NOT provided", "BadRequestError",
+     "litellm.BadRequestError: LLM Provider NOT provided"),
+])
+def test_what_a_proxy_passes_on_is_the_message_of_the_server(line: str, exception: str, message: str) -> None:
+    failure = failure_of(line + "\n")
+    assert (failure.exception, failure.message) == (exception, message)

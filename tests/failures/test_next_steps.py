@@ -19,7 +19,7 @@ from vllm_doctor.templating.evaluator import parse
 
 TABLE = read_catalog("next_steps.yaml")
 PATTERNS = {**TABLE["said"], **TABLE["shown"]}
-OPTIONAL = {"missing_from", "asked_flag", "asked_value", "asked_setting", "asks_for_variable", "less_utilization"}
+OPTIONAL = {"missing_from", "needed_by", "asked_flag", "asked_value", "asked_setting", "asks_for_variable", "less_utilization"}
 
 
 def nodes(part: Any) -> Iterator[dict[str, Any]]:
@@ -87,3 +87,20 @@ def test_a_step_is_offered_once() -> None:
 ])
 def test_a_setting_is_mentioned_only_where_the_message_names_one(message: str, title: str) -> None:
     assert next_steps(failure(kind="refusal", message=message), None, {}, message)[0][0].title == title
+
+
+def test_a_package_that_imports_a_missing_one_is_named() -> None:
+    missing = failure(kind="environment", exception="ModuleNotFoundError", message="No module named 'dateutil'",
+                      origin=Origin("pandas", "pandas/compat.py", "<module>", 3))
+    step = next_steps(missing, None, {}, missing.message)
+    assert (step[0][0].action, step[1]["missing_package"], step[1]["needed_by"]) == ("install-package", "python-dateutil", "pandas")
+    of_python = missing._replace(message="No module named '_lzma'")
+    assert "needed_by" not in next_steps(of_python, None, {}, of_python.message)[1]
+
+
+def test_a_module_of_own_code_is_no_package_to_install() -> None:
+    own = failure(kind="environment", exception="ModuleNotFoundError", message="No module named 'team.tools'",
+                  origin=Origin(None, "/home/user/main.py", "<module>", 3))
+    assert [step.action for step in next_steps(own, None, {}, own.message)[0]] == ["add-to-python-path", "correct-plugin-file"]
+    package = own._replace(message="No module named 'transformers.new'")
+    assert "add-to-python-path" not in [step.action for step in next_steps(package, None, {}, package.message)[0]]

@@ -50,6 +50,7 @@ def test_a_good_rule(tmp_path: Path) -> None:
     ("fires: null", "fires: message", "no near miss"),
     ("fires: message", "fires: other", "no test fires `message`"),
     ("fires: message", "fires: other", "a test expects the pattern `other`"),
+    ("explain: It is.", "of_request: [mesage]\nexplain: It is.", "`of_request` names an unknown pattern: `mesage`; did you mean"),
     ("explain: It is.", "refines: [no-such-rule]\nexplain: It is.", "`refines` names an unknown rule: `no-such-rule`"),
     ("- {id: upgrade, ", "- {id: upgrade, title: A, action: upgrade-vllm}\n  - {id: upgrade, ", "two fixes are named `upgrade`"),
 ])

@@ -44,3 +44,14 @@ def test_what_is_not_in_the_language(source: str) -> None:
 ])
 def test_ellipses_replace_the_values_of_the_branch_that_applies(source: str, text: str) -> None:
     assert renderer.with_ellipses(source, {"a": 2}) == text
+
+
+@pytest.mark.parametrize(("source", "device", "text"), [
+    ("Use {{ a }} GPUs of the same GPU type", "tpu", "Use 2 TPUs of the same TPU type"),
+    ("Use {{ a }} GPUs", "cuda", "Use 2 GPUs"),
+    ("Use {{ a }} GPUs", None, "Use 2 GPUs"),
+    ("An NVIDIA GPU, --gpus GPU-1, {'GPU': 1}{% if a == 'GPU' %}no{% endif %}", "npu", "An NVIDIA GPU, --gpus GPU-1, {'GPU': 1}"),
+    ("Intel GPU or GPU", "xpu", "Intel GPU or GPU"),
+])
+def test_a_text_names_the_device_of_the_platform(source: str, device: str | None, text: str) -> None:
+    assert renderer.render_line(source, {"a": 2, "device": device}) == text

@@ -32,6 +32,22 @@ class Requirement(NamedTuple):
     wanted: str
 
 
+_OTHER_DISTRIBUTIONS = {  # the same of packages that others require
+    "attr": "attrs", "bs4": "beautifulsoup4", "Crypto": "pycryptodome", "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv", "docx": "python-docx", "fitz": "PyMuPDF", "flash_attn": "flash-attn", "git": "GitPython",
+    "jose": "python-jose", "jwt": "PyJWT", "multipart": "python-multipart",
+    "neuronx_distributed": "neuronx-distributed", "neuronx_distributed_inference": "neuronx-distributed-inference",
+    "torch_neuronx": "torch-neuronx", "neuronxcc": "neuronx-cc", "OpenSSL": "pyOpenSSL",
+    "pkg_resources": "setuptools", "pptx": "python-pptx", "skimage": "scikit-image", "sklearn": "scikit-learn",
+    "socks": "PySocks", "websocket": "websocket-client", "win32api": "pywin32",
+}  # fmt: skip
+
+
+def distribution_of(module: str) -> str:
+    """Return the name on the package index of the package that has a module; the module's own if none is known."""
+    return _DISTRIBUTIONS.get(module) or _OTHER_DISTRIBUTIONS.get(module, module)
+
+
 def is_required(package: str) -> bool:
     """Return whether any release requires a package, by its import name."""
     return _row(package) is not None

@@ -9,6 +9,7 @@ from vllm_doctor.facts.server_load import ROOMY_PERCENT, SATURATED_PERCENT
 from vllm_doctor.facts.store import number
 from vllm_doctor.memory import Memory
 from vllm_doctor.messages import N_, joined, message
+from vllm_doctor.text.devices import device_word
 
 _GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)
@@ -44,8 +45,9 @@ def _weights(facts: Mapping[str, Any], memory: Memory | None) -> str:
     parts = message("the weights, {cache:.2f} GiB of KV cache, and {rest:.2f} GiB of activations, CUDA graphs and "
                     "libraries.", cache=cache, rest=rest) if rest >= 0.05 else message(
                         "the weights, {cache:.2f} GiB of KV cache.", cache=cache)
-    return (message("The weights take {weights:.2f} GiB of the GPU's {device_gib:.2f}. vLLM fills its share "
-                    "({share:.0%}) at startup, so {seen} about {held:.1f} GiB: {parts}", weights=weights,
+    return (message("The weights take {weights:.2f} GiB of the {device}'s {device_gib:.2f}. vLLM fills its "
+                    "share ({share:.0%}) at startup, so {seen} about {held:.1f} GiB: {parts}", weights=weights,
+                    device=device_word(facts.get("device")),
                     device_gib=memory.device_gib, share=share, seen=seen, held=held, parts=parts))
 
 
@@ -94,7 +96,8 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
         return ""
     more = _GIB / per_token
     ranks = int(number(facts, "tensor_parallel_size") or 1) * int(number(facts, "pipeline_parallel_size") or 1)
-    where = message("each GPU") if ranks > 1 else message("the GPU")
+    device = device_word(facts.get("device"))
+    where = message("each {device}", device=device) if ranks > 1 else message("the {device}", device=device)
     total = number(derived, "device_gib") or number(facts, "gpu_total_gib")
     share = message(" (--gpu-memory-utilization +{value:.3f})", value=1 / total) if total and total > 1 else ""
     at = int(min(8192.0, number(facts, "max_model_len") or 8192.0))

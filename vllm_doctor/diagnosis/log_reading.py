@@ -84,7 +84,7 @@ class LogReading:
         lines, run = self.session.lines, analysis.run
         runs = max(self.run_count - self._typed_only(), run.number)
         source = Source(self.path, lines.line_count, lines.byte_count, runs, run.number)
-        summary = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, runs,
+        summary = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, runs - self._cells_only(),
                                self.options.run is not None, tuple(sorted(self.session.matcher.slow)))
         report = build(analysis, source, notes(analysis, summary), input_notes(analysis, summary))
         is_cut = report.status == "starting" and not report.findings and not self.is_live
@@ -117,6 +117,12 @@ class LogReading:
         """Return whether a start without markers and rules shows a failure, such as a bare exception."""
         found = failed(self.analysis(run), run.state())
         return found is not None and found.failure.kind != "request"
+
+    def _cells_only(self) -> int:
+        """Return how many starts of a notebook are cells that started no engine, such as one run again."""
+        if not any(run.is_notebook for run in self.runs):
+            return 0
+        return sum(not run.has_engine for run in self.runs)
 
     def _typed_only(self) -> int:
         """Return how many starts at the end are commands without output: those started no server."""

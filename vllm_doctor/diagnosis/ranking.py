@@ -23,12 +23,14 @@ class Fired(NamedTuple):
     """A rule that fired, with what it fired on.
 
     `recovered`: the server went on to serve all the same. `passing`: it ends no server, and this one ended.
+    `of_request`: only single requests are at fault, and the server went on to serve.
     """
 
     rule: Rule
     hits: Hits
     recovered: bool = False
     passing: bool = False
+    of_request: bool = False
 
     @property
     def line(self) -> int:

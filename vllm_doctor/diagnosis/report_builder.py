@@ -12,7 +12,7 @@ from vllm_doctor.diagnosis.failed import Failed, failed, steps
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.failures import Origin
+from vllm_doctor.failures import Origin, is_answered_with_5xx
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.failures.phase import phase_of
 from vllm_doctor.matching.matcher import Hits
@@ -44,7 +44,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
     found = failed(analysis, status)
     if found is None and status == "failed" and not run.status and not explained:
         status = run.state(survived=True)  # what was raised while the process tidied up
-    failure = None if found is None else _failure(found, analysis, clean)
+    failure = None if found is None else _failure(found, analysis, clean, status)
     runs = status == "serving" or (run.is_ended_by_caller and not run.status)
     is_ended = found is not None and found.candidate.shape == "fatal" and runs
     is_open = is_ended or status in {"unknown", "starting"}
@@ -222,21 +222,27 @@ def _passing(found: Failed | None) -> bool:
     return found is not None and found.explained_by is not None and found.explained_by.rule.survives
 
 
-def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any]) -> Failure:
+def _is_outlived_request(by: Fired | None, status: str) -> bool:
+    """Return whether a rule explains it as a fault of single requests, and the server went on to serve."""
+    return by is not None and by.of_request and by.rule.severity != "error" and status in {"serving", "stopped"}
+
+
+def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any], status: str) -> Failure:
     """Return the failure as the report shows it."""
     failure, by = found.failure, found.explained_by
-    is_request = failure.kind == "request"
+    is_outlived = _is_outlived_request(by, status) and not is_answered_with_5xx(analysis.run.failures, [failure.line])
+    is_request = failure.kind == "request" or is_outlived
     return Failure(
         line=failure.line, last_line=failure.last_line, exception=failure.exception,
         message=clean(_quoted(found, analysis.run)),
         origin=_place(failure.origin, clean), vllm_frame=_place(failure.vllm_frame, clean),
         caller=clean(failure.caller) if failure.caller else None, own_frame=_place(failure.own_frame, clean),
-        feature=failure.feature, kind=failure.kind,
+        feature=failure.feature, kind="request" if is_request else failure.kind,
         settings=tuple(Setting(one.flag, clean(one.value), one.source) for one in failure.settings),
         signature=failure.signature,
         fixes=() if by else tuple(_clean_fix(fix, clean) for fix in steps(analysis, found, clean)),
         text=_excerpt(found, clean),
-        counts=not is_request or failure.is_alone,
+        counts=not is_request or (failure.is_alone and not is_outlived),
         explained_by=by.rule.id if by else "",
         is_consequence=failure.is_consequence,
         is_alone=failure.is_alone,

@@ -19,9 +19,12 @@ from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
+from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.timeline import StartClock
 
 _OMISSIONS = 5
+_OF_NOTEBOOK = lazy_pattern(r"\s*[A-Z]\w{2,60} {2,}Traceback \(most recent call last\)")
+"""How IPython begins a traceback below a cell."""
 _HIDDEN_LINES = 256
 _MAX_HIDDEN = 8192  # characters of such a line
 
@@ -74,6 +77,7 @@ class Run:
         self.block_open = False  # and has not ended
         self.prefixes: set[str] = set()  # the releases that each kind of prefix seen belongs to
         self.wordings: set[str] = set()  # the releases that each wording of a fact seen belongs to
+        self.is_notebook = False  # IPython printed a traceback
         self.begun = False  # the beginning of the start is in the log
         self.omissions: list[int] = []  # the first lines that stand for lines left out
         self.crashed = False  # an exception ended a traceback and the start went no further since
@@ -140,6 +144,11 @@ class Run:
         return self.phase == "runtime" and not self.crashed
 
     @property
+    def has_engine(self) -> bool:
+        """Return whether an engine began to start, and not only its arguments were read."""
+        return ORDER.get(self.phase, -1) > ORDER["config"] or bool(self.serving_line)
+
+    @property
     def is_silent_after_crash(self) -> bool:
         """Return whether a traceback is the last that a start shows, if nothing more comes."""
         return self.crashed and not self.status and not self.block_open
@@ -149,6 +158,8 @@ class Run:
         if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
             self.crashed = True
         begins = TRACEBACK in event.text
+        if "Traceback (most" in event.text and not begins and _OF_NOTEBOOK.match(event.text):
+            self.is_notebook = True
         if begins:
             self.crash_line = self.crash_line if self._chained else event.line
             self._chained = False

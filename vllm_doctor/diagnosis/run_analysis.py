@@ -16,7 +16,13 @@ from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.failures import crash_call, native_functions, raised_by_caller, raised_by_engine
+from vllm_doctor.failures import (
+    crash_call,
+    is_answered_with_5xx,
+    native_functions,
+    raised_by_caller,
+    raised_by_engine,
+)
 from vllm_doctor.failures.frames import engine_class, is_called_by_own_code, origin
 from vllm_doctor.failures.model import Frame
 from vllm_doctor.gpu_status import Card, choose
@@ -25,6 +31,9 @@ from vllm_doctor.memory import derived, model_kv_bytes
 from vllm_doctor.options import Options
 from vllm_doctor.redact import Redactor
 from vllm_doctor.rulebase.model import Rule, RuleBase
+from vllm_doctor.text.patterns import lazy_pattern
+
+_BENCHMARK = lazy_pattern(r"vllm/entrypoints/cli/benchmark/(?!main\b|base\b)(?P<name>\w{1,40})\.py")
 
 
 class RunAnalysis:
@@ -157,12 +166,20 @@ class RunAnalysis:
         crash = {"native_function": native[0], "native_functions": " ".join(native)} if native else {}
         if call := crash_call(run.failures):
             crash["crash_call"] = call
+        if (benchmark := self._benchmark) is not None:
+            crash["bench_type"] = benchmark
         typographic = () if self.typed is None else self.typed.typographic_flags
         dashes = {"typographic_flags": " ".join(typographic)} if typographic else {}
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),
                 "caller_raised": raised_by_caller(run.failures), **crash, **dashes}
+
+    @cached_property
+    def _benchmark(self) -> str | None:
+        """Return the subcommand of `vllm bench` whose code a traceback shows."""
+        found = (_BENCHMARK.search(place.file) for frames in self._stacks for place in map(origin, frames))
+        return next((match["name"] for match in found if match), None)
 
     @cached_property
     def _typed_arguments(self) -> Mapping[str, object]:
@@ -203,7 +220,9 @@ class RunAnalysis:
                 continue
             if fires(rule, hits, self.values_for(rule, hits)):
                 passing = rule.survives and self.run.status == "failed"
-                found.append(ranking.Fired(rule, hits, self._recovered(rule, hits), passing))
+                of_request = self._is_outlived_request(rule, hits)
+                shown = rule._replace(severity="warning") if of_request and rule.severity == "error" else rule
+                found.append(ranking.Fired(shown, hits, self._recovered(rule, hits), passing, of_request))
         if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
             found = [item._replace(passing=True) if item.rule.survives and item.rule.phase == "api" else item
                      for item in found]
@@ -216,6 +235,20 @@ class RunAnalysis:
         for item in self.fired:
             releases = _narrowed(releases, item.rule, item.hits)
         return releases
+
+    def _is_outlived_request(self, rule: Rule, hits: Hits) -> bool:
+        """Return whether only single requests are at fault, and the server rejected them and went on to serve."""
+        if hits.first[0].pattern not in rule.of_request or self.run.status == "failed":
+            return False
+        lines = [hit.line for hit in (*hits.first, *hits.last)]
+        return self._has_served and not is_answered_with_5xx(self.run.failures, lines)
+
+    @cached_property
+    def _has_served(self) -> bool:
+        """Return whether a server answered requests; no script, whose own error ends it."""
+        run = self.run
+        return bool(run.serving_line) or (
+            run.phase == "runtime" and not run.has_batches and not any(map(is_called_by_own_code, self._stacks)))
 
     def _recovered(self, rule: Rule, hits: Hits) -> bool:
         """Return whether the server served after a startup fault, so that the fault did not stop it."""

@@ -8,13 +8,16 @@ from vllm_doctor.failures.assess import (
     crash_call,
     describe,
     find,
+    is_answered_with_5xx,
     native_functions,
     raised_by_caller,
     raised_by_engine,
 )
-from vllm_doctor.failures.choose import as_told_by_worker
+from vllm_doctor.failures.choose import as_told_by_server, as_told_by_worker
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.model import Candidate, Failure, Origin, Setting
 
-__all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "as_told_by_worker",
-           "crash_call", "describe", "find", "native_functions", "raised_by_caller", "raised_by_engine"]
+__all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "as_told_by_server",
+           "as_told_by_worker",
+           "crash_call", "describe", "find", "is_answered_with_5xx", "native_functions", "raised_by_caller",
+           "raised_by_engine"]

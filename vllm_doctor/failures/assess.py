@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import names
@@ -39,6 +39,8 @@ _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnector
                           "RemoteProtocolError"})
 """Exceptions of a client whose server does not answer."""
 _TELLING = 5  # words: other software has errors with fewer of the same
+_ANSWER = 8  # lines from an error to the answer of the request that it ended
+_BEFORE_ANSWER = 3  # lines from such an answer to the traceback, if the web server prints it after the answer
 _EXCEPTIONS = {"traceback", "exception", "repr"}
 _WEAK = {"cut", "record", "http", "sentence"}
 
@@ -99,6 +101,20 @@ def raised_by_engine(collected: FailureCollector) -> bool:
     return any(_ENGINE.match(one.process)
                or (one.shape == "repr" and not one.process)
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
+
+
+def is_answered_with_5xx(collected: FailureCollector, lines: Iterable[int]) -> bool:
+    """Return whether a request was answered with 5xx right after one of the lines or right before its traceback."""
+    told = list(collected.candidates())
+    answers = [one.line for one in told if one.shape == "http" and one.message.startswith("5")]
+    if not answers:
+        return False
+    tracebacks = [(one.begin, one.last_line) for one in told if one.frames]
+    for line in lines:
+        begin = min((begin for begin, end in tracebacks if begin <= line <= end), default=line)
+        if any(begin - _BEFORE_ANSWER <= answer <= line + _ANSWER for answer in answers):
+            return True
+    return False
 
 
 def raised_by_caller(collected: FailureCollector) -> bool:

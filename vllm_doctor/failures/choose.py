@@ -48,6 +48,12 @@ _CASCADE_MESSAGES = lazy_pattern(
 _OF_WORKER = lazy_pattern(
     r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z",
     re.DOTALL)
+_OF_PROXY = lazy_pattern(
+    r"\A(?:(?:litellm\.)?\w{1,60}: ){0,4}(?:Hosted_vllm|OpenAI|Openai_like|VLLM)\w{0,20}Exception - (?P<text>.+)",
+    re.DOTALL)
+_IN_JSON = lazy_pattern(
+    r"[\"']message[\"']: ?(?P<quote>[\"'])(?P<text>(?:\\.|(?!(?P=quote)).){1,4000})(?P=quote)", re.DOTALL)
+"""The message in the answer of an OpenAI API, as JSON or as Python prints it."""
 _WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
              ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
              ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
@@ -102,6 +108,17 @@ def as_told_by_worker(candidate: Candidate) -> Candidate:
         return candidate
     raised = next((name for name, wording in _WORDINGS if wording.search(text)), None)
     return candidate._replace(exception=raised, message=text, frames=(), said="", is_of_worker=True)
+
+
+def as_told_by_server(candidate: Candidate) -> Candidate:
+    """Return an error that a proxy such as LiteLLM passes on, with the message of the server behind it."""
+    found = _OF_PROXY.match(candidate.message)
+    if found is None:
+        return candidate
+    said = found["text"]
+    inner = _IN_JSON.search(said)
+    message = inner["text"].replace('\\"', '"') if inner else said.partition(". Received Model Group=")[0].strip()
+    return candidate._replace(message=message) if message else candidate
 
 
 def is_teardown(candidate: Candidate) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
 from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.requirements import distribution_of, is_required
 from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
@@ -72,12 +74,23 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
     }
 
 
+def is_of_python(module: str) -> bool:
+    """Return whether a module belongs to Python's standard library, in this Python or an older one."""
+    return module in sys.stdlib_module_names or module in {"distutils", "imp", "asynchat", "asyncore", "smtpd"}
+
+
 def _missing_module(failure: Failure) -> dict[str, Any]:
     found = _MODULE.search(failure.message)
     if found is None:
-        return {"misses_part_of_package": False}
+        return {"misses_part_of_package": False, "misses_own_module": False}
     package, _, part = found["module"].partition(".")
-    return {"missing_from": package, "misses_part_of_package": bool(part)}
+    importer = failure.origin.package if failure.origin is not None else ""
+    made: dict[str, Any] = {"missing_from": package, "misses_part_of_package": bool(part), "misses_own_module": False}
+    if importer and importer not in {"python", "vllm", package} and not (part or is_of_python(package)):
+        made |= {"needed_by": importer, "missing_package": distribution_of(package)}
+    elif importer is None and part and not is_required(package) and distribution_of(package) == package:
+        made |= {"misses_own_module": True, "missing_package": found["module"]}
+    return made
 
 
 def _asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, Any]:

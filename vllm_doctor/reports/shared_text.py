@@ -14,6 +14,7 @@ from vllm_doctor.memory import CacheNeed, Memory
 from vllm_doctor.messages import N_, Message, joined, message, say
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report
 from vllm_doctor.severity import RANK
+from vllm_doctor.text.devices import device_word
 from vllm_doctor.text.patterns import lazy_pattern
 
 _TITLE = 240  # characters of a message in a headline
@@ -357,14 +358,11 @@ def memory_shown(report: Report) -> Memory | None:
     return memory
 
 
-_OTHER_DEVICES = {"npu": "NPU", "tpu": "TPU", "hpu": "HPU"}
-
-
 def memory_title(report: Report) -> str:
     """Return the title of the memory table, such as "Memory of one GPU of 24.00 GiB, budget 21.60 GiB"."""
     _, memory = report.language.say, report.memory
     kind = str(report.facts.get("device") or "")
-    device = _("CPU node") if kind == "cpu" else _OTHER_DEVICES.get(kind, "GPU")
+    device = _("CPU node") if kind == "cpu" else device_word(kind)
     total, budget = (memory.device_gib, memory.budget_gib) if memory is not None else (None, None)
     if total and budget:
         return _("Memory of one {device} of {total:.2f} GiB, budget {budget:.2f} GiB", device=device, total=total,

@@ -114,6 +114,14 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
         yield from check_pattern(pattern, base)
 
 
+def _of_request(rule: Rule, base: RuleBase) -> Complaints:
+    del base
+    own = [pattern.id for pattern in rule.any]
+    for name in rule.of_request:
+        if name not in own:
+            yield f"`of_request` names an unknown pattern: `{name}`{did_you_mean(name, own)}", "of_request:"
+
+
 def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
     """Yield the problems of one pattern of a rule or a fact, each with the text to locate it."""
     where = pattern.anchor
@@ -280,4 +288,5 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule does not have", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _linear, _fix_releases, _expressions, _choices, _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _of_request, _linear, _fix_releases, _expressions, _choices,
+                             _fixes, _tests)

@@ -100,6 +100,7 @@ class Rule(NamedTuple):
     status: str = "stable"
     fallback: bool = False
     survives: bool = False
+    of_request: tuple[str, ...] = ()  # the patterns of which only a request is at fault
     tests: tuple[Mapping[str, Any], ...] = ()
     path: str = ""
 
@@ -233,6 +234,13 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if value else ()
 
 
+def _of_request(value: bool | list[str], patterns: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the ids of the patterns; `value` is true for all of them."""
+    if isinstance(value, bool):
+        return tuple(item["id"] for item in patterns) if value else ()
+    return tuple(value)
+
+
 def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
             literals: Mapping[str, Literals] = _NOTHING) -> Rule:
     """Return the rule of a YAML file, given the required literals of its expressions."""
@@ -264,6 +272,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         status=entry.get("status", "stable"),
         fallback=entry.get("fallback", False),
         survives=entry.get("survives", False),
+        of_request=_of_request(entry.get("of_request", False), match["any"]),
         tests=tuple(entry.get("tests", ())),
         path=path,
     )

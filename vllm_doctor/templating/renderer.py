@@ -20,12 +20,15 @@ from vllm_doctor.messages import Message, Translate, joined, say
 from vllm_doctor.templating import filters
 from vllm_doctor.templating.evaluator import UNKNOWN, apply_filter, arithmetic
 from vllm_doctor.templating.parser import ExpressionError, checked_template
+from vllm_doctor.text.devices import device_word
 from vllm_doctor.text.patterns import lazy_pattern
 
 EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
 """An expression or a tag of a template."""
 _VALUE = lazy_pattern(r"\{\{[^{}]{0,500}\}\}")
 _BETWEEN_IDEOGRAPHS = lazy_pattern("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # beside a value, which may be Chinese
+_GPU = lazy_pattern(r"(?P<code>\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}|(?:NVIDIA(?:'s)?|AMD|Intel|WSL) GPU)"
+                    r"|(?<![\w'\"/.$-])GPU(?=s?(?![\w'\"-]))")
 _LETTER = lazy_pattern(r"[^\W\d_]")
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv"}
 
@@ -87,6 +90,8 @@ def render_line(source: str, known: Mapping[str, Any]) -> Message | None:
 
 
 def _rendered(source: str, known: Mapping[str, Any], translate: Translate | None = None) -> str | None:
+    if "GPU" in source and (device := device_word(known.get("device"))) != "GPU":
+        source = _GPU.sub(lambda found: found["code"] or device, source)
     if "{" not in source:
         return one_line(source)
     try:
