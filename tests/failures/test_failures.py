@@ -218,8 +218,8 @@ def test_own_code_is_corrected_before_a_part_of_vllm_is_turned_off() -> None:
 def test_a_call_that_vllm_refuses_is_corrected_in_the_script() -> None:
     log = "INFO 05-06 10:00:01 [core.py:109] Initializing a V1 LLM engine (v0.20.2) with config: model='/models/a'\n" + traceback(
         ("/srv/app/label.py", 14, "<module>", "llm.generate(rows)"),
-        ("vllm/renderers/inputs/preprocess.py", 160, "parse_dec_only_prompt", 'raise TypeError("Prompt should be a string")'),
-        error="TypeError: Prompt should be a string")
+        ("vllm/renderers/inputs/preprocess.py", 160, "parse_dec_only_prompt", 'raise TypeError("Rows of a table are not supported")'),
+        error="TypeError: Rows of a table are not supported")
     failure = failure_of(log)
     assert failure.kind == "other-software"
     assert [fix.title for fix in failure.fixes] == ["Correct the call of vLLM in /srv/app/label.py"]
