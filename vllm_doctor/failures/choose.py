@@ -52,7 +52,7 @@ _OF_PROXY = lazy_pattern(
     r"\A(?:(?:litellm\.)?\w{1,60}: ){0,4}(?:Hosted_vllm|OpenAI|Openai_like|VLLM)\w{0,20}Exception - (?P<text>.+)",
     re.DOTALL)
 _IN_JSON = lazy_pattern(
-    r"[\"']message[\"']: ?(?P<quote>[\"'])(?P<text>(?:\\.|(?!(?P=quote)).){1,4000})(?P=quote)", re.DOTALL)
+    r"[\"']message[\"']: ?(?P<quote>[\"'])(?P<text>(?:\\.|(?!(?P=quote))[^\\]){1,4000})(?P=quote)", re.DOTALL)
 """The message in the answer of an OpenAI API, as JSON or as Python prints it."""
 _WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
              ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
