@@ -224,7 +224,7 @@ def _passing(found: Failed | None) -> bool:
 
 def _is_outlived_request(by: Fired | None, status: str) -> bool:
     """Return whether a rule explains it as a fault of single requests, and the server went on to serve."""
-    return by is not None and by.of_request and by.rule.severity != "error" and status in {"serving", "stopped"}
+    return by is not None and by.of_request and status in {"serving", "stopped"}
 
 
 def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any], status: str) -> Failure:

@@ -74,7 +74,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
     }
 
 
-def is_of_python(module: str) -> bool:
+def _is_of_python(module: str) -> bool:
     """Return whether a module belongs to Python's standard library, in this Python or an older one."""
     return module in sys.stdlib_module_names or module in {"distutils", "imp", "asynchat", "asyncore", "smtpd"}
 
@@ -86,7 +86,7 @@ def _missing_module(failure: Failure) -> dict[str, Any]:
     package, _, part = found["module"].partition(".")
     importer = failure.origin.package if failure.origin is not None else ""
     made: dict[str, Any] = {"missing_from": package, "misses_part_of_package": bool(part), "misses_own_module": False}
-    if importer and importer not in {"python", "vllm", package} and not (part or is_of_python(package)):
+    if importer and importer not in {"python", "vllm", package} and not (part or _is_of_python(package)):
         made |= {"needed_by": importer, "missing_package": distribution_of(package)}
     elif importer is None and part and not is_required(package) and distribution_of(package) == package:
         made |= {"misses_own_module": True, "missing_package": found["module"]}
