@@ -35,7 +35,7 @@ _QUADRATIC = 3.2  # times as long that twice the length takes for sure where the
 _TELLING = 4  # that is measured where a search takes more than one part in so many of the budget
 _PACE = 0.00013  # seconds
 _LINEAR = 3  # times the budget that a search may take that is linear
-_REPEATS = 3  # of a search that seems slow
+_REPEATS = 5  # of a search that seems slow
 _REPEATED = 8  # times a part may repeat before it counts as a repeat
 _PATHS = 24  # alternatives of one expression that are tried
 _SEGMENTS = 7
@@ -358,16 +358,23 @@ def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) ->
 def _settle(search: Search, pump: Pump, times: list[tuple[int, float]], longest: int, budget: float) -> None:
     """Measure again what decides whether a search is slow: another process may have been in the way.
 
-    The two lengths are measured one after the other, so that what disturbs one disturbs the other as well, and the
-    pair whose growth is the median counts.
+    The two lengths are measured one after the other, so that what disturbs one disturbs the other as well. Either the
+    pair whose growth is the median counts or the quickest search of each length, whichever grows less: a disturbance
+    that begins between the two lengths spoils one of these, hardly both.
     """
     (half, before), (length, took) = times[-2:]
     if not budget / _TELLING < took < budget * 5:
         return
     if before > budget / 2 or _is_slow(times, longest, budget):
         pairs = [(_seconds(search, pump.text(half)), _seconds(search, pump.text(length))) for _ in range(_REPEATS)]
-        before, took = sorted(pairs, key=lambda pair: pair[1] / pair[0])[_REPEATS // 2]
+        median = sorted(pairs, key=_growth)[_REPEATS // 2]
+        quickest = (min(pair[0] for pair in pairs), min(pair[1] for pair in pairs))
+        before, took = min(median, quickest, key=_growth)
         times[-2:] = [(half, before), (length, took)]
+
+
+def _growth(pair: tuple[float, float]) -> float:
+    return pair[1] / pair[0]
 
 
 def _pace() -> float:
