@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.templating.model_filters import address_target, is_base_model, reasoning_parser_for, tool_parser_for
+from vllm_doctor.templating.model_filters import (
+    address_target,
+    architecture_meant,
+    is_base_model,
+    model_type_meant,
+    reasoning_parser_for,
+    release_with_architecture,
+    release_with_model_type,
+    tool_parser_for,
+)
 
 
 @pytest.mark.parametrize(("model", "release", "wanted"), [
@@ -48,3 +57,29 @@ def test_reasoning_parser() -> None:
 ])
 def test_base_models(model: str, wanted: bool) -> None:
     assert is_base_model(model) is wanted
+
+
+def test_the_first_release_with_an_architecture() -> None:
+    assert release_with_architecture("Qwen3NextForCausalLM", Releases.of("0.10.1")) == "0.10.2"
+    assert release_with_architecture("Qwen3NextForCausalLM", Releases.of("0.10.2")) is None
+    assert release_with_architecture("Qwen3NextForCausalLM", Releases.every()) is None  # one of them has it
+    assert release_with_architecture("OurForCausalLM", Releases.of("0.10.1")) is None
+
+
+def test_the_first_release_that_reads_a_model_type() -> None:
+    assert release_with_model_type("qwen3_next", Releases.of("0.8.5")) == "0.10.2"
+    assert release_with_model_type("llama", Releases.of("0.8.5")) is None
+
+
+@pytest.mark.parametrize(("architecture", "meant"), [
+    ("LlamaForCasualLM", "LlamaForCausalLM"), ("MistralForCausalLMM", "MistralForCausalLM"),
+    ("Qwn2ForCausalLM", "Qwen2ForCausalLM"),
+    ("LlamaForCausalLM", None), ("Qwen4ForCausalLM", None), ("SupportBotForCausalLM", None), ("x" * 10_000, None),
+])
+def test_a_misspelled_architecture(architecture: str, meant: str | None) -> None:
+    assert architecture_meant(architecture) == meant
+
+
+def test_a_misspelled_model_type() -> None:
+    assert model_type_meant("lama") == "llama"
+    assert model_type_meant("qwen2_5") is None  # another model than qwen2

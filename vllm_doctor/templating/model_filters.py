@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from vllm_doctor.catalog import flags
+from packaging.version import Version
+
+from vllm_doctor.catalog import flags, model_names
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [
     "address_target",
+    "architecture_meant",
     "is_base_model",
+    "model_type_meant",
     "reasoning_parser_for",
+    "release_with_architecture",
+    "release_with_model_type",
     "tool_parser_for",
 ]
 
@@ -116,3 +122,28 @@ def address_target(model: str) -> str | None:
 def reasoning_parser_for(model: str, releases: Releases) -> str | None:
     """Return the --reasoning-parser of the model's family that the release has."""
     return _parser(model, _REASONING_PARSERS, "--reasoning-parser", releases)
+
+
+def release_with_architecture(architecture: str, releases: Releases) -> str | None:
+    """Return the first release with an architecture that the possible ones do not have; unknown if there is none."""
+    return _newer(model_names.first_release("architectures", architecture), releases)
+
+
+def release_with_model_type(model_type: str, releases: Releases) -> str | None:
+    """Return the first release that reads a model type, if all possible ones are older; unknown if there is none."""
+    return _newer(model_names.first_release("model_types", model_type), releases)
+
+
+def architecture_meant(architecture: str) -> str | None:
+    """Return the architecture that a misspelled one probably stands for; unknown if no release has a similar one."""
+    return model_names.nearest("architectures", architecture)
+
+
+def model_type_meant(model_type: str) -> str | None:
+    """Return the model type that a misspelled one probably stands for; unknown if no release has a similar one."""
+    return model_names.nearest("model_types", model_type)
+
+
+def _newer(first: str | None, releases: Releases) -> str | None:
+    newest = max(map(Version, releases.candidates))
+    return first if first is not None and Version(first) > newest else None
