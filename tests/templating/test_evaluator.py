@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vllm_doctor.templating import filters
 from vllm_doctor.templating.evaluator import (
     UNKNOWN,
     ExpressionError,
@@ -161,3 +162,9 @@ def test_arithmetic_and_filters_by_name() -> None:
 def test_any_text_is_read_or_refused(source: str) -> None:
     with contextlib.suppress(ExpressionError):
         parse(source).value({"a": 1})
+
+
+def test_the_directory_that_a_path_begins_with() -> None:
+    assert filters.first_directory("models/a/b") == "models"
+    assert filters.first_directory("/models/a") == ""
+    assert filters.first_directory("model-7b") is None

@@ -126,6 +126,12 @@ def starts_with(text: Any, part: str) -> bool:
     return str(text).lower().startswith(part.lower())
 
 
+def first_directory(path: str) -> str | None:
+    """Return the directory that a path begins with (`models` of `models/a`); unknown for a name alone."""
+    directory, slash, _ = path.partition("/")
+    return directory if slash else None
+
+
 def is_local_path(model: str) -> bool:
     """Return whether a model name is a path rather than a repository id (`org/name`)."""
     return model.startswith(("/", "./", "../", "~")) or model.count("/") > 1
@@ -190,6 +196,7 @@ _OWN: tuple[Callable[..., Any], ...] = (
     reached,
     contains,
     starts_with,
+    first_directory,
     is_local_path,
     spaced,
     shell_word,

@@ -23,11 +23,12 @@ from vllm_doctor.templating.parser import ExpressionError, checked_template
 from vllm_doctor.text.devices import device_word
 from vllm_doctor.text.patterns import lazy_pattern
 
-EXPRESSION = lazy_pattern(r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
+_EXPRESSION = r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}"
+EXPRESSION = lazy_pattern(_EXPRESSION)
 """An expression or a tag of a template."""
 _VALUE = lazy_pattern(r"\{\{[^{}]{0,500}\}\}")
 _BETWEEN_IDEOGRAPHS = lazy_pattern("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # beside a value, which may be Chinese
-_GPU = lazy_pattern(r"(?P<code>\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}|(?:NVIDIA(?:'s)?|AMD|Intel|WSL) GPU)"
+_GPU = lazy_pattern(rf"(?P<code>{_EXPRESSION}|(?:NVIDIA(?:'s)?|AMD|Intel|WSL) GPU)"
                     r"|(?<![\w'\"/.$-])GPU(?=s?(?![\w'\"-]))")
 _LETTER = lazy_pattern(r"[^\W\d_]")
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv"}
