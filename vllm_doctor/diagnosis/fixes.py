@@ -233,7 +233,7 @@ def _is_of_server(name: str) -> bool:
 def _exists(name: str, value: str, releases: Releases) -> bool:
     flag = flags.lookup(name)
     if flag is None:
-        return False
+        return flags.is_of_subcommand(name)
     for release in releases.candidates:
         if not flag.exists(release):
             return False

@@ -81,7 +81,8 @@ class Recorder:
         matches: list[tuple[PatternRef, dict[str, str]]] = []
         for ref, values in self.matcher.matches(event, run.settled, serves=_serves(run)):
             if ref.marker is not None:
-                if not times:  # how far the start had come was known when the line was kept back
+                is_of_server = ref.marker.status == "script-ready" and event.process  # which prints the same record
+                if not times and not is_of_server:  # how far it had come was known when the line was kept back
                     run.advance(ref.marker.phase, ref.marker.status, event.line)
                 continue
             extracted.update(self._record_values(run, ref.pattern, values, event))

@@ -65,7 +65,8 @@ class Run:
         self.settled: set[int] = set()  # the patterns that a rule asks for, or must not see, and that were seen
         self.phase = ""
         self.status = ""
-        self.has_batches = False  # a script passed prompts
+        self.is_script = False  # a script has its engine
+        self.has_batches = False  # a script passed prompts, with a progress bar
         self.has_all_answers = False  # and got the answers to its last batch
         self.is_ended_by_caller = False  # the engine ended because its caller, perhaps a script, ended it
         self.serving_line = 0
@@ -100,6 +101,9 @@ class Run:
         A phase never goes back. Between a stop and a failure the first one counts: a server that is being
         stopped reports dead engines, and one whose engine died shuts down in good order.
         """
+        if status == "script-ready":
+            self.is_script = True
+            return
         if status in {"batch-running", "batch-done"}:
             self.has_batches, self.has_all_answers, self.is_ended_by_caller = True, status == "batch-done", False
             return
@@ -113,7 +117,8 @@ class Run:
             self.phase, self.crashed = phase, False
             self.clock.reach(phase)
         if status == "engine-ended":  # so it ends also behind a script that is done
-            self.is_ended_by_caller = self.has_all_answers and not self.serving_line
+            is_done = self.has_all_answers if self.has_batches else self.is_script
+            self.is_ended_by_caller = is_done and not self.serving_line
             status = "" if self.is_ended_by_caller else "failed"
         if status and self.status not in {"failed", "stopped"}:
             self.status = status

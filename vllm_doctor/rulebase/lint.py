@@ -267,7 +267,7 @@ def _fixes(rule: Rule, base: RuleBase) -> Complaints:
         if fix.action and fix.action not in base.actions:
             yield f"unknown action `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
         for name in (*fix.set, *fix.unset):
-            if name.startswith("-") and flags.lookup(name) is None:
+            if name.startswith("-") and flags.lookup(name) is None and not flags.is_of_subcommand(name):
                 yield f"no release of vLLM has the flag {name}", name
         for name in fix.env:
             if name.startswith("VLLM_") and flags.env(name) is None:
