@@ -45,7 +45,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "kind": failure.kind, "direction": failure.direction, "feature": failure.feature or "",
         "exception": exception, "package": (origin.package if origin else None) or "",
         "is_consequence": failure.is_consequence, "is_alone": failure.is_alone, "is_of_worker": failure.is_of_worker,
-        "has_place": origin is not None,
+        "has_place": origin is not None, "sets_part": bool(failure.settings),
         "raised_by_unknown_code": origin is None and not failure.message_file,
         "is_builtin_exception": hasattr(builtins, exception),
         "is_of_nvml": exception.startswith("NVMLError"),
