@@ -42,7 +42,7 @@ __all__ = [
 
 
 _OF_SUBCOMMANDS = frozenset({
-    "--dataset-name", "--dataset-path", "--endpoint", "--input-file", "--input-len", "--output-file", "--output-len",
+    "--backend", "--dataset-name", "--dataset-path", "--endpoint", "--input-file", "--input-len", "--output-file", "--output-len",
     "--random-input-len", "--random-output-len",
 })  # fmt: skip
 """Flags of `vllm bench` and `vllm run-batch` alone, which fixes set. The table has those of the server and engine."""
