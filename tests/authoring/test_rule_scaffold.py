@@ -71,3 +71,9 @@ def test_bless_writes_what_comes_out_and_keeps_what_a_person_wrote(tmp_path: Pat
     assert expect["fix_any_of"][0]["flag"] == "--max-model-len"
     status, out = run("rules", "bless", str(log))
     assert (status, "exists already" in out) == (2, True)
+
+
+def test_a_built_in_rule_is_tested_as_it_is_used() -> None:
+    rule = Path(__file__).resolve().parents[2] / "rules" / "args" / "flag-value-invalid.yaml"
+    tests = sum(line.startswith("  - name: ") for line in rule.read_text(encoding="utf-8").splitlines())
+    assert run("rules", "test", str(rule)) == (0, f"{tests} passed, 0 failed\n")

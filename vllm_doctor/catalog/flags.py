@@ -42,10 +42,9 @@ __all__ = [
 
 
 _OF_SUBCOMMANDS = frozenset({
-    "--backend", "--dataset-name", "--dataset-path", "--endpoint", "--input-file", "--input-len", "--output-file", "--output-len",
-    "--random-input-len", "--random-output-len",
+    "--backend", "--endpoint", "--input-file", "--input-len", "--output-file", "--output-len",
 })  # fmt: skip
-"""Flags of `vllm bench` and `vllm run-batch` alone, which fixes set. The table has those of the server and engine."""
+"""Flags of `vllm bench` and `vllm run-batch` alone that fixes set. The table has those of the server and engine."""
 
 
 def is_of_subcommand(name: str) -> bool:

@@ -86,9 +86,11 @@ def lint(paths: tuple[str, ...]) -> None:
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR…]")
 def test(paths: tuple[str, ...]) -> None:
     """Run the tests in rule files (default: the built-in ones)."""
-    rules: list[tuple[Rule, tuple[str, ...]]] = [(read_rule(path), (str(path.parent),)) for path in _files(paths)]
-    if not paths:
-        rules = [(read_rule(Path(rule.path)), ()) for rule in builtin().rules.values()]
+    built_in = {Path(rule.path).resolve(): Path(rule.path) for rule in builtin().rules.values()}
+    rules: list[tuple[Rule, tuple[str, ...]]] = [
+        (read_rule(path), () if path.resolve() in built_in else (str(path.parent),))  # built-in ones are loaded already
+        for path in (_files(paths) if paths else built_in.values())
+    ]
     failures = [str(failure) for rule, folders in rules for failure in run_tests(rule, folders)]
     for failure in failures:
         click.echo(failure)
