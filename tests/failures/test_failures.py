@@ -1146,3 +1146,25 @@ def test_the_class_that_a_script_starts_vllm_with(paths: list[str], name: str | 
 def test_what_a_proxy_passes_on_is_the_message_of_the_server(line: str, exception: str, message: str) -> None:
     failure = failure_of(line + "\n")
     assert (failure.exception, failure.message) == (exception, message)
+
+
+CUT_OOM = ("(EngineCore_DP0 pid=7) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 80.00 MiB. GPU 0 has a total "
+           "capacity of 79.11 GiB of which 60.00 MiB is free.\n")
+SHARDS = "Loading safetensors checkpoint shards:  12% Completed | 1/8 [00:02<00:14,  2.00s/it]\n"
+
+
+def test_a_progress_bar_right_behind_an_exception_of_the_engine_is_no_recovery() -> None:
+    report = diagnose((CUT_OOM + "\n" + SHARDS).encode())
+    assert (report.status, report.worst(), report.primary) == ("failed", "error", "model-weights-exceed-gpu-memory")
+    assert report.failure is not None
+    assert report.failure.exception == "OutOfMemoryError"
+
+
+@pytest.mark.parametrize("later", [
+    SHARDS + "(EngineCore_DP0 pid=8) INFO 11-28 10:00:20 [default_loader.py:291] Loading weights took 4.00 seconds\n"
+    "(EngineCore_DP0 pid=8) INFO 11-28 10:00:21 [gpu_model_runner.py:3549] Model loading took 15.27 GiB memory\n",
+    "(EngineCore_DP0 pid=8) INFO 11-28 10:00:20 [gpu_model_runner.py:2602] Starting to load model /models/m...\n" + SHARDS,
+])
+def test_what_the_engine_reports_after_an_exception_is_a_recovery(later: str) -> None:
+    report = diagnose((CUT_OOM + later).encode())
+    assert (report.status, report.failure) == ("starting", None)

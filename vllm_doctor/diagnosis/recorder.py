@@ -83,7 +83,7 @@ class Recorder:
             if ref.marker is not None:
                 is_of_server = ref.marker.status == "script-ready" and event.process  # which prints the same record
                 if not times and not is_of_server:  # how far it had come was known when the line was kept back
-                    run.advance(ref.marker.phase, ref.marker.status, event.line)
+                    run.advance(ref.marker.phase, ref.marker.status, event.line, event.text)
                 continue
             extracted.update(self._record_values(run, ref.pattern, values, event))
             if ref.rule:

@@ -13,7 +13,7 @@ from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.failures import FailureCollector
+from vllm_doctor.failures import FailureCollector, exceptions
 from vllm_doctor.failures.collect import RepeatedCalls
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
@@ -25,6 +25,11 @@ from vllm_doctor.timeline import StartClock
 _OMISSIONS = 5
 _OF_NOTEBOOK = lazy_pattern(r"\s*[A-Z]\w{2,60} {2,}Traceback \(most recent call last\)")
 """How IPython begins a traceback below a cell."""
+_ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
+"""Names of the processes that run the engine and the model."""
+_BAR = lazy_pattern(r"\d{1,3}%[^\n]{0,200}?\d{1,9}/\d{1,9} \[\d")
+"""A progress bar."""
+_LATE = 4  # lines within which a bar may be of the moment before an exception: both are written to stderr
 _HIDDEN_LINES = 256
 _MAX_HIDDEN = 8192  # characters of such a line
 
@@ -83,6 +88,7 @@ class Run:
         self.omissions: list[int] = []  # the first lines that stand for lines left out
         self.crashed = False  # an exception ended a traceback and the start went no further since
         self.crash_line = 0  # where the last traceback began, or the first of several that belong together
+        self._raised_line = 0  # where the exception is that ended it
         self._chained = False  # the next traceback belongs to the one before
         self.first_line = 0
         self.last_line = 0
@@ -95,10 +101,10 @@ class Run:
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far
 
-    def advance(self, phase: str, status: str, line: int) -> None:
+    def advance(self, phase: str, status: str, line: int, text: str = "") -> None:
         """Record the phase and state of the start; a server that is still serving is not a change.
 
-        A phase never goes back. Between a stop and a failure the first one counts: a server that is being
+        A phase never goes back. A progress bar right behind an exception shows the phase in which it was raised. Between a stop and a failure the first one counts: a server that is being
         stopped reports dead engines, and one whose engine died shuts down in good order.
         """
         if status == "script-ready":
@@ -113,8 +119,10 @@ class Run:
         self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
-            self.advances += phase != self.phase
-            self.phase, self.crashed = phase, False
+            if not (self.crashed and line - self._raised_line <= _LATE and _BAR.search(text)):
+                self.advances += phase != self.phase
+                self.crashed = False
+            self.phase = phase
             self.clock.reach(phase)
         if status == "engine-ended":  # so it ends also behind a script that is done
             is_done = self.has_all_answers if self.has_batches else self.is_script
@@ -160,8 +168,8 @@ class Run:
 
     def remember_block(self, event: Event) -> None:
         """Record where tracebacks begin and end."""
-        if event.frames and event.level in {"", "ERROR", "CRITICAL"}:
-            self.crashed = True
+        if (event.frames and event.level in {"", "ERROR", "CRITICAL"}) or self._ends_engine(event):
+            self.crashed, self._raised_line = True, event.line
         begins = TRACEBACK in event.text
         if "Traceback (most" in event.text and not begins and _OF_NOTEBOOK.match(event.text):
             self.is_notebook = True
@@ -174,6 +182,13 @@ class Run:
             self.block, self.block_open, self.block_process = True, True, event.process
         elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
             self.block_open = not event.frames
+
+    def _ends_engine(self, event: Event) -> bool:
+        """Return whether an event is the last line of a traceback of the engine, whose calls the log does not show."""
+        if event.level or event.is_code or self.serving_line or not _ENGINE.match(event.process):
+            return False
+        raised = exceptions.bare(event.text)
+        return raised is not None and not raised.said
 
     def collect_failure(self, event: Event, *, is_foreign: bool = False) -> None:
         """Collect what may be the failure from an event; `is_foreign` says that it may be a client's words."""
