@@ -10,6 +10,7 @@ nothing is imported or run. The same sources give the same rows. `xz -dc raised_
 A phrase is a part of a text between two values, at most LONGEST words of it. It is stored under the path that the file
 has in the newest release with the text, if all texts that contain the phrase are of the same feature (features.yaml)
 and if it is LONGEST words long or has a rare one: other software has errors such as "object has no attribute" as well.
+A text that files of several features had in one release belongs to none of them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import re
 import sys
 import warnings
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from packaging.version import Version
@@ -53,8 +55,14 @@ def texts_of(content: bytes) -> frozenset[str]:
                      for piece in VALUE.split(part))
 
 
-def add_release(release: Path, texts: Paths, read: dict[bytes, frozenset[str]]) -> None:
-    """Note the texts of a release; releases are added oldest first."""
+@cache
+def feature_of(path: str) -> str | None:
+    """Return the feature of a file."""
+    return feature_of_path(path)
+
+
+def add_release(release: Path, texts: Paths, shared: Paths, read: dict[bytes, frozenset[str]]) -> None:
+    """Note the texts of a release, and those that its files of several features have; the oldest release is first."""
     found: Paths = defaultdict(set)
     for path in sorted((release / "vllm").rglob("*.py")):
         name = path.relative_to(release).as_posix()
@@ -67,6 +75,9 @@ def add_release(release: Path, texts: Paths, read: dict[bytes, frozenset[str]]) 
         for text in read[digest]:
             found[text].add(name)
     texts.update(found)
+    for text, paths in found.items():
+        if len({feature_of(path) for path in paths}) > 1:
+            shared.setdefault(text, set()).update(paths)
 
 
 def last_of_each_minor(folder: Path) -> list[Path]:
@@ -85,12 +96,12 @@ def phrase_of(words: list[str]) -> str | None:
     return phrase if len(words) >= SHORTEST and len(phrase) >= LEAST_CHARACTERS else None
 
 
-def rows(texts: Paths) -> list[list[str]]:
+def rows(texts: Paths, shared: Paths) -> list[list[str]]:
     """Return the rows of the table, sorted by path."""
     features: dict[str, set[str | None]] = defaultdict(set)  # those of the texts that contain a word, or a run of words
     for text, paths in texts.items():
         words = words_of(text).split()
-        here = {feature_of_path(path) for path in paths}
+        here = {feature_of(path) for path in (*paths, *shared.get(text, ()))}
         for begin in range(len(words)):
             for size in (1, *range(SHORTEST, min(LONGEST, len(words) - begin) + 1)):
                 features[" ".join(words[begin:begin + size])] |= here
@@ -114,11 +125,12 @@ def main(arguments: list[str] | None = None) -> int:
                         default=here.parent / "vllm_doctor" / "catalog" / "raised_texts.jsonl.xz")
     options = parser.parse_args(arguments)
     texts: Paths = {}
+    shared: Paths = {}
     read: dict[bytes, frozenset[str]] = {}
     for root in last_of_each_minor(options.sdists):
-        add_release(root, texts, read)
+        add_release(root, texts, shared, read)
         print(f"{root.name}: {len(texts)} texts", file=sys.stderr)
-    found = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(texts))
+    found = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(texts, shared))
     options.output.write_bytes(lzma.compress(found.encode(), preset=9 | lzma.PRESET_EXTREME))
     return 0
 

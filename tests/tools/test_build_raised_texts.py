@@ -37,9 +37,10 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 def rows_of(*releases: Path) -> list[list[str]]:
     texts: build_raised_texts.Paths = {}
+    shared: build_raised_texts.Paths = {}
     for release in releases:
-        build_raised_texts.add_release(release, texts, {})
-    return build_raised_texts.rows(texts)
+        build_raised_texts.add_release(release, texts, shared, {})
+    return build_raised_texts.rows(texts, shared)
 
 
 def test_a_phrase_belongs_to_the_file_of_the_newest_release(tmp_path: Path) -> None:
@@ -55,6 +56,19 @@ def test_a_phrase_of_two_features_is_left_out(tmp_path: Path) -> None:
     release = write(tmp_path / "vllm-0.20.2", {"lora/widgets.py": texts, "v1/spec_decode/widgets.py": other})
     assert rows_of(release) == [["vllm/lora/widgets.py", "only of the bent box"],
                                 ["vllm/v1/spec_decode/widgets.py", "sorry but the bent widget must be"]]
+
+
+def test_a_text_that_two_features_had_in_one_release_is_left_out(tmp_path: Path) -> None:
+    both = write(tmp_path / "vllm-0.19.0", {"v1/executor/ray_executor.py": OLD, "v1/executor/plain.py": OLD})
+    one = write(tmp_path / "vllm-0.20.2", {"v1/executor/ray_executor.py": OLD})
+    assert rows_of(one) == [["vllm/v1/executor/ray_executor.py", "do not fit together"]]
+    assert rows_of(both, one) == []
+
+
+def test_a_text_whose_file_moved_belongs_to_the_newest_file(tmp_path: Path) -> None:
+    old = write(tmp_path / "vllm-0.19.0", {"v1/executor/plain.py": OLD})
+    new = write(tmp_path / "vllm-0.20.2", {"v1/executor/ray_executor.py": OLD})
+    assert rows_of(old, new) == [["vllm/v1/executor/ray_executor.py", "do not fit together"]]
 
 
 def test_the_command_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

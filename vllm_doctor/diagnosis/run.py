@@ -104,7 +104,8 @@ class Run:
     def advance(self, phase: str, status: str, line: int, text: str = "") -> None:
         """Record the phase and state of the start; a server that is still serving is not a change.
 
-        A phase never goes back. A progress bar right behind an exception shows the phase in which it was raised. Between a stop and a failure the first one counts: a server that is being
+        A phase never goes back. A progress bar right behind an exception shows the phase in which it was raised.
+        Between a stop and a failure the first one counts: a server that is being
         stopped reports dead engines, and one whose engine died shuts down in good order.
         """
         if status == "script-ready":

@@ -31,6 +31,8 @@ _OF_ENGINE = lazy_pattern(
     r"|worker/[\w/]{1,200})|worker/\w{1,100}|engine/(?:multiprocessing/engine|llm_engine)|executor/multiproc_worker_utils)\.py:"
     r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
 """Calls (`path:function`) of the engine and its workers."""
+_MODEL = lazy_pattern(r"\A'\w{1,80}For(?:CausalLM|Conditional|Sequence|Embedding)\w{0,40}' object has no attribute")
+"""What Python says of a model that vLLM implements."""
 _SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")
 """The name of a native function, of what a stack prints for it."""
 _ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
@@ -161,7 +163,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     if message_file and candidate.exception is not None:
         raised = Origin("vllm", message_file, "", 0)
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
-    answer = names.direction(candidate.exception, candidate.message, release, calls[-1].path if calls else None)
+    answer = names.direction(candidate.exception, candidate.message, release, _raising_file(candidate))
     direction = "" if answer is None else answer.kind
     is_misused = _is_misused(candidate, calls)
     if is_misused:
@@ -192,6 +194,14 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         message_file="" if kind == "request" else message_file,
         is_of_worker=candidate.is_of_worker,
     )
+
+
+def _raising_file(candidate: Candidate) -> str | None:
+    """Return the file of the innermost call, or that of the engine where it logs what Python says of a model."""
+    if candidate.frames:
+        return candidate.frames[-1].path
+    is_of_engine = candidate.shape == "repr" and candidate.exception == "AttributeError"
+    return "vllm/v1/engine/core.py" if is_of_engine and _MODEL.search(candidate.message) else None
 
 
 def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:

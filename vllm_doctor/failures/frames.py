@@ -32,9 +32,16 @@ _CHECKOUTS = (
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
     "huggingfaceserver", "huggingface_hub", "mistral_common", "prometheus_client", "safetensors",
+    "deep_ep", "deep_gemm",
 )  # fmt: skip
 _CYTHON = lazy_pattern(r"^(?:python/)?(?P<rest>(?P<package>[a-z_]\w*)/.*\.(?:pyx|pxi))$")
 _LONGEST = 1_000  # characters of a path; its end is kept
+_CUT_INSTALLED = lazy_pattern(
+    r"(?P<rest>(?P<package>accelerate|aiohttp|anyio|compressed_tensors|fastapi|flash_attn|flashinfer|httpx|huggingface_hub"
+    r"|kernels(?=/(?:cli|deps|layer|layers|locking|metadata|status|utils|variants|versions|_\w{1,20})(?:/|\.py))|mistral_common|numba|numpy"
+    r"|openai|openai_harmony|peft|PIL|pydantic|pydantic_core|pydantic_settings|requests|safetensors|scipy|sentence_transformers"
+    r"|starlette|timm|tokenizers|torchao|torchaudio|torchvision|urllib3|uvicorn|uvloop|xformers|zmq)/.{1,300}\.pyi?)$")
+"""How a path begins of which a paste cut off what is before the package."""
 _CHECKOUT = lazy_pattern(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
 _ENGINE_CLASSES = {  # by the file of vLLM that a script calls
     "LLM": lazy_pattern(r"vllm/entrypoints/(?:\w+/){0,2}(?:llm|offline\w*)\.py"),
@@ -46,7 +53,7 @@ LIBRARIES = frozenset({
     "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
     "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
     "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
-    "prometheus_client", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks", "tvm_ffi",
+    "prometheus_client", "kernels", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks", "tvm_ffi",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
 PLUGINS = frozenset({
@@ -93,7 +100,7 @@ def package_of(path: str) -> tuple[str | None, str]:
         if inner is None or inner["package"] != match["package"]:
             return match["package"], match["rest"]
         match = inner
-    match = _CYTHON.match(path)
+    match = _CUT_INSTALLED.match(path) or _CYTHON.match(path)
     if match:
         return match["package"], match["rest"]
     if path.startswith(("<frozen ", "<string>")):

@@ -26,7 +26,7 @@ _ENVIRONMENT = lazy_pattern(
     r"|CUDA_HOME"
     r"|not found in \$?PATH|command not found|Permission denied|driver|no kernel image|libcuda|CUDA (?:version"
     r"|capability)"
-    r"|Failed to infer device|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
+    r"|Failed to infer devi|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
     r"|No supported CUDA architectures|executable file not found|only supports Linux"
     r"|failed to import (?:python )?'?vllm\b"
