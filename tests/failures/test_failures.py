@@ -1168,3 +1168,98 @@ def test_a_progress_bar_right_behind_an_exception_of_the_engine_is_no_recovery()
 def test_what_the_engine_reports_after_an_exception_is_a_recovery(later: str) -> None:
     report = diagnose((CUT_OOM + later).encode())
     assert (report.status, report.failure) == ("starting", None)
+
+
+MODEL = f"{SITE}/vllm/model_executor/models/widgets.py"
+COMPILED = (f"{SITE}/vllm/compilation/decorators.py", 383, "__init__", "old_init(self, *args, **kwargs)")
+
+
+@pytest.mark.parametrize(("calls", "error", "feature"), [
+    (((MODEL, 14, "__init__", "self.model = cls("), COMPILED), "AssertionError: the bent widget needs a flat one", "model-class"),
+    (((f"{SITE}/vllm/compilation/decorators.py", 400, "__call__", "return self.bent()"),), "AssertionError: the bent widget",
+     "compilation"),
+    (((f"{SITE}/vllm/models/widget_v4/nvidia/model.py", 14, "__init__", "assert bent"),), "AssertionError: a bent widget",
+     "model-class"),
+    (((f"{SITE}/vllm/models/widget_v4/nvidia/moe.py", 14, "forward", "assert bent"),), "AssertionError: a bent widget", "moe"),
+    (((f"{SITE}/vllm/models/widget_v4/attention.py", 14, "forward", "assert bent"),), "AssertionError: a bent widget", "attention"),
+    (((f"{SITE}/vllm/models/widget_v4/nvidia/mtp.py", 14, "forward", "assert bent"),), "AssertionError: a bent widget",
+     "speculative-decoding"),
+    (((f"{SITE}/vllm/models/widget_v4/nvidia/model.py", 14, "__init__", "assert bent"),),
+     "AssertionError: n_physical_experts=6 must be divisible by ep_size=4", "moe"),
+    (((f"{SITE}/vllm/models/widget_v4/nvidia/model.py", 14, "__init__", "assert bent"),),
+     "AssertionError: the expert of widgets is bent", "model-class"),
+    ((("/home/me/DeepEP/deep_ep/buffer.py", 393, "dispatch", "self.runtime.bend("),), "RuntimeError: bent widget", "distributed"),
+    ((("/home/me/tools/deep_epics/buffer.py", 393, "dispatch", "self.runtime.bend("),), "RuntimeError: bent widget",
+     "other-software"),
+    (((f"{SITE}/vllm/config/device.py", 56, "__post_init__", "raise RuntimeError("),), "RuntimeError: Failed to infer devic",
+     "platform"),
+])
+def test_features_of_the_files_of_newer_releases(calls: tuple[tuple[str, int, str, str], ...], error: str, feature: str) -> None:
+    assert failure_of(traceback(*calls, error=error)).feature == feature
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("RuntimeError: Failed to infer devic", "platform"),
+    ("ERROR 12-09 01:04:03 engine.py:366] 'layers.3.mlp.widget_proj.weight.bent'", "model-loading"),
+    ("ERROR 12-09 01:04:03 engine.py:366] 'widgets of the bent box'", None),
+    ("E0417 19:48:51.567027   481 bent_client.cpp:192] Failed to mount segment due to bent widget", "kv-transfer"),
+    (("E0417 19:48:51.567027   481 bent_pool.cpp:192] Worker: bent slice (local_nic: mlx5_1, peer_nic: 10.0.0.1@mlx5_0): transport "
+     "retry counter exceeded"), "kv-transfer"),
+    ("RuntimeError: NCCL error of net_ib.cc: transport retry counter exceeded", "distributed"),
+    ("ERROR 06-24 19:10:49 [engine.py:165] AttributeError(\"'Qwen2ForCausalLM' object has no attribute 'pooler'\")", "pooling"),
+    (("(EngineCore pid=5) ERROR 04-03 16:53:56 [multiproc_executor.py:273] Worker proc VllmWorker-3 died unexpectedly, "
+     "shutting down executor."), None),
+    ("(EngineCore pid=5) ERROR 04-03 16:53:56 [ray_executor.py:273] raylet proc 3 died unexpectedly, shutting down.", "ray"),
+])
+def test_features_of_lines_without_calls(line: str, feature: str | None) -> None:
+    assert failure_of(line + "\n").feature == feature
+
+
+BUILD = ("  error: subprocess-exited-with-error\n"
+         "  × Building wheel for widgets (pyproject.toml) did not run successfully.\n"
+         "  │ exit code: 1\n"
+         "  ╰─> [465 lines of output]\n")
+
+
+def test_the_reason_of_a_build_is_what_cmake_says() -> None:
+    log = (BUILD + "      -- Build type: Bent\n"
+           "      CMake Error at /tmp/pip-build-env-1/cmake/Modules/CMakeBendWidget.cmake:26 (message):\n"
+           "        The widget cannot be\n"
+           "        bent.\n"
+           "      Call Stack (most recent call first):\n"
+           "        CMakeLists.txt:4 (project)\n"
+           "      subprocess.CalledProcessError: Command '['cmake', '/srv/src', '-G', 'Ninja']' returned non-zero exit status 1.\n")
+    failure = failure_of(log)
+    assert failure.message.split("\n", 1)[1].split() == ["The", "widget", "cannot", "be", "bent."]
+    assert failure.feature == "environment"
+
+
+def test_an_exit_code_that_pip_prints_is_no_reason() -> None:
+    failure = failure_of(BUILD)
+    assert "exit code" not in failure.message.split("\n", 1)[0]
+    assert failure_of("the server exited with code: 1\n").message == "the server exited with code: 1"
+
+
+def thrown(what: str) -> str:
+    return ("terminate called after throwing an instance of 'c10::Error'\n"
+            f"  what():  {what}\n"
+            "Exception raised from raw_delete at /pytorch/torch/csrc/cuda/CUDAPluggableAllocator.cpp:151 (most recent call first):\n")
+
+
+def test_an_exception_of_c10_is_a_consequence_only_if_it_says_so() -> None:
+    own = failure_of(thrown("Trying to free a pointer not allocated here"))
+    assert [fix.id for fix in own.fixes] == ["upgrade-vllm", "without-sleep-mode", "report-bug"]
+    assert [fix.id for fix in failure_of(thrown("[PG ID 2 Rank 2] Process group watchdog thread terminated")).fixes] == [
+        "find-root-cause-above"]
+    assert "without-sleep-mode" not in [fix.id for fix in failure_of(thrown("the widget is bent")).fixes]
+
+
+@pytest.mark.parametrize(("line", "last"), [
+    (("(EngineCore pid=4) ERROR 04-03 16:53:56 [multiproc_executor.py:273] Worker proc VllmWorker-1 died unexpectedly, shutting "
+     "down executor."), "find-worker-traceback"),
+    ("ERROR 07-08 20:33:48 [utils.py:244] Process EngineCore_1 (PID: 4312) died with exit code -11", "upgrade-vllm"),
+])
+def test_the_output_of_a_worker_that_died_is_to_be_found_if_no_signal_is_known(line: str, last: str) -> None:
+    report = diagnose((line + "\n").encode())
+    assert report.primary == "process-killed-no-traceback"
+    assert report.findings[0].fixes[-1].action == last

@@ -36,7 +36,7 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|exception in PluginManager|process was terminated|Dumping (?:input data|scheduler output)"
     r"|Traceback \(most recent|Application startup failed|Future exception was never retrieved|Task exception was never"
     r"|Error in (?:inspecting|creating) model|leaked (?:semaphore|shared_memory)|destroy_process_group"
-    r"|Unhandled exception"
+    r"|Unhandled exception|^Command '\['cmake'"
     r"|ApplicationException|terminate called (?:without|after throwing an instance of 'c10::)"
     r"|Failed to start engine|failed to start the engine|Fatal error in|An error occurred|failed \(exitcode: \d+\)"
     r"|(?:container|job|command|process|service)\b.{0,60} exited with (?:code|status)|exited with code [1-9]\d*$"
@@ -45,6 +45,11 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|waiting for engines to subscribe"
     r"|^(?:NPUModelRunner (?:init )?failed, error is\s*)+$"
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
+_THROWS = lazy_pattern(r"terminate called after throwing an instance of 'c10::Error'\n\s*what\(\): (?P<what>[^\n]*)")
+_OF_PEERS = lazy_pattern(
+    r"NCCL|Process ?Group|process group|watchdog|(?:CUDA|HIP|NPU|XPU) error|TCPStore|Broken pipe"
+    r"|(?:recv|send)(?:Value|Bytes)|[Cc]onnection|[Tt]imed? ?out")
+"""What PyTorch says in a C++ exception that follows from another failure."""
 _OF_WORKER = lazy_pattern(
     r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z",
     re.DOTALL)
@@ -86,6 +91,9 @@ def is_cascade(candidate: Candidate) -> bool:
     """Return whether it is known to follow from another failure."""
     if candidate.exception in _CASCADE_CLASSES:
         return True
+    thrown = _THROWS.match(candidate.message)
+    if thrown is not None:
+        return _OF_PEERS.search(thrown["what"]) is not None
     said = candidate.message.partition("\n")[0]
     return _CASCADE_MESSAGES.search(said) is not None
 

@@ -333,7 +333,7 @@ class FailureCollector:
         most = messages.MOST_LONG_LINES if stream.is_long else messages.MOST_LINES
         is_part = (
             (made.shape not in {"http", "fatal", "quoted"}
-             or (made.shape == "fatal" and messages.says_what(text) and messages.thrown(made.message) is not None))
+             or (made.shape == "fatal" and messages.goes_on(made.message, text)))
             and stream.lines < most
             and gap <= _REACH
             and (gap == 1 or (stream.is_long and gap <= 3) or bool(made.process))

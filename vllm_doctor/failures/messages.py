@@ -53,11 +53,14 @@ _FATAL = lazy_pattern(
     r"|\*\*\* (?:SIG\w+|Process received signal).*|Signal: \w+ .*|corrupted size vs\. prev_size.*|double free or .*"
     r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
-    r"|\A.*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
+    r"|CMake Error at .*"
+    r"|\A(?!\s{0,40}│).*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
 _OF_SHELL = lazy_pattern(
     r"(?:Killed|Aborted|Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b")
 _THROWN = lazy_pattern(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
 _WHAT = lazy_pattern(r"\s*what\(\): ")
+_CMAKE = "CMake Error at "
+_NOT_OF_CMAKE = lazy_pattern(r"\s*(?:$|--|CMake |Call Stack|\[|\w+: |[│×╰├└])")
 _USAGE = lazy_pattern(
     r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$"
     r"|(?:^|[:|)\]] )(?P<other>[\w.-]{1,40}(?: [\w.-]{1,40}){0,3}): error: "
@@ -128,6 +131,13 @@ def thrown(text: str) -> str | None:
 def says_what(text: str) -> bool:
     """Return whether a line is the text of a C++ exception, behind the one that names its class."""
     return _WHAT.match(text[:_LONGEST]) is not None
+
+
+def goes_on(message: str, text: str) -> bool:
+    """Return whether a line belongs to what a line before it reports about a process: what CMake or C++ says."""
+    if message.startswith(_CMAKE):
+        return _NOT_OF_CMAKE.match(text[:_LONGEST]) is None
+    return says_what(text) and thrown(message) is not None
 
 
 def usage(text: str) -> str | None:
