@@ -1263,3 +1263,15 @@ def test_the_output_of_a_worker_that_died_is_to_be_found_if_no_signal_is_known(l
     report = diagnose((line + "\n").encode())
     assert report.primary == "process-killed-no-traceback"
     assert report.findings[0].fixes[-1].action == last
+
+
+@pytest.mark.parametrize(("path", "package"), [
+    ("transformers/integrations/hub_kernels.py", "transformers"), ("kernels/layer/layer.py", "kernels"),
+    ("fastapi/routing.py", "fastapi"), ("pydantic/_internal/_dataclasses.py", "pydantic"),
+    ("kernels/bent_widget.py", None), ("my_fastapi/routing.py", None), ("src/fastapi/routing.py", None),
+    ("/home/me/kernels/layer/layer.py", None),
+])
+def test_the_package_of_a_path_whose_beginning_is_cut_off(path: str, package: str | None) -> None:
+    failure = failure_of(f'{path}", line 76, in bend\n    self.bent()\nValueError: the widget is bent\n')
+    assert failure.origin is not None
+    assert failure.origin.package == package

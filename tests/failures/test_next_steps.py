@@ -104,3 +104,22 @@ def test_a_module_of_own_code_is_no_package_to_install() -> None:
     assert [step.action for step in next_steps(own, None, {}, own.message)[0]] == ["add-to-python-path", "correct-plugin-file"]
     package = own._replace(message="No module named 'transformers.new'")
     assert "add-to-python-path" not in [step.action for step in next_steps(package, None, {}, package.message)[0]]
+
+
+@pytest.mark.parametrize(("module", "file", "steps"), [
+    ("widgetlib.core.bend", "home/me/run.py", ["reinstall-package", "reinstall-vllm-clean-env"]),
+    ("widgetlib.core.bend", "src/widgetlib/run.py", ["add-to-python-path", "correct-plugin-file"]),
+    ("widgetlib.core", "home/me/run.py", ["add-to-python-path", "correct-plugin-file"]),
+    ("vllm_ascend.widgets", "home/me/run.py", ["reinstall-plugin"]),
+    ("vllm_ascend", "home/me/run.py", ["install-package", "reinstall-vllm-clean-env"]),
+])
+def test_a_module_that_an_installed_package_does_not_have(module: str, file: str, steps: list[str]) -> None:
+    own = Origin(None, file, "<module>", 3)
+    failed = failure(exception="ModuleNotFoundError", kind="environment", feature="environment", origin=own, own_frame=own,
+                     message=f"No module named '{module}'")
+    assert [step.action for step in next_steps(failed, None, {}, failed.message)[0]] == steps
+
+
+def test_the_package_kernels_is_optional() -> None:
+    assert ids(kind="library", exception="ValueError", origin=Origin("kernels", "kernels/layer/layer.py", "__init__", 7)) == [
+        "reinstall-package", "uninstall-package"]

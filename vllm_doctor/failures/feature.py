@@ -35,7 +35,8 @@ _CONTAINERS = frozenset({"config", "api-server", "model-class"})
 """Parts whose files raise the errors of other parts as well."""
 _SHARED = frozenset({None, "model-class", "platform"})
 """Parts whose files have functions of other parts."""
-_SHARED_FILES = lazy_pattern(r"(?:vllm/(?:v1/)?|vllm_\w+/|tpu_inference/)(?:worker|runner|models|model_executor)/")
+_SHARED_FILES = lazy_pattern(
+    r"(?:vllm/(?:v1/)?|vllm_\w+/|tpu_(?:inference|commons)/)(?:worker|runner|models|model_executor)/")
 _OF_DRAFT_MODELS = frozenset({None, "model-class", "model-loading", "compilation"})
 """Parts that speculative decoding uses for its own model as well."""
 _GENERAL = frozenset({"request", "environment", "platform", "config"})

@@ -14,7 +14,7 @@ from vllm_doctor.catalog.requirements import distribution_of, is_required
 from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
-from vllm_doctor.failures.frames import RAISES_TYPE_ERROR, is_decoder, passes_errors_on
+from vllm_doctor.failures.frames import PLUGINS, RAISES_TYPE_ERROR, is_decoder, passes_errors_on
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
@@ -82,15 +82,24 @@ def _is_of_python(module: str) -> bool:
 def _missing_module(failure: Failure) -> dict[str, Any]:
     found = _MODULE.search(failure.message)
     if found is None:
-        return {"misses_part_of_package": False, "misses_own_module": False}
+        return {"misses_part_of_package": False, "misses_part_of_plugin": False, "misses_own_module": False}
     package, _, part = found["module"].partition(".")
     importer = failure.origin.package if failure.origin is not None else ""
-    made: dict[str, Any] = {"missing_from": package, "misses_part_of_package": bool(part), "misses_own_module": False}
+    made: dict[str, Any] = {"missing_from": package, "misses_part_of_package": bool(part),
+                            "misses_part_of_plugin": bool(part) and package in PLUGINS, "misses_own_module": False}
     if importer and importer not in {"python", "vllm", package} and not (part or _is_of_python(package)):
         made |= {"needed_by": importer, "missing_package": distribution_of(package)}
-    elif importer is None and part and not is_required(package) and distribution_of(package) == package:
+    elif importer is None and part and _may_be_own(failure, package, part):
         made |= {"misses_own_module": True, "missing_package": found["module"]}
     return made
+
+
+def _may_be_own(failure: Failure, package: str, part: str) -> bool:
+    """Return whether the user's own code may have the module; where Python found `a.b` of `a.b.c`, `a` is installed."""
+    if is_required(package) or distribution_of(package) != package:
+        return False
+    folders = failure.origin.file.split("/")[:-1] if failure.origin is not None else []
+    return "." not in part or package in folders
 
 
 def _asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, Any]:
