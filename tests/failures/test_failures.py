@@ -1275,3 +1275,10 @@ def test_the_package_of_a_path_whose_beginning_is_cut_off(path: str, package: st
     failure = failure_of(f'{path}", line 76, in bend\n    self.bent()\nValueError: the widget is bent\n')
     assert failure.origin is not None
     assert failure.origin.package == package
+
+
+def test_what_rocblas_says_of_its_kernels_is_a_failure_of_the_platform() -> None:
+    failure = failure_of("rocBLAS error: Could not read the bent widget\n\nrocBLAS error: Could not read the bent widget\n")
+    assert (failure.message, failure.feature) == ("rocBLAS error: Could not read the bent widget", "platform")
+    assert diagnose(b"rocblaslt info: TENSILE_LIBPATH not set: Using /opt/bent/library\n").failure is None
+    assert diagnose(f"rocBLAS error: Could not read the bent widget\n{STARTED}".encode()).failure is None

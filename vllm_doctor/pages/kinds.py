@@ -25,6 +25,7 @@ _AT_START = lazy_pattern(
     r"|\{\"(?:log|message|level|time|timestamp|ts|msg)\"|\{?\s{0,8}\"object\": ?\"error\""
     r"|\"type\": \"[A-Z]\w{1,40}Error\""
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
+    r"|(?:rocblaslt|rocBLAS|hipBLASLt) error: (?:Cannot|Could not) \S"
     r"|(?:ba|z|da)?sh: (?:line \d+: )?\S+: command not found|docker: Error response|Segmentation fault"
     r"|The above exception was the direct cause|During handling of the above exception)")
 _TEMPLATE = lazy_pattern(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")
