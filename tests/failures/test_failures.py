@@ -1200,6 +1200,7 @@ def test_features_of_the_files_of_newer_releases(calls: tuple[tuple[str, int, st
 
 @pytest.mark.parametrize(("line", "feature"), [
     ("RuntimeError: Failed to infer devic", "platform"),
+    ("  what():  [PG ID 2 Rank 2] CUDA error: operation not permitted on an event last recorded in a capturing stream", "cuda-graphs"),
     ("ERROR 12-09 01:04:03 engine.py:366] 'layers.3.mlp.widget_proj.weight.bent'", "model-loading"),
     ("ERROR 12-09 01:04:03 engine.py:366] 'widgets of the bent box'", None),
     ("E0417 19:48:51.567027   481 bent_client.cpp:192] Failed to mount segment due to bent widget", "kv-transfer"),
