@@ -123,3 +123,10 @@ def test_a_module_that_an_installed_package_does_not_have(module: str, file: str
 def test_the_package_kernels_is_optional() -> None:
     assert ids(kind="library", exception="ValueError", origin=Origin("kernels", "kernels/layer/layer.py", "__init__", 7)) == [
         "reinstall-package", "uninstall-package"]
+
+
+def test_a_template_that_uses_an_unknown_name_is_corrected_and_not_the_request() -> None:
+    refused = failure(kind="request", exception="UndefinedError", message="'today' is undefined")
+    assert [step.action for step in next_steps(refused, None, {}, refused.message)[0]] == ["correct-chat-template"]
+    part = failure(kind="request", exception="UndefinedError", message="'dict object' has no attribute 'content'")
+    assert next_steps(part, None, {}, part.message)[0][0].action == "fix-request-messages"
