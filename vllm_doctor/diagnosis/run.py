@@ -14,9 +14,11 @@ from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import FailureCollector, exceptions
+from vllm_doctor.failures.assess import ENGINE_PROCESS
 from vllm_doctor.failures.collect import RepeatedCalls
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
+from vllm_doctor.logs.progress_bars import BAR_END
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
 from vllm_doctor.text.patterns import lazy_pattern
@@ -25,10 +27,6 @@ from vllm_doctor.timeline import StartClock
 _OMISSIONS = 5
 _OF_NOTEBOOK = lazy_pattern(r"\s*[A-Z]\w{2,60} {2,}Traceback \(most recent call last\)")
 """How IPython begins a traceback below a cell."""
-_ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
-"""Names of the processes that run the engine and the model."""
-_BAR = lazy_pattern(r"\d{1,3}%[^\n]{0,200}?\d{1,9}/\d{1,9} \[\d")
-"""A progress bar."""
 _LATE = 4  # lines within which a bar may be of the moment before an exception: both are written to stderr
 _HIDDEN_LINES = 256
 _MAX_HIDDEN = 8192  # characters of such a line
@@ -120,7 +118,7 @@ class Run:
         self.evidence_count += bool(status) or phase != "runtime" or not self.serves
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
-            if not (self.crashed and line - self._raised_line <= _LATE and _BAR.search(text)):
+            if not (self.crashed and line - self._raised_line <= _LATE and BAR_END.search(text)):
                 self.advances += phase != self.phase
                 self.crashed = False
             self.phase = phase
@@ -186,7 +184,7 @@ class Run:
 
     def _ends_engine(self, event: Event) -> bool:
         """Return whether an event is the last line of a traceback of the engine, whose calls the log does not show."""
-        if event.level or event.is_code or self.serving_line or not _ENGINE.match(event.process):
+        if event.level or event.is_code or self.serving_line or not ENGINE_PROCESS.match(event.process):
             return False
         raised = exceptions.bare(event.text)
         return raised is not None and not raised.said

@@ -35,7 +35,7 @@ _MODEL = lazy_pattern(r"\A'\w{1,80}For(?:CausalLM|Conditional|Sequence|Embedding
 """What Python says of a model that vLLM implements."""
 _SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")
 """The name of a native function, of what a stack prints for it."""
-_ENGINE = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
+ENGINE_PROCESS = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
 """Names of the processes that run the engine and the model."""
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
                           "RemoteProtocolError"})
@@ -100,7 +100,7 @@ def raised_by_engine(collected: FailureCollector) -> bool:
     """Return whether the engine or a worker raised an exception that is no consequence of another one."""
     raised = (one for one in collected.candidates() if one.shape in _EXCEPTIONS and not is_teardown(one)
               and (one.message or one.exception == "AssertionError") and not (is_cascade(one) or _passes_on(one)))
-    return any(_ENGINE.match(one.process)
+    return any(ENGINE_PROCESS.match(one.process)
                or (one.shape == "repr" and not one.process)
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
 
@@ -124,7 +124,7 @@ def raised_by_caller(collected: FailureCollector) -> bool:
 
     Python prints such a traceback outside any record; at its end, the process terminates its engine.
     """
-    return any(one.shape == "traceback" and not (one.level or one.served or _ENGINE.match(one.process))
+    return any(one.shape == "traceback" and not (one.level or one.served or ENGINE_PROCESS.match(one.process))
                and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from packaging.version import Version
-
 from vllm_doctor.catalog import flags, model_names
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.text.patterns import lazy_pattern
@@ -145,5 +143,4 @@ def model_type_meant(model_type: str) -> str | None:
 
 
 def _newer(first: str | None, releases: Releases) -> str | None:
-    newest = max(map(Version, releases.candidates))
-    return first if first is not None and Version(first) > newest else None
+    return first if first is not None and releases.since(first) is False else None
