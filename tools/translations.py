@@ -72,7 +72,8 @@ def catalogue_path(name: str) -> Path:
 def texts_of_rule(path: Path) -> Iterator[tuple[str, str]]:
     """Yield (message, part of the rule) of a rule file."""
     rule = rule_of(yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader), str(path))
-    parts = [("title", rule.title), ("explain", rule.explain), ("background", rule.background), ("verify", rule.verify)]
+    parts = [*(("title", text) for text in rule.titles), *(("explain", text) for text in rule.explanations),
+             ("background", rule.background), ("verify", rule.verify)]
     for fix in rule.fixes:
         parts += [(f"fix {fix.id} {part}", getattr(fix, part)) for part in ("title", "why", "cost", "verify")]
     for part, text in parts:

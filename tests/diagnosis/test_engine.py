@@ -210,6 +210,29 @@ def test_a_rule_of_ones_own_fires(tmp_path: Path) -> None:
     assert diagnose(b"something is wrong\n", Options(rules=(str(tmp_path),))).primary == "my-rule"
 
 
+def test_the_first_case_that_applies_gives_the_title_and_the_explanation(tmp_path: Path) -> None:
+    from test_schema import GOOD
+
+    cases = """explain: |
+  First.
+
+  {{ case }}
+cases:
+  - {patterns: [other], title: Other, explain: Another.}
+  - {when: [max_model_len > 5000], title: Long, explain: "{{ max_model_len }} tokens."}
+  - {when: [max_model_len > 100], title: Short, explain: Few tokens.}"""
+    rule = GOOD.replace("explain: It is.", cases).replace("any:\n", "any:\n    - {id: other, anchor: otherwise wrong, pattern: otherwise wrong}\n")
+    (tmp_path / "my-rule.yaml").write_text(rule, encoding="utf-8")
+
+    def told(length: str) -> tuple[str, str]:
+        finding = diagnose(b"something is wrong\n", Options(rules=(str(tmp_path),), command=f"vllm serve m{length}")).findings[0]
+        return str(finding.title), str(finding.explanation)
+
+    assert told(" --max-model-len 8192") == ("Long", "First.\n\n8192 tokens.")
+    assert told(" --max-model-len 512") == ("Short", "First.\n\nFew tokens.")
+    assert told("") == ("Something is wrong", "First.")
+
+
 def test_a_log_cut_at_each_byte() -> None:
     log = (ROOT / "fixtures" / "logs" / "arg-swap-space-unknown.log").read_bytes()
     for end in range(len(log)):

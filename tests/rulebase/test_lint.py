@@ -51,6 +51,12 @@ def test_a_good_rule(tmp_path: Path) -> None:
     ("fires: message", "fires: other", "no test fires `message`"),
     ("fires: message", "fires: other", "a test expects the pattern `other`"),
     ("explain: It is.", "of_request: [mesage]\nexplain: It is.", "`of_request` names an unknown pattern: `mesage`; did you mean"),
+    ("explain: It is.", "explain: It {{ case }}.\ncases: [{patterns: [mesage], explain: is}]", "a case names an unknown pattern: `mesage`; did you mean"),
+    ("explain: It is.", "explain: It is.\ncases: [{patterns: [message], explain: is}]", "is shown where `explain` has {{ case }}"),
+    ("explain: It is.", "explain: It {{ case }}.\ncases: [{patterns: [message], title: is}]", "is shown where `explain` has {{ case }}"),
+    ("explain: It is.", "explain: It is.\ncases: [{title: A}, {patterns: [message], title: B}]", "the title of a case is never shown"),
+    ("explain: It is.", "explain: It is.\ncases: [{patterns: [message]}]", "a case has neither a title nor an explanation"),
+    ("explain: It is.", "explain: It is.\ncases: [{when: [nothing_such], title: A}]", "unknown name `nothing_such`"),
     ("explain: It is.", "refines: [no-such-rule]\nexplain: It is.", "`refines` names an unknown rule: `no-such-rule`"),
     ("- {id: upgrade, ", "- {id: upgrade, title: A, action: upgrade-vllm}\n  - {id: upgrade, ", "two fixes are named `upgrade`"),
 ])

@@ -12,7 +12,7 @@ from vllm_doctor.authoring import template_outline as outline
 from vllm_doctor.catalog import flag_meanings, flags
 from vllm_doctor.errors import InputError
 from vllm_doctor.language import ENGLISH, Language
-from vllm_doctor.messages import N_, joined, message
+from vllm_doctor.messages import N_, Translate, joined, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
@@ -60,12 +60,12 @@ def page(name: str, version: str = "", folders: Iterable[str] = (), language: La
 def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format, language: Language = ENGLISH) -> str:
     """Return the page of a rule: title, messages, meaning, fixes, releases, conditions, similar rules, references."""
     _, translate = language.say, language.gettext
-    titles = outline.titles(translated(rule.title, translate))
+    titles = [title for text in rule.titles for title in outline.titles(translated(text, translate))]
     role = " · " + _("always the consequence of another failure") if rule.role == "cascade" else ""
     phase = _("phase {phase}", phase=rule.phase)
     parts = [f"# {outline.title(translated(rule.title, translate))}",
              f"`{rule.id}` · {_(rule.severity)} · {phase}{role}"]
-    parts += [f"## {_('Meaning')}", outline.prose(translated(rule.explain, translate), translate)]
+    parts += [f"## {_('Meaning')}", _meaning(rule, translate)]
     if len(titles) > 1:
         parts += [_("The report's title depends on the log:"), "\n".join(f"- {title}" for title in titles)]
     if rule.background:
@@ -89,6 +89,12 @@ def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format, language: 
     if rule.references:
         parts += [f"## {_('References')}", "\n".join(f"- <{url}>" for url in rule.references)]
     return "\n\n".join(parts) + "\n"
+
+
+def _meaning(rule: Rule, translate: Translate) -> str:
+    """Return the explanation, with those of all cases where one of them stands in a report."""
+    text, *cases = (outline.prose(translated(text, translate), translate) for text in rule.explanations)
+    return text.replace(outline.placeholder("case"), outline.alternatives(cases, translate)) if cases else text
 
 
 def rules_by_phase(base: RuleBase) -> list[tuple[str, list[Rule]]]:
@@ -218,7 +224,8 @@ def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: L
         lines.append("- " + _("`{name}` in the engine's config line", name=fact.config))
     if lines:
         parts += [_("Read from lines with:"), "\n".join(lines)]
-    users = sorted(rule.id for rule in base.rules.values() if name in rule.explain or name in rule.background)
+    users = sorted(rule.id for rule in base.rules.values()
+                   if any(name in text for text in (*rule.explanations, rule.background)))
     if users:
         parts.append(_("Rules that mention it: {rules}.", rules=joined(", ", map(link, users))))
     return "\n\n".join(parts) + "\n"

@@ -123,8 +123,9 @@ def check_text(text: str) -> Iterator[str]:
 
 def lint_rule(rule: Rule) -> list[Problem]:
     """Return the problems of a rule's texts, branch by branch."""
-    found = [(problem, "title:") for title in outline.titles(rule.title) for problem in check_title(title)]
-    found += [(problem, "explain:") for text in (rule.explain, rule.background)
+    found = [(problem, "title:") for text in rule.titles for title in outline.titles(text)
+             for problem in check_title(title)]
+    found += [(problem, "explain:") for text in (*rule.explanations, rule.background)
               for problem in check_text(outline.prose(text))]
     for fix in rule.fixes:
         found += [(problem, f"id: {fix.id}") for problem in _fix_problems(fix)]

@@ -113,7 +113,7 @@ def _names_in(text: str, case: RunAnalysis) -> set[str]:
 
 def _names_of_rule(rule: Rule, case: RunAnalysis) -> set[str]:
     """Return the settings and facts that the conditions and texts of a rule read."""
-    text = " ".join([rule.title, rule.explain, *rule.when, *rule.unless,
+    text = " ".join([*rule.titles, *rule.explanations, *rule.when, *rule.unless,
                      *(str(value) for values in rule.let.values() for value in values)])
     words = [word for word in _NAME.findall(text) if word in case.base.names]
     return {case.base.names[word].args or word for word in words} | set(_VARIABLE.findall(text))

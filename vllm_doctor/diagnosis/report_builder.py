@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from vllm_doctor import memory
 from vllm_doctor.command.render import render
@@ -20,7 +20,9 @@ from vllm_doctor.messages import Message, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
+from vllm_doctor.rulebase.model import Rule
 from vllm_doctor.templating import renderer
+from vllm_doctor.templating.evaluator import parse
 from vllm_doctor.timeline import timeline
 
 _EVIDENCE = 3
@@ -153,15 +155,17 @@ def finding(item: Fired, analysis: RunAnalysis) -> Finding:
     known.update(fixes.let(rule, known))
     context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
                                analysis.run.settings, clean, analysis.frontend)
+    title = _of_case(rule, "title", known) or rule.title
+    case = renderer.render_paragraphs(_of_case(rule, "explain", known), known)
     return Finding(
         id=rule.id,
-        title=clean(renderer.render_line(rule.title, known) or renderer.with_ellipses(rule.title, known)),
+        title=clean(renderer.render_line(title, known) or renderer.with_ellipses(title, known)),
         severity="info" if item.recovered else rule.severity,
         confidence=_confidence(item),
         role=rule.role,
         phase=rule.phase,
         evidence=_evidence(hits, clean),
-        explanation=clean(renderer.render_paragraphs(rule.explain, known)),
+        explanation=clean(renderer.render_paragraphs(rule.explain, {**known, "case": case} if case else known)),
         background=clean(renderer.render_paragraphs(rule.background, known)),
         fixes=tuple(_clean_fix(fix, clean)
                     for fix in fixes.fixes(rule, context, analysis.options.max_fixes)),
@@ -169,6 +173,13 @@ def finding(item: Fired, analysis: RunAnalysis) -> Finding:
         ranks=_ranks(hits, known),
         recovered=item.recovered,
     )
+
+
+def _of_case(rule: Rule, part: Literal["title", "explain"], known: Mapping[str, Any]) -> str:
+    """Return the title or explanation of the first case that has one and applies; "" if none does."""
+    return next((text for case in rule.cases if (text := getattr(case, part))
+                 and (not case.patterns or known.get("pattern") in case.patterns)
+                 and all(parse(source).holds(known) for source in case.when)), "")
 
 
 def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:

@@ -98,7 +98,7 @@ def _identity(rule: Rule, base: RuleBase) -> Complaints:
         yield f"the file must be named {rule.id}.yaml", "id:"
     if path.parent.name not in {rule.phase, "environment"} and path.parent.parent.name in {"rules", "_rules"}:
         yield f"the file belongs in the folder {rule.phase}/", "phase:"
-    if rule.title.rstrip().endswith("."):
+    if any(title.rstrip().endswith(".") for title in rule.titles):
         yield "the title ends with a full stop", "title:"
     for other in rule.refines:
         if other not in base.rules:
@@ -120,6 +120,34 @@ def _of_request(rule: Rule, base: RuleBase) -> Complaints:
     for name in rule.of_request:
         if name not in own:
             yield f"`of_request` names an unknown pattern: `{name}`{did_you_mean(name, own)}", "of_request:"
+
+
+def _cases(rule: Rule, base: RuleBase) -> Complaints:
+    """Check that each case has a text that can be shown."""
+    del base
+    own = [pattern.id for pattern in rule.any]
+    told: dict[str, set[str]] = {"title": set(), "explain": set()}
+    for case in rule.cases:
+        where = case.title or case.explain
+        for name in case.patterns:
+            if name not in own:
+                yield f"a case names an unknown pattern: `{name}`{did_you_mean(name, own)}", name
+        if not where:
+            yield "a case has neither a title nor an explanation", "cases:"
+        for part, patterns in told.items():
+            if getattr(case, part) and patterns >= set(case.patterns or own):
+                yield f"the {part} of a case is never shown: cases before it apply", where[:30]
+            if getattr(case, part) and not case.when:
+                patterns.update(case.patterns or own)
+    with suppress(ExpressionError):  # told by _expressions
+        if any(case.explain for case in rule.cases) != ("case" in _names_in(rule.explain)):
+            yield "the explanation of a case is shown where `explain` has {{ case }}", "explain:"
+
+
+def _names_in(text: str) -> set[str]:
+    """Return the names that a text uses. Raises ExpressionError if it is not a template."""
+    trees = chain.from_iterable(map(read_text, renderer.split_paragraphs(text)))
+    return {name for tree in trees for name in used_names(tree)}
 
 
 def check_pattern(pattern: Pattern, base: RuleBase) -> Complaints:
@@ -190,8 +218,8 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
     for name, alternatives in rule.let.items():
         to_check += [(source, set(names)) for source in alternatives]
         names.add(name)
-    for fix in rule.fixes:
-        to_check += [(source, names) for source in _computed(fix)]
+    for sources in (*map(_computed, rule.fixes), *(case.when for case in rule.cases)):
+        to_check += [(source, names) for source in sources]
     for source, allowed in to_check:
         if not isinstance(source, str):
             continue
@@ -203,7 +231,7 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
         for name in sorted(expression.names - allowed):
             yield f"`{source}`: unknown name `{name}`{did_you_mean(name, list(allowed))}", source
     for text in _texts(rule):
-        yield from _words(text, names)
+        yield from _words(text, {*names, "case"} if text is rule.explain else names)
 
 
 def _computed(fix: FixRule) -> tuple[Any, ...]:
@@ -212,7 +240,7 @@ def _computed(fix: FixRule) -> tuple[Any, ...]:
 
 
 def _texts(rule: Rule) -> Iterator[str]:
-    yield from (rule.title, rule.explain, rule.background, rule.verify)
+    yield from (*rule.titles, *rule.explanations, rule.background, rule.verify)
     for fix in rule.fixes:
         yield from (fix.title, fix.why, fix.cost, fix.verify)
 
@@ -232,6 +260,7 @@ def _trees(rule: Rule) -> Iterator[Tree]:
     sources = [*rule.when, *rule.unless, *chain(*rule.let.values())]
     for fix in rule.fixes:
         sources += _computed(fix)
+    sources += chain.from_iterable(case.when for case in rule.cases)
     with suppress(ExpressionError):
         for source in sources:
             if isinstance(source, str):
@@ -242,14 +271,11 @@ def _trees(rule: Rule) -> Iterator[Tree]:
 
 
 def _words(text: str, names: set[str]) -> Complaints:
-    for paragraph in renderer.split_paragraphs(text):
-        try:
-            read = {name for tree in read_text(paragraph) for name in used_names(tree)}
-        except ExpressionError as error:
-            yield f"not a template: {error}", text[:30]
-            return
-        for name in sorted(read - names):
+    try:
+        for name in sorted(_names_in(text) - names):
             yield f"the text uses the unknown name `{name}`{did_you_mean(name, list(names))}", name
+    except ExpressionError as error:
+        yield f"not a template: {error}", text[:30]
 
 
 def _fixes(rule: Rule, base: RuleBase) -> Complaints:
@@ -288,5 +314,5 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule does not have", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _of_request, _linear, _fix_releases, _expressions, _choices,
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _of_request, _cases, _linear, _fix_releases, _expressions, _choices,
                              _fixes, _tests)

@@ -76,6 +76,15 @@ class FixRule(NamedTuple):
     suffices: tuple[str, ...] = ()
 
 
+class Case(NamedTuple):
+    """Texts of a rule where one of some patterns matched (any if none is named) and all of `when` hold."""
+
+    patterns: tuple[str, ...] = ()
+    when: tuple[str, ...] = ()
+    title: str = ""
+    explain: str = ""
+
+
 class Rule(NamedTuple):
     """One known failure."""
 
@@ -92,6 +101,7 @@ class Rule(NamedTuple):
     refines: tuple[str, ...] = ()
     let: Mapping[str, tuple[Any, ...]] = _NOTHING
     explain: str = ""
+    cases: tuple[Case, ...] = ()  # the first that applies gives the title, and `case` in `explain`
     background: str = ""
     order: str = "written"
     fixes: tuple[FixRule, ...] = ()
@@ -103,6 +113,16 @@ class Rule(NamedTuple):
     of_request: tuple[str, ...] = ()  # the patterns of which only a request is at fault
     tests: tuple[Mapping[str, Any], ...] = ()
     path: str = ""
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Return the templates of all titles, the default one last."""
+        return (*(case.title for case in self.cases if case.title), self.title)
+
+    @property
+    def explanations(self) -> tuple[str, ...]:
+        """Return the templates of the explanation and of all cases of it."""
+        return (self.explain, *(case.explain for case in self.cases if case.explain))
 
 
 class Action(NamedTuple):
@@ -241,6 +261,11 @@ def _of_request(value: bool | list[str], patterns: Iterable[Mapping[str, Any]]) 
     return tuple(value)
 
 
+def _case_of(entry: Mapping[str, Any]) -> Case:
+    return Case(_texts(entry.get("patterns")), _texts(entry.get("when")),
+                entry.get("title", ""), entry.get("explain", ""))
+
+
 def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
             literals: Mapping[str, Literals] = _NOTHING) -> Rule:
     """Return the rule of a YAML file, given the required literals of its expressions."""
@@ -264,6 +289,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         let={name: tuple(value) if isinstance(value, list) else (value,)
              for name, value in (entry.get("let") or {}).items()},
         explain=entry["explain"],
+        cases=tuple(_case_of(item) for item in entry.get("cases", ())),
         background=entry.get("background", ""),
         order=entry.get("order", "written"),
         fixes=tuple(fix_of(item) for item in entry.get("fixes", ())),

@@ -59,6 +59,18 @@ _FIX: dict[str, Any] = {
     },
 }
 
+_CASE: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "patterns": {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": _ID},
+                     "description": "The patterns that it is about; any if left out."},
+        "when": {**_EXPRESSIONS, "description": "All must hold."},
+        "title": {**_TEXT, "description": "In place of the rule's title."},
+        "explain": {**_TEXT, "description": "What `{{ case }}` stands for in the rule's `explain`."},
+    },
+}
+
 _TEST: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -110,6 +122,9 @@ RULE_SCHEMA: dict[str, Any] = {
         "let": {"type": "object", "additionalProperties": {
             "type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}}},
         "explain": {**_TEXT, "description": "What happened, in two to four sentences with the numbers of the log."},
+        "cases": {"type": "array", "minItems": 1, "items": _CASE,
+                  "description": "Texts of some patterns. The first case with a title gives the title, the first with "
+                                 "an `explain` gives `{{ case }}`."},
         "background": {**_TEXT, "description": "Further facts; shown with -v, in HTML and on the rule's page."},
         "order": {"enum": ["written", "loss"], "description": "Fixes as written, or by what the user loses."},
         "fixes": {"type": "array", "items": _FIX},
