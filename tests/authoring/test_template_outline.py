@@ -84,6 +84,14 @@ def test_each_page_of_a_rule_shows_the_messages_that_the_rule_reads() -> None:
         assert set(explain.samples.messages(rule)) == {pattern.id for pattern in rule.any}, rule.id
 
 
+def test_the_page_of_a_rule_shows_every_case() -> None:
+    page = explain.rule_page(builtin().rules["tls-files-unusable"], builtin())
+    meaning = page.partition("## Meaning\n\n")[2].partition("## ")[0]
+    for case in builtin().rules["tls-files-unusable"].cases:
+        assert template_outline.titles(case.title)[0] in meaning
+        assert case.explain == "" or template_outline.prose(case.explain) in meaning
+
+
 def test_the_page_of_a_flag_says_what_it_does_and_its_real_default() -> None:
     page = explain.page("--max-num-seqs")
     assert page.startswith("# --max-num-seqs\n\nSets how many requests run at the same time; further requests wait.\n\nIn vLLM since 0.2.0 or earlier.\n\n"
