@@ -33,23 +33,11 @@ __all__ = [
     "env_exists",
     "env_span",
     "flags_of",
-    "is_of_subcommand",
     "lookup",
     "nearest",
     "releases",
     "resolve",
 ]
-
-
-_OF_SUBCOMMANDS = frozenset({
-    "--backend", "--endpoint", "--input-file", "--input-len", "--output-file", "--output-len",
-})  # fmt: skip
-"""Flags of `vllm bench` and `vllm run-batch` alone that fixes set. The table has those of the server and engine."""
-
-
-def is_of_subcommand(name: str) -> bool:
-    """Return whether a flag belongs to `vllm bench` or `vllm run-batch` only."""
-    return name in _OF_SUBCOMMANDS
 
 
 def resolve(version: str | None) -> str:

@@ -11,7 +11,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vllm_doctor.catalog import flags
+from vllm_doctor.catalog import flags, subcommand_flags
 from vllm_doctor.catalog.releases import Releases, admitted, span_words
 from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
@@ -233,7 +233,7 @@ def _is_of_server(name: str) -> bool:
 def _exists(name: str, value: str, releases: Releases) -> bool:
     flag = flags.lookup(name)
     if flag is None:
-        return flags.is_of_subcommand(name)
+        return any(subcommand_flags.exists(name, release) for release in releases.candidates)
     for release in releases.candidates:
         if not flag.exists(release):
             return False

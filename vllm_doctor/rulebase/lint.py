@@ -17,7 +17,7 @@ from typing import Any
 import regex
 from packaging.specifiers import InvalidSpecifier
 
-from vllm_doctor.catalog import flags
+from vllm_doctor.catalog import flags, subcommand_flags
 from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import ServerLoad
@@ -293,7 +293,7 @@ def _fixes(rule: Rule, base: RuleBase) -> Complaints:
         if fix.action and fix.action not in base.actions:
             yield f"unknown action `{fix.action}`{did_you_mean(fix.action, list(base.actions))}", fix.action
         for name in (*fix.set, *fix.unset):
-            if name.startswith("-") and flags.lookup(name) is None and not flags.is_of_subcommand(name):
+            if name.startswith("-") and flags.lookup(name) is None and not subcommand_flags.life(name):
                 yield f"no release of vLLM has the flag {name}", name
         for name in fix.env:
             if name.startswith("VLLM_") and flags.env(name) is None:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vllm_doctor.catalog import flags
+from vllm_doctor.catalog import flags, subcommand_flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.advice import VARIABLE_NAME, Advice, advice
@@ -126,7 +126,8 @@ class Remedy(NamedTuple):
     """What to do about one unrecognized flag.
 
     `kind`: renamed (write `set` instead), dropped (no replacement), later (exists from `since` on; before, write
-    `set` if it is not empty), misspelt (write `set` instead), dashes (the same with typographic dashes), unknown.
+    `set` if it is not empty), misspelt (write `set` or, without it, `note` instead), dashes (the same with typographic
+    dashes), elsewhere (only other subcommands have it), unknown.
     """
 
     flag: str
@@ -225,17 +226,24 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     spelling = flags.canonical(name)
     meant = _OTHER_NAMES.get(spelling)
     if meant is None:
-        like = flags.nearest(name, release, 1)
-        close = like and SequenceMatcher(None, spelling, like[0]).ratio() >= _MIN_SIMILARITY
-        meant = like[0] if close and like[0] != spelling else _abbreviated(spelling, release)
+        if subcommand_flags.life(spelling):
+            return Remedy(spelling, value, "elsewhere")
+        like = [*flags.nearest(name, release, 1), *filter(None, [subcommand_flags.nearest(name)])]
+        closest = max(like, key=lambda one: _similarity(spelling, one), default=spelling)
+        close = closest != spelling and _similarity(spelling, closest) >= _MIN_SIMILARITY
+        meant = closest if close else _abbreviated(spelling, release)
     flag = flags.lookup(meant) if meant else None
     if flag is None or meant is None:
-        return Remedy(spelling, value, "unknown")
+        return Remedy(spelling, value, "misspelt" if meant else "unknown", note=meant or "")
     given = value if value is not None else ""
     fits = flag.accepts(given, release) or (flag.kind_in(release) == "bool" and given.lower() in ("true", "false"))
     if not fits:
         return Remedy(spelling, value, "misspelt", note=meant)
     return Remedy(spelling, value, "misspelt", {meant: "" if flag.kind_in(release) == "bool" else given})
+
+
+def _similarity(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other).ratio()
 
 
 def _abbreviated(spelling: str, release: str) -> str | None:
@@ -349,9 +357,19 @@ def _note(remedy: Remedy) -> str:
     if remedy.kind == "misspelt":
         return message("No release has {flag}; {meant} is meant.", flag=remedy.flag,
                        meant=next(iter(remedy.set), remedy.note))
+    if remedy.kind == "elsewhere":
+        return joined(" ", (_of_subcommand(remedy.flag, *one) for one in subcommand_flags.life(remedy.flag).items()))
     if remedy.flag in _OF_CONTAINERS:
         return message("{flag} is an option of docker run and goes before the image.", flag=remedy.flag)
     return message("No release has {flag}.", flag=remedy.flag)
+
+
+def _of_subcommand(flag: str, subcommand: str, spans: Sequence[tuple[str, str | None]]) -> str:
+    first, last = spans[-1]
+    if last is None:
+        return message("`vllm {subcommand}` has {flag} from {first} on.", subcommand=subcommand, flag=flag, first=first)
+    return message("`vllm {subcommand}` had {flag} from {first} to {last}.", subcommand=subcommand, flag=flag,
+                   first=first, last=last)
 
 
 def as_flag(keyword: str) -> str:
