@@ -81,8 +81,8 @@ class Recorder:
         matches: list[tuple[PatternRef, dict[str, str]]] = []
         for ref, values in self.matcher.matches(event, run.settled, serves=_serves(run)):
             if ref.marker is not None:
-                is_of_server = ref.marker.status == "script-ready" and event.process  # which prints the same record
-                if not times and not is_of_server:  # how far it had come was known when the line was kept back
+                is_of_another = ref.marker.is_of_script and event.process
+                if not times and not is_of_another:  # how far it had come was known when the line was kept back
                     run.advance(ref.marker.phase, ref.marker.status, event.line, event.text)
                 continue
             extracted.update(self._record_values(run, ref.pattern, values, event))

@@ -139,6 +139,7 @@ class Marker(NamedTuple):
     pattern: Pattern
     phase: str = ""
     status: str = ""
+    is_of_script: bool = False  # counts only on lines that name no process of vLLM
 
 
 class Stall(NamedTuple):
