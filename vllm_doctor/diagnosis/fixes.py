@@ -21,7 +21,7 @@ from vllm_doctor.diagnosis.fix_order import Candidate, ordered, says_to_try
 from vllm_doctor.logs.foreign_text import HIDDEN
 from vllm_doctor.messages import message
 from vllm_doctor.reports.model import Fix, ProgramChange
-from vllm_doctor.rulebase.model import Action, FixRule, Rule
+from vllm_doctor.rulebase.model import Action, Case, FixRule, Rule
 from vllm_doctor.templating import evaluator, renderer
 from vllm_doctor.templating.evaluator import UNKNOWN
 from vllm_doctor.text.patterns import lazy_pattern
@@ -69,6 +69,12 @@ def fixes(rule: Rule, context: FixContext, limit: int) -> tuple[Fix, ...]:
     return tuple(islice(_distinct(fix for _, fix in made if fix is not None), limit))
 
 
+def applies(entry: FixRule | Case, known: Mapping[str, Any]) -> bool:
+    """Return whether one of the patterns of a fix or case has matched and all its conditions hold."""
+    return ((not entry.patterns or known.get("pattern") in entry.patterns)
+            and all(evaluator.parse(source).holds(known) for source in entry.when))
+
+
 def _distinct(made: Iterable[Fix]) -> Iterator[Fix]:
     """Yield the fixes that change other settings than those before them, or have steps of their own."""
     changed: set[tuple[object, ...]] = set()
@@ -86,7 +92,7 @@ def _suffices(entry: FixRule, known: Mapping[str, Any]) -> bool:
 
 def _fix(entry: FixRule, rule: Rule, context: FixContext) -> Fix | None:
     known, releases = context.known, context.releases
-    if not all(evaluator.parse(source).holds(known) for source in entry.when):
+    if not applies(entry, known):
         return None
     if entry.vllm and releases.admits(entry.vllm) is False:
         return None
@@ -300,7 +306,7 @@ def _proof(entry: FixRule, rule: Rule, known: Mapping[str, Any]) -> dict[str, An
     names: dict[str, None] = {}
     while todo:
         for name in sorted(evaluator.parse(todo.pop(0)).names):
-            if name in known and name not in names:
+            if name in known and name not in names and name != "pattern":
                 names[name] = None
                 todo.extend(source for source in rule.let.get(name, ()) if isinstance(source, str))
     values = ((name, known[name]) for name in names)

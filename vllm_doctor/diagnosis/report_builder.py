@@ -22,7 +22,6 @@ from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 from vllm_doctor.rulebase.model import Rule
 from vllm_doctor.templating import renderer
-from vllm_doctor.templating.evaluator import parse
 from vllm_doctor.timeline import timeline
 
 _EVIDENCE = 3
@@ -177,9 +176,7 @@ def finding(item: Fired, analysis: RunAnalysis) -> Finding:
 
 def _of_case(rule: Rule, part: Literal["title", "explain"], known: Mapping[str, Any]) -> str:
     """Return the title or explanation of the first case that has one and applies; "" if none does."""
-    return next((text for case in rule.cases if (text := getattr(case, part))
-                 and (not case.patterns or known.get("pattern") in case.patterns)
-                 and all(parse(source).holds(known) for source in case.when)), "")
+    return next((text for case in rule.cases if (text := getattr(case, part)) and fixes.applies(case, known)), "")
 
 
 def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:

@@ -22,7 +22,7 @@ from vllm_doctor.catalog.releases import admitted
 from vllm_doctor.errors import did_you_mean
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.rulebase.folders import builtin_folder
-from vllm_doctor.rulebase.model import FixRule, Pattern, Rule, RuleBase
+from vllm_doctor.rulebase.model import Case, FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.rulebase.regex_check import slow_frames, slow_pattern
 from vllm_doctor.rulebase.yaml_files import read_yaml
 from vllm_doctor.templating import renderer
@@ -129,9 +129,6 @@ def _cases(rule: Rule, base: RuleBase) -> Complaints:
     told: dict[str, set[str]] = {"title": set(), "explain": set()}
     for case in rule.cases:
         where = case.title or case.explain
-        for name in case.patterns:
-            if name not in own:
-                yield f"a case names an unknown pattern: `{name}`{did_you_mean(name, own)}", name
         if not where:
             yield "a case has neither a title nor an explanation", "cases:"
         for part, patterns in told.items():
@@ -246,9 +243,17 @@ def _texts(rule: Rule) -> Iterator[str]:
 
 
 def _choices(rule: Rule, base: RuleBase) -> Complaints:
-    """Check that expressions compare `pattern` with existing pattern ids."""
+    """Check that expressions compare `pattern` with existing pattern ids, and that they are needed for that."""
     del base
     own = [pattern.id for pattern in rule.any]
+    parts: tuple[Case | FixRule, ...] = (*rule.cases, *rule.fixes)
+    for part in parts:
+        for name in part.patterns:
+            if name not in own:
+                yield f"no pattern of the rule is named `{name}`{did_you_mean(name, own)}", name
+        for source in part.when:
+            if _ONLY_A_PATTERN.fullmatch(source):
+                yield f"write `patterns: [NAME, …]` instead of `{source}`", source
     for tree in _trees(rule):
         for name in compared_with("pattern", tree):
             if name not in own:
@@ -313,6 +318,8 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
     for name in fired - {None} - {pattern.id for pattern in rule.any}:
         yield f"a test expects the pattern `{name}`, which the rule does not have", str(name)
 
+
+_ONLY_A_PATTERN = re.compile(r"pattern (?:== '[\w-]+'|in [(\[][^()\[\]]*[)\]])")
 
 _CHECKS: tuple[Check, ...] = (_identity, _patterns, _of_request, _cases, _linear, _fix_releases, _expressions, _choices,
                              _fixes, _tests)

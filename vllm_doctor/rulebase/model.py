@@ -63,6 +63,7 @@ class FixRule(NamedTuple):
 
     id: str
     title: str
+    patterns: tuple[str, ...] = ()  # any if none is named
     when: tuple[str, ...] = ()
     vllm: str = ""
     set: Mapping[str, Any] = _NOTHING
@@ -237,6 +238,7 @@ def fix_of(entry: Mapping[str, Any]) -> FixRule:
     return FixRule(
         id=entry["id"],
         title=entry["title"],
+        patterns=_texts(entry.get("patterns")),
         when=_texts(entry.get("when")),
         vllm=str(entry.get("vllm", "")),
         set=entry.get("set", {}),

@@ -38,6 +38,11 @@ _PATTERN: dict[str, Any] = {
 }
 _PATTERNS: dict[str, Any] = {"type": "array", "minItems": 1, "items": _PATTERN}
 
+_OWN_PATTERNS: dict[str, Any] = {
+    "type": "array", "minItems": 1, "items": {"type": "string", "pattern": _ID},
+    "description": "One of these patterns of the rule has matched; any if left out.",
+}
+
 _FIX: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -45,6 +50,7 @@ _FIX: dict[str, Any] = {
     "properties": {
         "id": {"type": "string", "pattern": _ID},
         "title": {**_TEXT, "description": "One imperative line."},
+        "patterns": _OWN_PATTERNS,
         "when": {**_EXPRESSIONS, "description": "All must hold for the fix to be offered."},
         "vllm": {**_SPECIFIER, "description": "Releases in which the fix works."},
         "set": {"type": "object", "additionalProperties": _VALUE, "description": "--flag: expression"},
@@ -63,8 +69,7 @@ _CASE: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "patterns": {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": _ID},
-                     "description": "The patterns that it is about; any if left out."},
+        "patterns": _OWN_PATTERNS,
         "when": {**_EXPRESSIONS, "description": "All must hold."},
         "title": {**_TEXT, "description": "In place of the rule's title."},
         "explain": {**_TEXT, "description": "What `{{ case }}` stands for in the rule's `explain`."},
