@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -16,11 +16,12 @@ from vllm_doctor.messages import N_, Translate, joined, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
-from vllm_doctor.templating.renderer import translated
+from vllm_doctor.templating.renderer import split_paragraphs, translated
 
 Link = Callable[[str], str]
 """Returns the Markdown that refers to a rule by its id."""
 
+_CASE = "{{ case }}"
 _LONGEST_BLOCK = 4000  # characters of a log on a page
 _MOST_TITLES = 4  # of a fix that are listed
 MERGED = {"max": N_("the largest"), "min": N_("the smallest"), "first": N_("the first"), "last": N_("the last")}
@@ -60,12 +61,14 @@ def page(name: str, version: str = "", folders: Iterable[str] = (), language: La
 def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format, language: Language = ENGLISH) -> str:
     """Return the page of a rule: title, messages, meaning, fixes, releases, conditions, similar rules, references."""
     _, translate = language.say, language.gettext
-    titles = [title for text in rule.titles for title in outline.titles(translated(text, translate))]
+    meaning = _meaning(rule, translate)
+    titles = [title for text in rule.titles for title in outline.titles(translated(text, translate))
+              if f"**{title}.**" not in meaning]
     role = " · " + _("always the consequence of another failure") if rule.role == "cascade" else ""
     phase = _("phase {phase}", phase=rule.phase)
     parts = [f"# {outline.title(translated(rule.title, translate))}",
              f"`{rule.id}` · {_(rule.severity)} · {phase}{role}"]
-    parts += [f"## {_('Meaning')}", _meaning(rule, translate)]
+    parts += [f"## {_('Meaning')}", meaning]
     if len(titles) > 1:
         parts += [_("The report's title depends on the log:"), "\n".join(f"- {title}" for title in titles)]
     if rule.background:
@@ -93,8 +96,26 @@ def rule_page(rule: Rule, base: RuleBase, link: Link = "`{}`".format, language: 
 
 def _meaning(rule: Rule, translate: Translate) -> str:
     """Return the explanation, with those of all cases where one of them stands in a report."""
-    text, *cases = (outline.prose(translated(text, translate), translate) for text in rule.explanations)
-    return text.replace(outline.placeholder("case"), outline.alternatives(cases, translate)) if cases else text
+    paragraphs: list[str] = []
+    for paragraph in split_paragraphs(rule.explain):
+        if _CASE in paragraph:
+            paragraphs += _cases(rule, translate)
+        paragraphs.append(outline.prose(translated(paragraph, translate).replace(_CASE, ""), translate))
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def _cases(rule: Rule, translate: Translate) -> Iterator[str]:
+    """Yield the explanation of each case, behind its title if it has one."""
+    seen = False
+    for case in rule.cases:
+        if not case.explain:
+            continue
+        text = outline.prose(translated(case.explain, translate), translate)
+        if case.title:
+            yield f"**{outline.title(translated(case.title, translate))}.** {text}"
+        else:
+            yield message("Or: {text}", text=text).said(translate) if seen else text
+        seen = True
 
 
 def rules_by_phase(base: RuleBase) -> list[tuple[str, list[Rule]]]:

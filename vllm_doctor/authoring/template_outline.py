@@ -44,14 +44,9 @@ def prose(template: str, translate: Translate = str) -> str:
     blocks = []
     for parts in _paragraphs(_nodes(template)):
         texts = _wordings(parts)
-        text = alternatives(texts, translate) if texts else _joined(parts, translate)
+        text = _or(texts, translate) if texts else _joined(parts, translate)
         blocks += [block.strip() for block in re.split(r"\n\s*\n", text) if block.strip()]
     return "\n\n".join(blocks)
-
-
-def placeholder(name: str) -> str:
-    """Return what stands for a value in a text that is shown without a log."""
-    return f"<{name}>"
 
 
 def _paragraphs(parts: Iterable[nodes.Node]) -> list[list[nodes.Node]]:
@@ -90,7 +85,7 @@ def steps(template: str, translate: Translate = str) -> list[str]:
     return lines
 
 
-def alternatives(texts: Sequence[str], translate: Translate) -> str:
+def _or(texts: Sequence[str], translate: Translate) -> str:
     """Return texts of which one is shown."""
     return "\n\n".join([texts[0], *(message("Or: {text}", text=text).said(translate) for text in texts[1:])])
 
@@ -151,7 +146,7 @@ def _text(part: nodes.Node, translate: Translate | None) -> str:
     names = [name.name for name in part.find_all(nodes.Name)]
     if isinstance(part, nodes.Name):
         names = [part.name]
-    return placeholder(names[0]) if names else ""
+    return f"<{names[0]}>" if names else ""
 
 
 def _choice(part: nodes.If, translate: Translate | None) -> str:
@@ -166,7 +161,7 @@ def _choice(part: nodes.If, translate: Translate | None) -> str:
     if len(texts) < 2:
         return "".join(texts)
     texts = [texts[0], *(text.strip() for text in texts[1:])]
-    return alternatives(texts, translate) if any(text.rstrip().endswith(_ENDS) for text in texts) else " / ".join(texts)
+    return _or(texts, translate) if any(text.rstrip().endswith(_ENDS) for text in texts) else " / ".join(texts)
 
 
 def _branches(part: nodes.If, translate: Translate) -> list[tuple[str, Sequence[nodes.Node]]]:
