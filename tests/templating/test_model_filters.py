@@ -9,6 +9,7 @@ from vllm_doctor.templating.model_filters import (
     address_target,
     architecture_meant,
     is_base_model,
+    lack_parts_of_layers,
     model_type_meant,
     reasoning_parser_for,
     release_with_architecture,
@@ -83,3 +84,14 @@ def test_a_misspelled_architecture(architecture: str, meant: str | None) -> None
 def test_a_misspelled_model_type() -> None:
     assert model_type_meant("lama") == "llama"
     assert model_type_meant("qwen2_5") is None  # another model than qwen2
+
+
+@pytest.mark.parametrize(("tensors", "cut_through"), [
+    ("'model.layers.1.mlp.up.weight', 'model.layers.2.mlp.up.weight'", False),
+    ("'model.layers.1.mlp.up.weight', 'model.layers.2.mlp.up.weight', 'model.layers.2.norm.weight'", True),
+    ("'transformer.h.7.attn.weight'", False),
+    ("'lm_head.weight'", False),
+])
+def test_a_missing_file_cuts_through_a_layer(tensors: str, cut_through: bool) -> None:
+    assert lack_parts_of_layers(tensors) is cut_through
+    assert lack_parts_of_layers("'model.layers.1.mlp.up.weight'", ", 'model.layers.2.norm.weight'")

@@ -13,6 +13,7 @@ __all__ = [
     "address_target",
     "architecture_meant",
     "is_base_model",
+    "lack_parts_of_layers",
     "model_type_meant",
     "reasoning_parser_for",
     "release_with_architecture",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 _FILE_ADDRESS = lazy_pattern(r"file://(?:localhost)?(?P<path>/\S+)")
+_IN_LAYER = lazy_pattern(r"'(?P<layer>[\w.]*?(?:layers|blocks|h)\.\d{1,4})\.(?P<tensor>[\w.]+)'")
 _PAGE_OF_MODEL = lazy_pattern(
     r"https?://[\w.-]+(?::\d+)?/(?:models/)?(?P<repository>[\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|summary|files)\b\S*|/)?$")
 
@@ -88,6 +90,17 @@ _REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 _CHAT = lazy_pattern(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking|reason|tool|hermes|vicuna|"
                    r"zephyr|alpaca|ft\b|sft|dpo|rlhf|gpt-oss|qwen-?3(?!.*base)|magistral|devstral", re.IGNORECASE)
+
+
+def lack_parts_of_layers(tensors: str, more: str = "") -> bool:
+    """Return whether the missing tensors (in quotes) of one layer are others than those of another one.
+
+    Where config.json gives too many layers, each extra layer lacks the same tensors; a missing file cuts through one.
+    """
+    by_layer: dict[str, set[str]] = {}
+    for found in _IN_LAYER.finditer(f"{tensors} {more}"):
+        by_layer.setdefault(found["layer"], set()).add(found["tensor"])
+    return len({frozenset(names) for names in by_layer.values()}) > 1
 
 
 def is_base_model(model: str) -> bool:
