@@ -8,8 +8,8 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.templating.model_filters import (
     address_target,
     architecture_meant,
+    are_of_a_missing_file,
     is_base_model,
-    lack_parts_of_layers,
     model_type_meant,
     reasoning_parser_for,
     release_with_architecture,
@@ -86,12 +86,13 @@ def test_a_misspelled_model_type() -> None:
     assert model_type_meant("qwen2_5") is None  # another model than qwen2
 
 
-@pytest.mark.parametrize(("tensors", "cut_through"), [
+@pytest.mark.parametrize(("tensors", "is_missing"), [
     ("'model.layers.1.mlp.up.weight', 'model.layers.2.mlp.up.weight'", False),
     ("'model.layers.1.mlp.up.weight', 'model.layers.2.mlp.up.weight', 'model.layers.2.norm.weight'", True),
     ("'transformer.h.7.attn.weight'", False),
     ("'lm_head.weight'", False),
+    ("'model.layers.2.norm.weight', 'model.norm.weight', 'model.layers.1.norm.weight'", True),
 ])
-def test_a_missing_file_cuts_through_a_layer(tensors: str, cut_through: bool) -> None:
-    assert lack_parts_of_layers(tensors) is cut_through
-    assert lack_parts_of_layers("'model.layers.1.mlp.up.weight'", ", 'model.layers.2.norm.weight'")
+def test_missing_tensors_show_a_missing_file(tensors: str, is_missing: bool) -> None:
+    assert are_of_a_missing_file(tensors) is is_missing
+    assert are_of_a_missing_file("'model.layers.1.mlp.up.weight'", ", 'model.layers.2.norm.weight'")

@@ -12,8 +12,8 @@ from vllm_doctor.text.patterns import lazy_pattern
 __all__ = [
     "address_target",
     "architecture_meant",
+    "are_of_a_missing_file",
     "is_base_model",
-    "lack_parts_of_layers",
     "model_type_meant",
     "reasoning_parser_for",
     "release_with_architecture",
@@ -22,7 +22,8 @@ __all__ = [
 ]
 
 _FILE_ADDRESS = lazy_pattern(r"file://(?:localhost)?(?P<path>/\S+)")
-_IN_LAYER = lazy_pattern(r"'(?P<layer>[\w.]*?(?:layers|blocks|h)\.\d{1,4})\.(?P<tensor>[\w.]+)'")
+_QUOTED_NAME = lazy_pattern(r"'([\w.]+)'")
+_IN_LAYER = lazy_pattern(r"(?P<layer>[\w.]*?(?:layers|blocks|h)\.\d{1,4})\.(?P<tensor>[\w.]+)")
 _PAGE_OF_MODEL = lazy_pattern(
     r"https?://[\w.-]+(?::\d+)?/(?:models/)?(?P<repository>[\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|summary|files)\b\S*|/)?$")
 
@@ -92,15 +93,19 @@ _CHAT = lazy_pattern(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|
                    r"zephyr|alpaca|ft\b|sft|dpo|rlhf|gpt-oss|qwen-?3(?!.*base)|magistral|devstral", re.IGNORECASE)
 
 
-def lack_parts_of_layers(tensors: str, more: str = "") -> bool:
-    """Return whether the missing tensors (in quotes) of one layer are others than those of another one.
+def are_of_a_missing_file(tensors: str, more: str = "") -> bool:
+    """Return whether missing tensors (in quotes) show that a file of the checkpoint is missing.
 
-    Where config.json gives too many layers, each extra layer lacks the same tensors; a missing file cuts through one.
+    Where config.json gives too many layers, each extra layer lacks the same tensors and nothing else is missing; a
+    missing file cuts through a layer, or has tensors outside of the layers as well.
     """
     by_layer: dict[str, set[str]] = {}
-    for found in _IN_LAYER.finditer(f"{tensors} {more}"):
-        by_layer.setdefault(found["layer"], set()).add(found["tensor"])
-    return len({frozenset(names) for names in by_layer.values()}) > 1
+    names = _QUOTED_NAME.findall(f"{tensors} {more}")
+    for name in names:
+        if found := _IN_LAYER.fullmatch(name):
+            by_layer.setdefault(found["layer"], set()).add(found["tensor"])
+    in_layers = sum(map(len, by_layer.values()))
+    return bool(by_layer) and (in_layers < len(set(names)) or len({frozenset(part) for part in by_layer.values()}) > 1)
 
 
 def is_base_model(model: str) -> bool:
