@@ -170,7 +170,8 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         kind = "other-software"
     has_settings = bool(start.phase) or collected.records > _AT_IMPORT
     feature = "other-software" if is_misused else feature_of(
-        candidate, kind=kind, has_settings=has_settings, direction=direction)
+        candidate, kind=kind, has_settings=has_settings, direction=direction,
+        chained=[one for one in collected.candidates() if one.group == candidate.group and one is not candidate])
     if feature == "other-software" and kind not in {"request", "resource"}:
         kind = "other-software"
     if kind == "request" and feature is None:

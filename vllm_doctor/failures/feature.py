@@ -25,7 +25,9 @@ _OF_CALLERS = frozenset({"older", "newer", "range", "moved", "v0-engine", "plugi
 _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "dependency"})
 _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
                "vllm/config",
-              "vllm/v1/engine/async_llm", "ray/", "pydantic/", "argparse.py")
+              "vllm/v1/engine/async_llm", "ray/", "argparse.py")
+_CHECKS_VALUES = ("pydantic/", "pydantic_core/")
+"""A library that checks the values of all parts: its calls decide where no other call does."""
 _LAUNCHES = lazy_pattern(r"triton/(?:runtime/(?:jit|autotuner)\.py|backends/\w+/driver\.py)")
 """Files of Triton that start a compiled kernel: what then fails is the caller's."""
 _LIKE_VLLM = lazy_pattern(rf"^(?:{'|'.join(sorted({*PLUGINS, 'vllm_omni'}))})/(?:core/|worker/|runner/)?")
@@ -48,8 +50,11 @@ _DECORATORS = frozenset({"sync_wrapper", "async_wrapper"})
 """Functions that vLLM puts around calls of all its parts."""
 
 
-def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction: str = "") -> str | None:
+def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction: str = "",
+               chained: Sequence[Candidate] = ()) -> str | None:
     """Return the id of the feature; None if it cannot be determined.
+
+    `chained` are the other exceptions of its traceback, whose calls decide where nothing else does.
 
     With `has_settings`, vLLM's own start is in the log, so that it is vLLM that lacks a missing module.
     `direction` is derived from the names in vLLM's releases (`catalog.names`).
@@ -86,7 +91,8 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     by_text = _by_raised_text(candidate)
     if by_text is not None and by_text not in _CONTAINERS:
         return by_text
-    return _by_module(candidate.module) or _by_hints(text) or by_text or _by_source(candidate.frames)
+    return (_by_module(candidate.module) or _by_hints(text) or by_text or _by_source(candidate.frames)
+            or next((found for other in chained if (found := _by_calls(other.frames)) is not None), None))
 
 
 def _is_of_application(candidate: Candidate) -> bool:
@@ -192,9 +198,13 @@ def _by_deepest_call(frames: Sequence[Frame]) -> str | None:
     """Return the feature of the deepest call that has one; functions that only forward calls have none."""
     fallback = None
     launched = None
+    checked = None
     is_in_worker = False
     for frame in reversed(frames):
         package, file = package_of(frame.path)
+        if file.startswith(_CHECKS_VALUES):
+            checked = _of_file(file, frame.function)
+            continue
         if file.startswith(_PASSES_ON):
             if not is_in_worker:  # a worker's fault is not that of the interface which it was called by
                 fallback = fallback or _of_file(file, frame.function)
@@ -212,4 +222,4 @@ def _by_deepest_call(frames: Sequence[Frame]) -> str | None:
             continue
         if found is not None:
             return found if fallback is None or fallback == "model-class" else fallback
-    return fallback or launched
+    return fallback or launched or checked

@@ -22,8 +22,8 @@ __all__ = [
 ]
 
 _FILE_ADDRESS = lazy_pattern(r"file://(?:localhost)?(?P<path>/\S+)")
-_QUOTED_NAME = lazy_pattern(r"'([\w.]+)'")
-_IN_LAYER = lazy_pattern(r"(?P<layer>[\w.]*?(?:layers|blocks|h)\.\d{1,4})\.(?P<tensor>[\w.]+)")
+_QUOTED_NAME = lazy_pattern(r"'([\w.]{1,400})'")
+_IN_LAYER = lazy_pattern(r"(?P<layer>[\w.]{0,200}?(?:layers|blocks|h)\.\d{1,4})\.(?P<tensor>[\w.]{1,200})")
 _PAGE_OF_MODEL = lazy_pattern(
     r"https?://[\w.-]+(?::\d+)?/(?:models/)?(?P<repository>[\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|summary|files)\b\S*|/)?$")
 
