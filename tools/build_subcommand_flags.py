@@ -40,7 +40,7 @@ SOURCES = {
     "chat": ("entrypoints/cli/openai.py",),
     "run-batch": ("entrypoints/openai/run_batch.py", "entrypoints/launchers/run_batch.py"),
 }  # fmt: skip
-"""The files below vllm/ that declare the flags of a subcommand; `vllm bench` came with 0.8.5."""
+"""The files below vllm/ that declare the flags of a subcommand, or of the module that came before it."""
 
 
 def declared(path: Path) -> Iterator[str]:

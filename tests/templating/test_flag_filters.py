@@ -126,9 +126,9 @@ def test_an_option_of_docker_behind_the_image() -> None:
 
 
 def test_a_flag_that_another_subcommand_has() -> None:
-    assert unknown_flag_notes("--request-rate 4", Releases.every()) == "`vllm bench serve` has --request-rate from 0.8.0 on."
+    assert unknown_flag_notes("--request-rate 4", Releases.every()) == "--request-rate is a flag of `vllm bench serve`."
     assert unknown_flag_notes("--endpoint-type openai", Releases.every()) == (
-        "`vllm bench serve` had --endpoint-type from 0.8.0 to 0.11.0.")
+        "--endpoint-type was a flag of `vllm bench serve` up to 0.11.0.")
     assert spelling_words("--request-rates 4", Releases.every()) == "Write --request-rate instead of --request-rates"
 
 

@@ -38,6 +38,7 @@ DERIVED_FACTS = frozenset({
 CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given",
                            "caller_raised", "engine_raised", "native_function", "native_functions", "crash_call",
                            "typographic_flags"})
+_ONLY_A_PATTERN = re.compile(r"pattern (?:== '[\w-]+'|in [(\[][^()\[\]]*[)\]])")
 _UNBOUNDED_HEAD = lazy_pattern(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = lazy_pattern(r"^(?:\(\?s\))?\(\?[=!]\.\*")
 _SHORTENING = frozenset({"--max-model-len", "--max-num-seqs", "--limit-mm-per-prompt", "--kv-cache-dtype"})
@@ -318,8 +319,6 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
     for name in fired - {None} - {pattern.id for pattern in rule.any}:
         yield f"a test expects the pattern `{name}`, which the rule does not have", str(name)
 
-
-_ONLY_A_PATTERN = re.compile(r"pattern (?:== '[\w-]+'|in [(\[][^()\[\]]*[)\]])")
 
 _CHECKS: tuple[Check, ...] = (_identity, _patterns, _of_request, _cases, _linear, _fix_releases, _expressions, _choices,
                              _fixes, _tests)

@@ -365,11 +365,11 @@ def _note(remedy: Remedy) -> str:
 
 
 def _of_subcommand(flag: str, subcommand: str, spans: Sequence[tuple[str, str | None]]) -> str:
-    first, last = spans[-1]
+    last = spans[-1][1]
     if last is None:
-        return message("`vllm {subcommand}` has {flag} from {first} on.", subcommand=subcommand, flag=flag, first=first)
-    return message("`vllm {subcommand}` had {flag} from {first} to {last}.", subcommand=subcommand, flag=flag,
-                   first=first, last=last)
+        return message("{flag} is a flag of `vllm {subcommand}`.", flag=flag, subcommand=subcommand)
+    return message("{flag} was a flag of `vllm {subcommand}` up to {last}.", flag=flag, subcommand=subcommand,
+                   last=last)
 
 
 def as_flag(keyword: str) -> str:
