@@ -32,6 +32,7 @@ def test_a_flag_of_a_release(name: str, release: str | None, there: bool) -> Non
 def test_a_misspelt_flag() -> None:
     assert subcommand_flags.nearest("--request-rates") == "--request-rate"
     assert subcommand_flags.nearest("--zzzzzzzzzz") is None
+    assert subcommand_flags.nearest("--max-num-tokens") is None  # --max-tokens of `vllm chat` is another thing
 
 
 def test_flags_of_the_server_are_in_the_other_table() -> None:

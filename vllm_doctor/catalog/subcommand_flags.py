@@ -16,6 +16,8 @@ from pathlib import Path
 
 from vllm_doctor.catalog import flags
 
+_SIMILARITY = 0.9  # of a misspelled name: a letter or two
+
 Life = Mapping[str, Sequence[tuple[str, str | None]]]
 """The first and the last release with a flag, by subcommand; None is the newest."""
 
@@ -40,5 +42,8 @@ def exists(name: str, version: str | None = None) -> bool:
 
 
 def nearest(name: str) -> str | None:
-    """Return the flag with the most similar name; None if none is similar."""
-    return next(iter(difflib.get_close_matches(flags.canonical(name).lower(), _table(), 1, cutoff=0.6)), None)
+    """Return the flag of which the name is a misspelling; None if there is none.
+
+    Only small differences count: the command may be that of a server, to which another of its own flags is nearer.
+    """
+    return next(iter(difflib.get_close_matches(flags.canonical(name).lower(), _table(), 1, cutoff=_SIMILARITY)), None)
