@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from packaging.version import Version
 from release_flags import Argument, Release
+from sdists import unpacked
 
 SCHEMA = 1
 
@@ -95,13 +95,10 @@ def check_successor(
 
 def build(directory: Path, successors: dict[str, Any]) -> dict[str, Any]:
     """Return the entire table. Raises ValueError for a release that cannot be read."""
-    roots = sorted(directory.glob("vllm-*"), key=lambda p: Version(p.name.removeprefix("vllm-")))
     flags: dict[str, dict[str, Argument]] = {}
     variables: dict[str, dict[str, Any]] = {}
     releases: list[str] = []
-    for root in roots:
-        if root.name.endswith(".partial"):
-            continue
+    for root in unpacked(directory).values():
         release = Release(root)
         version = str(release.version)
         releases.append(version)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from packaging.version import Version
-from sdists import PipIndex, version_of
+from sdists import PipIndex, unpacked, version_of
 
 from vllm_doctor.catalog.requirements import requirement
 
@@ -117,9 +117,8 @@ def main() -> None:
         of_transformers = transformers_model_types(index)
     finally:
         index.close()
-    folders = {Version(folder.name.removeprefix("vllm-")): folder for folder in options.sdists.glob("vllm-*")}
     since: dict[str, dict[str, str]] = {"architectures": {}, "model_types": {}}
-    for version, folder in sorted(folders.items()):
+    for version, folder in unpacked(options.sdists).items():
         for name in architectures(folder):
             since["architectures"].setdefault(name, str(version))
         needed = requirement("transformers", str(version))

@@ -28,8 +28,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from packaging.version import Version
 from release_names import BUILT, PROJECT, ModuleNames, ReleaseNames
+from sdists import unpacked
 
 SCHEMA = 1
 LONGEST_CONDITION = 60
@@ -220,8 +220,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     table = Table()
     cache: dict[tuple[str, bytes], ModuleNames] = {}
-    roots = [root for root in options.sdists.glob(f"{PROJECT}-*") if not root.name.endswith(".partial")]
-    for root in sorted(roots, key=lambda path: Version(path.name.removeprefix(f"{PROJECT}-"))):
+    for root in unpacked(options.sdists).values():
         try:
             release = ReleaseNames(root, cache)
             table.add(release)

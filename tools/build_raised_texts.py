@@ -27,8 +27,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-from packaging.version import Version
 from raise_sites import SKIPPED, SiteReader
+from sdists import unpacked
 
 from vllm_doctor.catalog.features import feature_of_path
 from vllm_doctor.catalog.raised_texts import words_of
@@ -83,10 +83,8 @@ def add_release(release: Path, texts: Paths, shared: Paths, read: dict[bytes, fr
 def last_of_each_minor(folder: Path) -> list[Path]:
     """Return the last release of each minor version, oldest first."""
     found: dict[tuple[int, ...], Path] = {}
-    roots = {Version(root.name.removeprefix("vllm-")): root for root in folder.glob("vllm-*")
-             if not root.name.endswith(".partial")}
-    for version in sorted(roots):
-        found[version.release[:2]] = roots[version]
+    for version, root in unpacked(folder).items():
+        found[version.release[:2]] = root
     return list(found.values())
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from build_flags import spans
-from packaging.version import Version
+from sdists import unpacked
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -58,15 +58,14 @@ def declared(path: Path) -> Iterator[str]:
 
 def build(directory: Path) -> dict[str, dict[str, list[list[str | None]]]]:
     """Return the lifetimes of each flag in each subcommand."""
-    roots = [root for root in directory.glob("vllm-*") if root.suffix != ".partial"]
-    releases = sorted((root.name.removeprefix("vllm-") for root in roots), key=Version)
+    roots = {str(version): root for version, root in unpacked(directory).items()}
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for release in releases:
+    for release, root in roots.items():
         for subcommand, files in SOURCES.items():
-            for flag in {flag for file in files for flag in declared(directory / f"vllm-{release}" / "vllm" / file)}:
+            for flag in {flag for file in files for flag in declared(root / "vllm" / file)}:
                 if flag not in table().flags:
                     found[flag][subcommand].add(release)
-    return {flag: {subcommand: spans(present, releases) for subcommand, present in sorted(found[flag].items())}
+    return {flag: {subcommand: spans(present, list(roots)) for subcommand, present in sorted(found[flag].items())}
             for flag in sorted(found)}
 
 

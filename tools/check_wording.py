@@ -28,6 +28,7 @@ import yaml
 from message_templates import Field, Parts, Template, templates
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from sdists import unpacked
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -215,10 +216,9 @@ def survey(folder: Path, rules: Rules, since: Version, only: list[str]) -> Cover
     verdicts: dict[tuple[Parts, str], Verdict] = {}
     coverage = Coverage()
     engines = {pattern.id: pattern.set.get("engine") for pattern in rules.base.facts}
-    paths = [path for path in folder.glob("vllm-*") if path.is_dir() and not path.name.endswith(".partial")]
-    for path in sorted(paths, key=lambda path: Version(path.name[5:])):
+    for version, path in unpacked(folder).items():
         release = path.name[5:]
-        if Version(release) < since or (only and release not in only):
+        if version < since or (only and release not in only):
             continue
         coverage.releases.append(release)
         for template in templates(path):

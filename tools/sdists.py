@@ -168,6 +168,12 @@ def members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
                 yield PurePosixPath(*parts), content.read()
 
 
+def unpacked(folder: Path) -> dict[Version, Path]:
+    """Return the folders of the releases that were unpacked completely, oldest first."""
+    paths = (path for path in folder.glob(f"{PROJECT}-*") if path.is_dir() and path.suffix != ".partial")
+    return dict(sorted((Version(path.name.removeprefix(f"{PROJECT}-")), path) for path in paths))
+
+
 def unpack(archive: Path, target: Path) -> int:
     """Write the needed files under `target`, which only appears when complete. Return their number."""
     partial = target.with_name(target.name + ".partial")

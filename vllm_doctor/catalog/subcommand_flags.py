@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from vllm_doctor.catalog import flags
+from vllm_doctor.catalog.flag_table import release_index
 
 _SIMILARITY = 0.9  # of a misspelled name: a letter or two
 
@@ -35,9 +36,8 @@ def life(name: str) -> Life:
 
 def exists(name: str, version: str | None = None) -> bool:
     """Return whether a subcommand has the flag in that release."""
-    order = flags.releases().index
-    at = order(flags.resolve(version))
-    return any(order(flags.resolve(first)) <= at and (last is None or at <= order(flags.resolve(last)))
+    index = release_index(version)
+    return any(release_index(first) <= index <= release_index(last)
                for spans in life(name).values() for first, last in spans)
 
 

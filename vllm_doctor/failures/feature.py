@@ -26,7 +26,7 @@ _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "depend
 _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
                "vllm/config",
               "vllm/v1/engine/async_llm", "ray/", "argparse.py")
-_CHECKS_VALUES = ("pydantic/", "pydantic_core/")
+_CHECKS_VALUES = "pydantic/"
 """A library that checks the values of all parts: its calls decide where no other call does."""
 _LAUNCHES = lazy_pattern(r"triton/(?:runtime/(?:jit|autotuner)\.py|backends/\w+/driver\.py)")
 """Files of Triton that start a compiled kernel: what then fails is the caller's."""

@@ -228,7 +228,7 @@ def _misspelt(name: str, value: str | None, releases: Releases) -> Remedy:
     if meant is None:
         if subcommand_flags.life(spelling):
             return Remedy(spelling, value, "elsewhere")
-        like = [*flags.nearest(name, release, 1), *filter(None, [subcommand_flags.nearest(name)])]
+        like = filter(None, (*flags.nearest(name, release, 1), subcommand_flags.nearest(name)))
         closest = max(like, key=lambda one: _similarity(spelling, one), default=spelling)
         close = closest != spelling and _similarity(spelling, closest) >= _MIN_SIMILARITY
         meant = closest if close else _abbreviated(spelling, release)
