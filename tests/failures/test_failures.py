@@ -225,6 +225,21 @@ def test_a_call_that_vllm_refuses_is_corrected_in_the_script() -> None:
     assert [fix.title for fix in failure.fixes] == ["Correct the call of vLLM in /srv/app/label.py"]
 
 
+def test_an_assertion_on_the_arguments_of_a_call_is_of_the_script() -> None:
+    log = "INFO 05-06 10:00:01 [core.py:109] Initializing a V1 LLM engine (v0.20.2) with config: model='/models/a'\n" + traceback(
+        ("/srv/app/label.py", 14, "<module>", "params = SamplingParams(stop=words)"),
+        ("vllm/sampling_params.py", 428, "_verify_args", "assert isinstance(self.stop, list)"), error="AssertionError")
+    assert [fix.title for fix in failure_of(log).fixes] == ["Correct the call of vLLM in /srv/app/label.py"]
+    inner = log.replace("vllm/sampling_params.py", "vllm/inputs/preprocess.py")
+    assert "correct-script" not in [fix.action for fix in failure_of(inner).fixes]
+
+
+@pytest.mark.parametrize(("said", "newer"), [("must be above 3", False), ("is not supported yet", True)])
+def test_a_newer_release_is_tried_where_this_one_cannot_do_what_is_set(said: str, newer: bool) -> None:
+    log = traceback(("vllm/config/shelf.py", 14, "_check", "raise ValueError(text)"), error=f"ValueError: The shelf {said}")
+    assert ("upgrade-vllm" in [fix.action for fix in failure_of(log).fixes]) == newer
+
+
 def test_a_name_that_only_older_releases_have() -> None:
     report = diagnose(b"ImportError: cannot import name 'SamplingMetadata' from 'vllm.model_executor' "
                       b"(/opt/venv/lib/python3.12/site-packages/vllm/model_executor/__init__.py)\n")

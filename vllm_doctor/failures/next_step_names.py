@@ -15,7 +15,7 @@ from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
 from vllm_doctor.failures.frames import PLUGINS, RAISES_TYPE_ERROR, is_decoder, passes_errors_on
-from vllm_doctor.failures.model import Failure
+from vllm_doctor.failures.model import Failure, Origin
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
 from vllm_doctor.text.patterns import lazy_pattern
@@ -26,6 +26,12 @@ _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _OF_SETTINGS = ("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py", "vllm/ir/", "vllm/benchmarks/")
 """What reads nothing but settings."""
+_OF_CALLS = ("vllm/sampling_params.py", "vllm/pooling_params.py", "vllm/entrypoints/llm.py", "vllm/entrypoints/offline",
+             "vllm/entrypoints/generate/", "vllm/entrypoints/pooling/")
+"""What a script calls, and what checks its arguments."""
+_BEHIND_CALLS = ("vllm/inputs/", "vllm/v1/engine/processor.py", "vllm/v1/engine/input_processor.py")
+"""What checks them later, and has assertions of vLLM's own."""
+_REJECTIONS = frozenset({"ValueError", "TypeError", "NotImplementedError", "VLLMValidationError"})
 _SENTENCE = 4  # words of a message that names a setting
 
 
@@ -60,6 +66,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "refuses_call": refused is not None,
         "is_called_by_own_code": own is not None and own.file == failure.caller,
         "refuses_call_of_script": failure.source_line.startswith(RAISES_TYPE_ERROR),
+        "rejects_call_of_script": own is not None and _rejects_call(origin, exception),
         "has_own_code": own is not None,
         "is_raised_by_own_code": own is not None and origin is not None and origin.package is None,
         "is_in_middleware": is_own and stem in str((given or {}).get("middleware")),
@@ -72,6 +79,15 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         **_asked(failure, given, facts),
         **_device_memory(facts),
     }
+
+
+def _rejects_call(origin: Origin | None, exception: str) -> bool:
+    """Return whether vLLM rejects the arguments of a call; those of LLM() are the engine's settings."""
+    if origin is None or origin.function == "__init__":
+        return False
+    if origin.file.startswith(_OF_CALLS):
+        return exception in _REJECTIONS or exception == "AssertionError"
+    return origin.file.startswith(_BEHIND_CALLS) and exception in _REJECTIONS
 
 
 def _is_of_python(module: str) -> bool:
