@@ -222,6 +222,7 @@ class RunAnalysis:
                 passing = rule.survives and self.run.status == "failed"
                 of_request = self._is_outlived_request(rule, hits)
                 shown = rule._replace(severity="warning") if of_request and rule.severity == "error" else rule
+                shown = shown._replace(fallback=hits.first[0].pattern in rule.fallback_patterns)
                 found.append(ranking.Fired(shown, hits, self._recovered(rule, hits), passing, of_request))
         if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
             found = [item._replace(passing=True) if item.rule.survives and item.rule.phase == "api" else item

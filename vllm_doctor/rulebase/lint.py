@@ -115,12 +115,13 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
         yield from check_pattern(pattern, base)
 
 
-def _of_request(rule: Rule, base: RuleBase) -> Complaints:
+def _listed_patterns(rule: Rule, base: RuleBase) -> Complaints:
     del base
     own = [pattern.id for pattern in rule.any]
-    for name in rule.of_request:
-        if name not in own:
-            yield f"`of_request` names an unknown pattern: `{name}`{did_you_mean(name, own)}", "of_request:"
+    for key, names in (("of_request", rule.of_request), ("fallback", rule.fallback_patterns)):
+        for name in names:
+            if name not in own:
+                yield f"`{key}` names an unknown pattern: `{name}`{did_you_mean(name, own)}", f"{key}:"
 
 
 def _cases(rule: Rule, base: RuleBase) -> Complaints:
@@ -320,5 +321,5 @@ def _tests(rule: Rule, base: RuleBase) -> Complaints:
         yield f"a test expects the pattern `{name}`, which the rule does not have", str(name)
 
 
-_CHECKS: tuple[Check, ...] = (_identity, _patterns, _of_request, _cases, _linear, _fix_releases, _expressions, _choices,
-                             _fixes, _tests)
+_CHECKS: tuple[Check, ...] = (_identity, _patterns, _listed_patterns, _cases, _linear, _fix_releases, _expressions,
+                             _choices, _fixes, _tests)

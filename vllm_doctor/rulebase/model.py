@@ -110,6 +110,7 @@ class Rule(NamedTuple):
     references: tuple[str, ...] = ()
     status: str = "stable"
     fallback: bool = False
+    fallback_patterns: tuple[str, ...] = ()  # the patterns of which the rule is a fallback
     survives: bool = False
     of_request: tuple[str, ...] = ()  # the patterns of which only a request is at fault
     tests: tuple[Mapping[str, Any], ...] = ()
@@ -257,7 +258,7 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if value else ()
 
 
-def _of_request(value: bool | list[str], patterns: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def _ids(value: bool | list[str], patterns: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the ids of the patterns; `value` is true for all of them."""
     if isinstance(value, bool):
         return tuple(item["id"] for item in patterns) if value else ()
@@ -299,9 +300,10 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         verify=entry.get("verify", ""),
         references=_texts(entry.get("references")),
         status=entry.get("status", "stable"),
-        fallback=entry.get("fallback", False),
+        fallback=entry.get("fallback") is True,
+        fallback_patterns=_ids(entry.get("fallback", False), match["any"]),
         survives=entry.get("survives", False),
-        of_request=_of_request(entry.get("of_request", False), match["any"]),
+        of_request=_ids(entry.get("of_request", False), match["any"]),
         tests=tuple(entry.get("tests", ())),
         path=path,
     )

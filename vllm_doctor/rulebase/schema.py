@@ -105,7 +105,9 @@ RULE_SCHEMA: dict[str, Any] = {
         "phase": {"enum": list(PHASES)},
         "role": {"enum": ["cause", "cascade", "advice"]},
         "status": {"enum": ["draft", "stable", "retired"]},
-        "fallback": {"type": "boolean", "description": "The cause only when no other error is."},
+        "fallback": {"type": ["boolean", "array"], "items": {"type": "string", "pattern": _ID},
+                     "description": "The cause only when no other error is. "
+                                    "A list has the patterns of which this is true."},
         "survives": {"type": "boolean", "description": "The server may serve in spite of it."},
         "of_request": {"type": ["boolean", "array"], "items": {"type": "string", "pattern": _ID},
                        "description": "Only a request or one answer is at fault: a warning while the server serves. "
