@@ -68,6 +68,19 @@ def test_a_fallback_yields_to_any_other_error() -> None:
     assert order(fired("fallback", 1, fallback=True), fired("warning", 9, severity="warning")) == ["fallback", "warning"]
 
 
+def test_a_rule_may_be_a_fallback_for_some_of_its_patterns() -> None:
+    loading = b"INFO 02-11 07:40:40 [gpu_model_runner.py:1329] Starting to load model /models/base...\n"
+    refused = b"Resource temporarily unavailable (src/thread.cpp:241)\n"
+    probe = b"Normal   Killing    2m (x3 over 9m)  kubelet  Container vllm failed startup probe, will be restarted\n"
+    signal = b"(APIServer pid=1) KeyboardInterrupt: terminated\n"
+    certain, guessed = diagnose(loading + probe).cause, diagnose(loading + signal).cause
+    assert certain is not None
+    assert guessed is not None
+    assert (certain.id, certain.confidence) == ("startup-probe-kills-server", 0.95)
+    assert (guessed.id, guessed.confidence) == ("startup-probe-kills-server", 0.5)
+    assert [one.id for one in diagnose(loading + refused + signal).findings] == ["process-limit-reached"]
+
+
 def test_a_fallback_that_warns_yields_to_other_warnings() -> None:
     warns = fired("fallback", 1, severity="warning", fallback=True)
     assert order(warns, fired("warning", 9, severity="warning")) == ["warning"]

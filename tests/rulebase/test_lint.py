@@ -51,6 +51,7 @@ def test_a_good_rule(tmp_path: Path) -> None:
     ("fires: message", "fires: other", "no test fires `message`"),
     ("fires: message", "fires: other", "a test expects the pattern `other`"),
     ("explain: It is.", "of_request: [mesage]\nexplain: It is.", "`of_request` names an unknown pattern: `mesage`; did you mean"),
+    ("explain: It is.", "fallback: [mesage]\nexplain: It is.", "`fallback` names an unknown pattern: `mesage`; did you mean"),
     ("explain: It is.", "explain: It {{ case }}.\ncases: [{patterns: [mesage], explain: is}]", "no pattern of the rule is named `mesage`; did you mean"),
     ("action: upgrade-vllm", "action: upgrade-vllm, patterns: [gone]", "no pattern of the rule is named `gone`"),
     ("action: upgrade-vllm", "action: upgrade-vllm, when: [pattern == 'message']", "write `patterns: [NAME, …]` instead of `pattern == 'message'`"),
