@@ -12,7 +12,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "logs"
 
 def fired(rule_id: str, line: int, *, recovered: bool = False, role: str = "cause", severity: str = "error",
           refines: tuple[str, ...] = (), fallback: bool = False) -> Fired:
-    rule = Rule(rule_id, rule_id, severity, "config", role, (), refines=refines, fallback=fallback)
+    rule = Rule(rule_id, rule_id, severity, "config", role, (), refines=refines, fallback=("p",) if fallback else ())
     hits = Hits()
     hits.add(Hit("p", line, "text", None, "", "config", {}))
     return Fired(rule, hits, recovered)

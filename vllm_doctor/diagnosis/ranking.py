@@ -37,6 +37,11 @@ class Fired(NamedTuple):
         """Return the first line of its evidence."""
         return self.hits.first[0].line
 
+    @property
+    def is_fallback(self) -> bool:
+        """Return whether it is the cause only where no other error is."""
+        return self.hits.first[0].pattern in self.rule.fallback
+
 
 def rank(fired: Iterable[Fired]) -> list[Fired]:
     """Rank the findings that remain, the likeliest cause first."""
@@ -60,5 +65,5 @@ def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
 def _without_fallbacks(fired: Sequence[Fired]) -> list[Fired]:
     """Drop the fallback rules if another rule names a cause that is at least as severe."""
     best = min((RANK[item.rule.severity] for item in fired
-                if item.rule.role == "cause" and not item.rule.fallback and not item.recovered), default=len(RANK))
-    return [item for item in fired if not (item.rule.fallback and best <= RANK[item.rule.severity])]
+                if item.rule.role == "cause" and not item.is_fallback and not item.recovered), default=len(RANK))
+    return [item for item in fired if not (item.is_fallback and best <= RANK[item.rule.severity])]

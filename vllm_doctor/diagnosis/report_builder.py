@@ -190,7 +190,7 @@ def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:
 
 def _confidence(item: Fired) -> float:
     """Return the confidence in a finding: lower for a draft rule, lowest for a fallback or a consequence."""
-    if item.rule.role != "cause" or item.rule.fallback:
+    if item.rule.role != "cause" or item.is_fallback:
         return 0.5
     return 0.8 if item.rule.status == "draft" else 0.95
 

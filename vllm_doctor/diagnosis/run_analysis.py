@@ -222,7 +222,6 @@ class RunAnalysis:
                 passing = rule.survives and self.run.status == "failed"
                 of_request = self._is_outlived_request(rule, hits)
                 shown = rule._replace(severity="warning") if of_request and rule.severity == "error" else rule
-                shown = shown._replace(fallback=hits.first[0].pattern in rule.fallback_patterns)
                 found.append(ranking.Fired(shown, hits, self._recovered(rule, hits), passing, of_request))
         if any(_ends_server(item) for item in found):  # a client's requests are not what ended it
             found = [item._replace(passing=True) if item.rule.survives and item.rule.phase == "api" else item
@@ -261,8 +260,8 @@ class RunAnalysis:
 def _ends_server(item: ranking.Fired) -> bool:
     """Return whether it is a fault that no server survives."""
     rule = item.rule
-    return (rule.role == "cause" and rule.severity == "error" and not (rule.survives or rule.fallback or item.recovered)
-            and rule.phase != "api")
+    return (rule.role == "cause" and rule.severity == "error" and rule.phase != "api"
+            and not (rule.survives or item.is_fallback or item.recovered))
 
 
 def _is_same_value(typed: Any, printed: Any) -> bool:

@@ -66,7 +66,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "refuses_call": refused is not None,
         "is_called_by_own_code": own is not None and own.file == failure.caller,
         "refuses_call_of_script": failure.source_line.startswith(RAISES_TYPE_ERROR),
-        "rejects_call": _rejects_call(origin, exception),
+        "rejects_arguments": _rejects_arguments(origin, exception),
         "has_own_code": own is not None,
         "is_raised_by_own_code": own is not None and origin is not None and origin.package is None,
         "is_in_middleware": is_own and stem in str((given or {}).get("middleware")),
@@ -81,7 +81,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
     }
 
 
-def _rejects_call(origin: Origin | None, exception: str) -> bool:
+def _rejects_arguments(origin: Origin | None, exception: str) -> bool:
     """Return whether vLLM rejects the arguments of a call; those of LLM() are the engine's settings."""
     if origin is None or origin.function == "__init__":
         return False
