@@ -11,8 +11,9 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "logs"
 
 
 def fired(rule_id: str, line: int, *, recovered: bool = False, role: str = "cause", severity: str = "error",
-          refines: tuple[str, ...] = (), fallback: bool = False) -> Fired:
-    rule = Rule(rule_id, rule_id, severity, "config", role, (), refines=refines, fallback=("p",) if fallback else ())
+          refines: tuple[str, ...] = (), general: tuple[str, ...] = (), fallback: bool = False) -> Fired:
+    rule = Rule(rule_id, rule_id, severity, "config", role, (), refines=refines, general=general,
+                fallback=("p",) if fallback else ())
     hits = Hits()
     hits.add(Hit("p", line, "text", None, "", "config", {}))
     return Fired(rule, hits, recovered)
@@ -59,6 +60,9 @@ def test_the_earliest_of_equals_then_the_id() -> None:
 
 def test_a_specific_rule_hides_the_general_one() -> None:
     assert order(fired("general", 1), fired("specific", 2, refines=("general",))) == ["specific"]
+    assert order(fired("general", 1, general=("p",)), fired("specific", 2, refines=("general",))) == ["specific"]
+    assert order(fired("general", 1, general=("q",)), fired("specific", 2, refines=("general",))) == [
+        "general", "specific"]
     assert order(fired("general", 1), fired("specific", 2, refines=("general",), recovered=True)) == [
         "general", "specific"]
 

@@ -11,6 +11,7 @@ from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures.next_steps import next_steps
 from vllm_doctor.failures.short_paths import with_full_paths
+from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Rule
 
@@ -45,7 +46,7 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     found = failures.describe(candidate, start, given, source, run.failures,
                               release=str(release) if (release := analysis.facts.get("vllm_version")) else None)
     by = errors[0] if errors else next(
-        (item for item in causes if _lies_in(item, candidate) or _is_answered(item, candidate)
+        (item for item in causes if _lies_in(item, candidate, run.hits) or _is_answered(item, candidate)
          or _is_repeated(item, candidate, status)), None)
     return Failed(found, by, candidate)
 
@@ -83,6 +84,10 @@ def _is_repeated(item: Fired, candidate: failures.Candidate, status: str) -> boo
             and item.rule.survives and item.rule.phase == "api" and item.hits.latest.line > candidate.last_line)
 
 
-def _lies_in(item: Fired, candidate: failures.Candidate) -> bool:
-    """Return whether a rule fired on the lines of the failure, or on the record before them that introduces them."""
-    return any(candidate.begin - 1 <= hit.line <= candidate.last_line for hit in item.hits.first)
+def _lies_in(item: Fired, candidate: failures.Candidate, hits: Mapping[str, Hits]) -> bool:
+    """Return whether a rule fired on the lines of the failure, or on the record before them that introduces them.
+
+    A rule that it refines counts as well: it is the more precise name of the same failure.
+    """
+    return any(candidate.begin - 1 <= hit.line <= candidate.last_line
+               for rule_id in (item.rule.id, *item.rule.refines) if rule_id in hits for hit in hits[rule_id].first)

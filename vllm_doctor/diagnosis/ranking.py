@@ -42,6 +42,11 @@ class Fired(NamedTuple):
         """Return whether it is the cause only where no other error is."""
         return self.hits.first[0].pattern in self.rule.fallback
 
+    @property
+    def is_general(self) -> bool:
+        """Return whether another rule may refine it."""
+        return not self.rule.general or self.hits.first[0].pattern in self.rule.general
+
 
 def rank(fired: Iterable[Fired]) -> list[Fired]:
     """Rank the findings that remain, the likeliest cause first."""
@@ -59,7 +64,7 @@ def _order(item: Fired) -> tuple[int, bool, int, bool, int, int, str]:
 def _without_refined(fired: Sequence[Fired]) -> list[Fired]:
     """Drop each rule that another rule that fired states more precisely."""
     hidden = {general for item in fired if not item.recovered for general in item.rule.refines}
-    return [item for item in fired if item.rule.id not in hidden]
+    return [item for item in fired if not (item.rule.id in hidden and item.is_general)]
 
 
 def _without_fallbacks(fired: Sequence[Fired]) -> list[Fired]:

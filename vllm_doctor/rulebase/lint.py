@@ -118,7 +118,7 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
 def _listed_patterns(rule: Rule, base: RuleBase) -> Complaints:
     del base
     own = [pattern.id for pattern in rule.any]
-    for key, names in (("of_request", rule.of_request), ("fallback", rule.fallback)):
+    for key, names in (("of_request", rule.of_request), ("fallback", rule.fallback), ("general", rule.general)):
         for name in names:
             if name not in own:
                 yield f"`{key}` names an unknown pattern: `{name}`{did_you_mean(name, own)}", f"{key}:"

@@ -100,6 +100,7 @@ class Rule(NamedTuple):
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     refines: tuple[str, ...] = ()
+    general: tuple[str, ...] = ()  # the patterns in which another rule may refine this one; empty for all
     let: Mapping[str, tuple[Any, ...]] = _NOTHING
     explain: str = ""
     cases: tuple[Case, ...] = ()  # the first that applies gives the title, and `case` in `explain`
@@ -289,6 +290,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         when=_texts(match.get("when")),
         unless=_texts(match.get("unless")),
         refines=_texts(entry.get("refines")),
+        general=_texts(entry.get("general")),
         let={name: tuple(value) if isinstance(value, list) else (value,)
              for name, value in (entry.get("let") or {}).items()},
         explain=entry["explain"],

@@ -126,6 +126,9 @@ RULE_SCHEMA: dict[str, Any] = {
         },
         "refines": {"type": "array", "items": {"type": "string", "pattern": _ID},
                     "description": "General rules that this one hides."},
+        "general": {"type": "array", "items": {"type": "string", "pattern": _ID}, "minItems": 1,
+                    "description": "The patterns in which another rule may refine this one (default: all); "
+                                   "the others are reported beside it."},
         "let": {"type": "object", "additionalProperties": {
             "type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}}},
         "explain": {**_TEXT, "description": "What happened, in two to four sentences with the numbers of the log."},
