@@ -139,6 +139,21 @@ def test_an_exception_that_ray_wraps() -> None:
     assert (failure.exception, failure.message, failure.feature) == ("ValueError", "the widget is bent", "other-software")
 
 
+@pytest.mark.parametrize(("code", "message"), [
+    ("assert widget is not None", "assert widget is not None"),
+    ("assert all(", ""),  # the line has only its beginning
+    ("assert left and", ""),
+    ("check(widget)", ""),
+])
+def test_an_assertion_without_a_message_is_named_by_its_check(code: str, message: str) -> None:
+    log = traceback((f"{SITE}/vllm/v1/core/sched/scheduler.py", 9, "schedule", code), error="AssertionError")
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert report.failure.message == message
+    assert headline(report) == (f"AssertionError: {message}" if message else "AssertionError")
+    assert report.failure.text.endswith("AssertionError")
+
+
 def test_a_chain_is_told_by_its_root() -> None:
     log = (traceback((f"{SITE}/vllm/v1/core/sched/scheduler.py", 9, "schedule", "x()"), error="AssertionError: 3 widgets are left")
            + "\nThe above exception was the direct cause of the following exception:\n\n"

@@ -13,6 +13,7 @@ from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures import Origin, is_answered_with_5xx
+from vllm_doctor.failures.exceptions import assertion_in_code
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.failures.phase import phase_of
 from vllm_doctor.matching.matcher import Hits
@@ -242,7 +243,7 @@ def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any], 
     is_request = failure.kind == "request" or is_outlived
     return Failure(
         line=failure.line, last_line=failure.last_line, exception=failure.exception,
-        message=clean(_quoted(found, analysis.run)),
+        message=clean(_quoted(found, analysis.run) or _assertion(found)),
         origin=_place(failure.origin, clean), vllm_frame=_place(failure.vllm_frame, clean),
         caller=clean(failure.caller) if failure.caller else None, own_frame=_place(failure.own_frame, clean),
         feature=failure.feature, kind="request" if is_request else failure.kind,
@@ -262,6 +263,14 @@ def _quoted(found: Failed, run: Run) -> str:
     """Return the message as the log has it, also where a client's text in it was hidden."""
     lines = found.failure.message.split("\n")
     return "\n".join(run.hidden_texts.restore(found.failure.line + offset, line) for offset, line in enumerate(lines))
+
+
+def _assertion(found: Failed) -> str:
+    """Return the check that failed, of an assertion without a message, as its source line shows it."""
+    calls = found.candidate.frames
+    if found.failure.exception != "AssertionError" or not calls:
+        return ""
+    return assertion_in_code(calls[-1].code)
 
 
 def _place(origin: Origin | None, clean: Callable[[Any], Any]) -> Place | None:

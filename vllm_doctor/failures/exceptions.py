@@ -36,6 +36,7 @@ _VALIDATION = lazy_pattern(r"(?P<before>.{0,120}?)(?P<message>\d+ validation err
 _RAISES = lazy_pattern(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
 _LONGEST = 1_000  # characters of a line in which a quoted message is looked for
 _ASSERTS = lazy_pattern(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?$")
+_OPEN_ENDS = ("(", "[", "{", ",", "\\", " and", " or")  # of a statement that goes on in the next line
 _WORD_ERROR = {"Error", "HTTPStatus", "Failure"}
 
 
@@ -104,6 +105,12 @@ def in_code(code: str) -> tuple[str | None, str]:
     if match is not None:
         return "AssertionError", match["message"] or ""
     return None, code
+
+
+def assertion_in_code(code: str) -> str:
+    """Return the source line of an assertion, if the line has all of it; otherwise an empty text."""
+    line = code[:_LONGEST].strip()
+    return line if line.startswith("assert ") and not line.endswith(_OPEN_ENDS) else ""
 
 
 def _is_class(name: str) -> bool:

@@ -88,11 +88,11 @@ class Setting(NamedTuple):
 class Failure(NamedTuple):
     """What failed, with or without a rule: the exception, where it was raised, what it belongs to, what to try next.
 
-    `text` is an excerpt for a person; `counts` means that it is a failure of the server or of a request that it should
-    have answered, and no bad request among good ones; `is_consequence`, of another one that the log does
-    not show; `explained_by` is the id of the rule that explains it, or empty. `is_alone` says that nothing of a server
-    stands in the log beside it; `message_file` is the file of vLLM that has an error with the message's words, where
-    the log shows no calls.
+    `message` is that of the exception or, of an assertion without one, its source line. `text` is an excerpt for a
+    person; `counts` means that it is a failure of the server or of a request that it should have answered, and no
+    bad request among good ones; `is_consequence`, of another one that the log does not show; `explained_by` is the
+    id of the rule that explains it, or empty. `is_alone` says that nothing of a server stands in the log beside it;
+    `message_file` is the file of vLLM that has an error with the message's words, where the log shows no calls.
     """
 
     line: int
