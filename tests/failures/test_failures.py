@@ -139,6 +139,19 @@ def test_an_exception_that_ray_wraps() -> None:
     assert (failure.exception, failure.message, failure.feature) == ("ValueError", "the widget is bent", "other-software")
 
 
+@pytest.mark.parametrize(("file", "kind", "actions"), [
+    ("model_executor/layers/quantization/widgets.py", "refusal", ["correct-json-file"]),
+    ("benchmarks/widgets.py", "refusal", ["correct-json-file"]),
+    ("v1/core/widgets.py", "bug", ["upgrade-vllm", "report-bug", "downgrade-vllm"]),  # of a request or an answer
+])
+def test_json_that_vllm_cannot_parse_is_a_fault_of_the_file(file: str, kind: str, actions: list[str]) -> None:
+    failure = failure_of(traceback(
+        (f"{SITE}/vllm/{file}", 9, "load_widgets", "widgets = json.load(file)"),
+        ("/usr/lib/python3.12/json/decoder.py", 356, "raw_decode", "raise JSONDecodeError("),
+        error="json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 93)"))
+    assert (failure.kind, [fix.action for fix in failure.fixes]) == (kind, actions)
+
+
 @pytest.mark.parametrize(("code", "message"), [
     ("assert widget is not None", "assert widget is not None"),
     ("assert all(", ""),  # the line has only its beginning

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vllm_doctor.failures import messages
-from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of
+from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, is_decoder, package_of
 from vllm_doctor.failures.model import Candidate, Origin
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -61,6 +61,10 @@ REQUEST_FILES = lazy_pattern(
     r"vllm/(?:entrypoints/(?:openai|pooling|anthropic|serve)/(?!api_server|cli_args|.*launcher)|renderers/|inputs/"
     r"|entrypoints/(?:chat_utils|llm|renderer)\.py|sampling_params|pooling_params|v1/engine/(?:input_)?processor"
     r"|v1/engine/async_llm|tokenizers/mistral|tool_parsers/)")
+_PARSES_TRAFFIC = lazy_pattern(
+    r"vllm/(?:entrypoints/(?!cli/|launchers/|utils)|renderers/|inputs/|tool_parsers/|reasoning/|parser/|v1/"
+    r"|tokenizers/mistral)")
+"""What parses requests and the model's answers; other parts of vLLM parse files and settings."""
 
 
 def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | None, own: Origin | None, *,
@@ -90,6 +94,9 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     is_refusal = bool(is_rejected) or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None)
     if package == "vllm":
         return "refusal" if is_refusal else "bug"
+    if origin is not None and vllm_frame is not None and is_decoder(origin) and not _PARSES_TRAFFIC.match(
+            vllm_frame.file):
+        return "refusal"
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
         return "refusal" if is_refusal else "bug"
     if package:
