@@ -152,6 +152,17 @@ def test_json_that_vllm_cannot_parse_is_a_fault_of_the_file(file: str, kind: str
     assert (failure.kind, [fix.action for fix in failure.fixes]) == (kind, actions)
 
 
+@pytest.mark.parametrize(("file", "error", "kind", "actions"), [
+    ("config/widgets.py", "FileNotFoundError: Widget file not found: /srv/widgets.json", "environment", ["check-file-path"]),
+    ("engine/arg_utils.py", "AssertionError: widget_a and widget_b cannot both be True.", "refusal", ["follow-the-refusal"]),
+    ("engine/arg_utils.py", "AssertionError: no widget", "bug", ["upgrade-vllm", "correct-model-config", "report-bug", "downgrade-vllm"]),
+    ("v1/core/widgets.py", "AssertionError: widget_a and widget_b are both there", "bug", ["upgrade-vllm", "report-bug", "downgrade-vllm"]),
+])
+def test_what_is_wrong_with_a_path_or_a_setting_needs_no_other_release(file: str, error: str, kind: str, actions: list[str]) -> None:
+    failure = failure_of(traceback((f"{SITE}/vllm/{file}", 9, "check", "raise widget"), error=error))
+    assert (failure.kind, [fix.action for fix in failure.fixes]) == (kind, actions)
+
+
 @pytest.mark.parametrize(("code", "message"), [
     ("assert widget is not None", "assert widget is not None"),
     ("assert all(", ""),  # the line has only its beginning

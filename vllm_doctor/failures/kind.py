@@ -33,6 +33,7 @@ _ENVIRONMENT = lazy_pattern(
     r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
+_PATH_CLASSES = frozenset({"FileNotFoundError", "NotADirectoryError", "IsADirectoryError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
 _SIGNATURES = lazy_pattern(
     r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)")
@@ -55,6 +56,9 @@ _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
 _READS_BODY = lazy_pattern(r"starlette/(?:requests|formparsers)\.py")
 """What decodes a request's body, as JSON or as a form."""
+_CHECKS_SETTINGS = ("vllm/engine/arg_utils.py", "vllm/config/", "vllm/entrypoints/cli/",
+                    "vllm/entrypoints/openai/cli_args.py")
+_SENTENCE = 4  # words of a message for the user
 _INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
 """Packages that build and install other packages."""
 REQUEST_FILES = lazy_pattern(
@@ -89,9 +93,10 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "request"
     if origin is not None and origin.package is None:
         return "other-software"
-    if messages.REFUSED_CALL.match(candidate.message):
+    if name in _PATH_CLASSES or messages.REFUSED_CALL.match(candidate.message):
         return "environment"
-    is_refusal = bool(is_rejected) or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None)
+    is_refusal = bool(is_rejected) or _is_failed_check(candidate, origin) or (
+        name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None)
     if package == "vllm":
         return "refusal" if is_refusal else "bug"
     if origin is not None and vllm_frame is not None and is_decoder(origin) and not _PARSES_TRAFFIC.match(
@@ -110,6 +115,12 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if name in _BUGS | _REFUSALS:
         return "bug"
     return "unknown"
+
+
+def _is_failed_check(candidate: Candidate, origin: Origin | None) -> bool:
+    """Return whether an assertion on settings failed, with a sentence for the user."""
+    return (candidate.exception == "AssertionError" and len(candidate.message.split()) >= _SENTENCE
+            and origin is not None and origin.file.startswith(_CHECKS_SETTINGS))
 
 
 def _is_malformed_body(candidate: Candidate) -> bool:
