@@ -58,7 +58,7 @@ _READS_BODY = lazy_pattern(r"starlette/(?:requests|formparsers)\.py")
 """What decodes a request's body, as JSON or as a form."""
 _CHECKS_SETTINGS = ("vllm/engine/arg_utils.py", "vllm/config/", "vllm/entrypoints/cli/",
                     "vllm/entrypoints/openai/cli_args.py")
-_SENTENCE = 4  # words of a message for the user
+"""What checks settings with assertions, whose messages are for the user."""
 _INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
 """Packages that build and install other packages."""
 REQUEST_FILES = lazy_pattern(
@@ -95,13 +95,10 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "other-software"
     if name in _PATH_CLASSES or messages.REFUSED_CALL.match(candidate.message):
         return "environment"
-    is_refusal = bool(is_rejected) or _is_failed_check(candidate, origin) or (
-        name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None)
+    is_refusal = (bool(is_rejected) or _is_failed_check(candidate, origin) or _is_unparsed_file(origin, vllm_frame)
+                  or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None))
     if package == "vllm":
         return "refusal" if is_refusal else "bug"
-    if origin is not None and vllm_frame is not None and is_decoder(origin) and not _PARSES_TRAFFIC.match(
-            vllm_frame.file):
-        return "refusal"
     if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
         return "refusal" if is_refusal else "bug"
     if package:
@@ -119,8 +116,14 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
 
 def _is_failed_check(candidate: Candidate, origin: Origin | None) -> bool:
     """Return whether an assertion on settings failed, with a sentence for the user."""
-    return (candidate.exception == "AssertionError" and len(candidate.message.split()) >= _SENTENCE
+    return (candidate.exception == "AssertionError" and messages.has_sentence_length(candidate.message)
             and origin is not None and origin.file.startswith(_CHECKS_SETTINGS))
+
+
+def _is_unparsed_file(origin: Origin | None, vllm_frame: Origin | None) -> bool:
+    """Return whether Python could not parse what vLLM reads from a file or a setting."""
+    return (origin is not None and is_decoder(origin) and vllm_frame is not None
+            and not _PARSES_TRAFFIC.match(vllm_frame.file))
 
 
 def _is_malformed_body(candidate: Candidate) -> bool:

@@ -8,6 +8,7 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 # Lines behind which the message is over, whatever it was.
 _LONGEST = 500  # characters of a line that are looked at
+_SENTENCE_WORDS = 4
 _OVER = lazy_pattern(
     r"\s*(?:Traceback \(most|The above exception was|During handling of|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]"
     r"|\[rank ?\d+\]:?\[|\[[WEIF]\d|Process [\w-]+:|Exception ignored|sys:\d|nanobind: |Killed\b|Aborted\b"
@@ -109,6 +110,11 @@ REFUSED_CALL = lazy_pattern(r"\[Errno -?\d{1,4}\] (?:[^':]{1,100}(?P<path>: ')?)
 """How an exception begins that reports a refused system call, whatever its class; `path` matches before a path."""
 _QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
 """Markdown's mark of a quoted sentence; behind a shell's prompt stands a command."""
+
+
+def has_sentence_length(message: str) -> bool:
+    """Return whether a message has enough words to tell a user something."""
+    return len(message.split()) >= _SENTENCE_WORDS
 
 
 def fatal(text: str, *, logged: bool = False) -> str | None:

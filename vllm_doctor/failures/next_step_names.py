@@ -32,7 +32,6 @@ _OF_CALLS = ("vllm/sampling_params.py", "vllm/pooling_params.py", "vllm/entrypoi
 _BEHIND_CALLS = ("vllm/inputs/", "vllm/v1/engine/processor.py", "vllm/v1/engine/input_processor.py")
 """What checks them later, and has assertions of vLLM's own."""
 _REJECTIONS = frozenset({"ValueError", "TypeError", "NotImplementedError", "VLLMValidationError"})
-_SENTENCE = 4  # words of a message that names a setting
 
 
 def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +161,7 @@ def _rejects_own_settings(failure: Failure, calling_package: str) -> bool:
     package = failure.origin.package if failure.origin else None
     return (package is not None and package == calling_package and failure.vllm_frame is None
             and failure.caller is None and failure.exception in {"AssertionError", "ValueError"}
-            and len(failure.message.split()) >= _SENTENCE)
+            and messages.has_sentence_length(failure.message))
 
 
 def _calling_package(failure: Failure) -> str:
