@@ -945,6 +945,17 @@ def test_a_body_that_is_no_json_is_a_fault_of_the_request() -> None:
     assert failure.fixes[0].action == "fix-request-messages"
 
 
+def test_a_file_in_another_encoding_is_a_fault_of_the_file() -> None:
+    log = traceback(
+        (f"{SITE}/vllm/model_executor/layers/fused_moe/widgets.py", 175, "read_widgets", "widgets = json.load(file)"),
+        ("/usr/lib/python3.12/json/__init__.py", 293, "load", "return loads(fp.read(),"),
+        ("<frozen codecs>", 322, "decode", ""),
+        error="UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte")
+    failure = failure_of(log)
+    assert failure.kind == "refusal"
+    assert [fix.action for fix in failure.fixes] == ["save-as-utf-8"]
+
+
 def test_the_standard_library_is_no_package_to_install() -> None:
     log = STARTED + traceback(
         (f"{SITE}/uvicorn/server.py", 70, "serve", "await self._serve(sockets)"),

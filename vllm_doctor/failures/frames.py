@@ -63,7 +63,8 @@ PLUGINS = frozenset({
 """Packages for other hardware, which replace parts of vLLM."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
-_DECODERS = ("json/", "ast.py", "base64.py", "configparser.py", "tomllib/", "csv.py", "urllib/parse.py")
+_DECODERS = ("<frozen codecs>", "codecs.py", "encodings/", "json/", "ast.py", "base64.py", "configparser.py",
+             "tomllib/", "csv.py", "urllib/parse.py")
 """Modules of Python that raise an error about the text they read."""
 
 
