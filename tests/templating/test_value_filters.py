@@ -37,6 +37,7 @@ from vllm_doctor.templating.value_filters import (
     ("int3", "'auto', 'bfloat16', 'half'", None),
     ("deepseek", "cohere,deepseek_r1,deepseek_v3", "deepseek_r1"),
     ("many", "1, 2", None),
+    ("FLASH", "TRITON_ATTN, FLASHINFER, FLASHMLA, FLASH_ATTN, FLASH_ATTN_DIFFKV", "FLASH_ATTN"),
     ("half_precision", "'auto', 'half', 'float16', 'float'", "half"),
     ("bfloat", "'auto', 'float', 'float16', 'bfloat16'", "bfloat16"),
     ("deepseek", "'granite', 'deepseek_v31', 'deepseek_v3'", "deepseek_v3"),
