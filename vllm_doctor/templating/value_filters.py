@@ -118,6 +118,7 @@ def nearest_choice(value: Any, choices: str) -> str | None:
             return other
 
     with_prefix = [item for item in listed if item.lower().startswith(text.lower()) and text]
+    # FLASH means FLASH_ATTN rather than FLASHMLA.
     with_prefix = [item for item in with_prefix if not item[len(text):][:1].isalnum()] or with_prefix
     candidates = with_prefix if len(text) >= _MIN_PREFIX and with_prefix else listed
     scored = [(_similarity(text, item), -place) for place, item in enumerate(candidates)]
