@@ -111,6 +111,17 @@ class Doctor:
             time.sleep(0.005)
         return json.loads(path.read_text())
 
+    def await_handler(self, number: int) -> None:
+        """Wait until the process handles a signal: the analyser is forked before, and may run before."""
+        deadline = time.monotonic() + 10
+        while not self._handles(number):
+            assert time.monotonic() < deadline, f"signal {number} has no handler"
+            time.sleep(0.001)
+
+    def _handles(self, number: int) -> bool:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
+
     def talk(self, data: bytes = b"") -> tuple[bytes, str]:
         out, err = self.process.communicate(data, timeout=15)
         return out or b"", (err or b"").decode()
@@ -401,7 +412,7 @@ def test_sigterm_passes_on_what_is_there_then_ends(start):
     doctor = start("finds")
     os.write(doctor.process.stdin.fileno(), b"x" * 50_000)
     doctor.note(".pid")
-    time.sleep(0.05)
+    doctor.await_handler(signal.SIGTERM)
     os.kill(doctor.process.pid, signal.SIGTERM)
     assert doctor.process.wait(5) == 0  # stdin still open
     assert doctor.process.stdout.read() == b"x" * 50_000
@@ -411,7 +422,7 @@ def test_sigterm_passes_on_what_is_there_then_ends(start):
 
 def test_sigterm_ends_although_the_input_never_pauses(start):
     doctor = start("read", popen={"stdin": os.open("/dev/zero", os.O_RDONLY), "stdout": subprocess.DEVNULL})
-    doctor.note(".pid")
+    doctor.await_handler(signal.SIGTERM)
     os.kill(doctor.process.pid, signal.SIGTERM)
     assert doctor.process.wait(8) == 0
     assert doctor.note()["stopped_by"] == signal.SIGTERM

@@ -20,12 +20,6 @@ from test_pipe import Doctor, sha
 _WAIT = 20.0
 
 
-def _catches(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
-
-
 class Pipe(RuleBasedStateMachine):
     """A pump between a writer and a reader, with an analyser that may be slow, stopped or dead."""
 
@@ -48,10 +42,7 @@ class Pipe(RuleBasedStateMachine):
         self.reader = threading.Thread(target=self._collect)
         self.reader.start()
         self.analyser = self.doctor.note(".pid")["pid"]
-        deadline = time.monotonic() + _WAIT
-        while not _catches(self.doctor.process.pid, signal.SIGTERM):  # the analyser is forked before
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        self.doctor.await_handler(signal.SIGTERM)
 
     def _collect(self) -> None:
         while True:
