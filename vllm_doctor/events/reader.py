@@ -65,8 +65,9 @@ _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM'
 _VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
 _NUMBER_READ = lazy_pattern(
     r"(?:int|float)\(.{0,80}?(?:environ(?:\.get\(|\[)|getenv\()\s{0,4}[\"']([A-Z][A-Z0-9_]{1,100})[\"']")
-_FRAME = lazy_pattern(
-    r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*$',
+_FRAME = lazy_pattern(  # Jinja calls the body of a template "top-level template code"
+    r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), '
+    r"in (?P<function>\S+|top-level template code)\s*$",
 )
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
