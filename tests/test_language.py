@@ -174,13 +174,14 @@ def test_check_of_translations(english: str, chinese: str, found: list[str]) -> 
     assert problems(english, chinese, is_template=True) == found
 
 
-def test_no_translation_is_taken_for_a_secret() -> None:
-    """What follows `--api-key` or a word for a secret is masked: a translation must not end in one, or explain one."""
+def test_no_text_is_taken_for_a_secret() -> None:
+    """What follows `--api-key` or a word for a secret is masked: a text must not end in one, or explain one."""
     redactor = Redactor()
     for path in catalogues("zh"):
         for source, translation, _ in entries(path.read_text(encoding="utf-8")):
-            masked = [redact_rendered(f"{text}   word\n", "text", redactor).count("***") for text in (source, translation)]
-            assert masked[0] == masked[1], translation
+            for text in (source, translation):
+                line = f"{text}   word\n"
+                assert redact_rendered(line, "text", redactor) == line
 
 
 def test_wrapping_breaks_between_characters_but_not_before_punctuation() -> None:

@@ -142,9 +142,15 @@ def crash_call(collected: FailureCollector) -> str:
 
 
 def _passes_on(candidate: Candidate) -> bool:
-    """Return whether a process only raises anew what the engine told it."""
-    return any(frame.path.endswith("core_client.py") and frame.function.startswith("get_output")
-               for frame in candidate.frames)
+    """Return whether a process only raises anew what the engine told it.
+
+    An engine in the same process (VLLM_ENABLE_V1_MULTIPROCESSING=0) is called below the client, and raises itself.
+    """
+    calls = candidate.frames
+    client = next((place for place, frame in enumerate(calls)
+                   if frame.path.endswith("core_client.py") and frame.function.startswith("get_output")), len(calls))
+    return client < len(calls) and not any(
+        _OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in calls[client + 1:])
 
 
 def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None, source: str,
