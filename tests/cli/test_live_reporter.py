@@ -105,11 +105,11 @@ class Paused(Pieces):
         return False
 
 
-ENDS_IN_TRACEBACK = (ROOT / "fixtures/logs/real-0.20.2-config-dtype-unknown.log").read_bytes().splitlines(keepends=True)
+ENDS_IN_TRACEBACK = (ROOT / "fixtures/logs/real-0.20.2-overrides-positions-in-words.log").read_bytes().splitlines(keepends=True)
 
 
 @pytest.mark.parametrize(("pulses", "rest", "reports"), [
-    (4, [], 2),  # at the pause, and in full at the end
+    (4, [], 2),  # its first fix at the pause, all at the end
     (0, [], 1),
     (4, [b"(APIServer pid=7) ERROR: Application startup failed. Exiting.\n"], 2),
 ])
@@ -121,7 +121,7 @@ def test_a_log_that_pauses_after_its_traceback_is_reported_then(capsys, monkeypa
     reporter.follow(Paused(ENDS_IN_TRACEBACK, pulses, rest))  # type: ignore[arg-type]
     err = capsys.readouterr().err
     assert err.count(MARK) == reports
-    assert err.count("rule model-config-refused ·") == reports
+    assert err.count("rule flag-value-invalid ·") == reports
 
 
 def test_a_pause_between_the_lines_of_a_traceback_shows_no_failure() -> None:
@@ -131,7 +131,7 @@ def test_a_pause_between_the_lines_of_a_traceback_shows_no_failure() -> None:
         assert failure_cause(diagnosis.reading, paused=True) is None
     diagnosis.feed(ENDS_IN_TRACEBACK[-1])
     assert failure_cause(diagnosis.reading) is None
-    assert failure_cause(diagnosis.reading, paused=True) == "model-config-refused"
+    assert failure_cause(diagnosis.reading, paused=True) == "flag-value-invalid"
 
 
 @pytest.mark.usefixtures("eager")
