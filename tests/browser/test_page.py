@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nightly import some
 from report_sample import BUSY, CAUSE, FAILED, HEALTHY, UNEXPLAINED
 from report_texts import reports
 from test_hostile import ATTACKS
@@ -102,8 +104,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
         page.context.close()
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize(("name", "screen"), some(product(REPORTS, SCREENS), 10))
 def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen: str, tmp_path: Path) -> None:
     made = opened(name, screen)
     assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -116,7 +117,7 @@ def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen
     assert made.said == []
 
 
-@pytest.mark.parametrize("alone", [slice(0, None, 8), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("alone", [slice(0, None, 20), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
 def test_reports_of_every_shape_are_accessible(browser: Any, tmp_path: Path, alone: slice) -> None:
     """Real reports, some alone (all each night), opened out on a phone; then all of them on one page."""
     found: dict[str, Any] = {}

@@ -144,8 +144,8 @@ def report(data: bytes, size: int) -> str:
 
 
 @pytest.mark.parametrize(("wrap", "seeds", "least"), [
-    (bytes, range(8), 200), *((wrap, [seed], 10) for wrap, seed in zip(WRAPS, cycle([0, 2, 4, 5, 7]))),  # in which tracebacks come again
-    *(pytest.param(wrap, range(8, 28), 500, marks=pytest.mark.exhaustive) for wrap in (bytes, *WRAPS)),
+    (bytes, [0, 2, 4], 50), *((wrap, [seed], 10) for wrap, seed in zip(WRAPS[::3], cycle([5, 7, 0, 2]))),  # in which tracebacks come again
+    *(pytest.param(wrap, range(28), 500, marks=pytest.mark.exhaustive) for wrap in (bytes, *WRAPS)),
 ])
 def test_tracebacks_that_come_again_change_no_report(wrap: Callable[[bytes], bytes], seeds: Iterable[int], least: int,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 
 import pytest
+from nightly import some
 
 from vllm_doctor.redact import Redactor, redact
 
@@ -76,8 +78,7 @@ PUMPS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "piece"), [pytest.param(before, piece, marks=pytest.mark.exhaustive if (turn + number) % 3 else ())
-                                               for turn, before in enumerate(["", "kind: Secret\ndata:\n", "a,password\n"]) for number, piece in enumerate(PUMPS)])
+@pytest.mark.parametrize(("before", "piece"), some(product(["", "kind: Secret\ndata:\n", "a,password\n"], PUMPS), 10))
 def test_64_kib_take_no_time(before: str, piece: str) -> None:
     text = (before + piece * (65_536 // len(piece) + 1))[:65_536]
     redactor = Redactor()

@@ -75,7 +75,7 @@ def _samples() -> list[str]:
     return [line for text in texts for line in (text, *text.splitlines())]
 
 
-@pytest.mark.parametrize("share", [16, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("share", [64, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_those_of_the_built_in_patterns_tell_the_truth(share: int) -> None:
     """Of each pattern: what has its anchor or one of its words, and a share of what the others were written for."""
     base = builtin()

@@ -282,7 +282,7 @@ def test_most_cases_need_a_shell_or_none() -> None:
     assert min([_PLAIN.fullmatch(case.line) is not None for case in CASES].count(value) for value in (True, False)) > 50
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=pytest.mark.exhaustive if case.each_night or number % 2 else ())
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=pytest.mark.exhaustive if case.each_night or number % 4 else ())
                                   for number, case in enumerate(CASES)])
 def test_hostile_input(case: Case, folder: Path, commands: Commands) -> None:
     plain = _PLAIN.fullmatch(case.line)

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nightly import some
 from pathological_inputs import CASES, Case, write
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU_SECONDS = 10.0
-SAMPLE = 9  # every ninth case; the others each night
-TRIED = [pytest.param(case, id=case.name, marks=pytest.mark.exhaustive if number % SAMPLE else ()) for number, case in enumerate(CASES)]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.mark.parametrize("case", TRIED)
+@pytest.mark.parametrize("case", some(CASES, 8, lambda case: case.name))
 def test_pathological_input(case: Case, folder: Path) -> None:
     shell = f'ulimit -v 3000000\nv() {{ {sys.executable} -m vllm_doctor "$@"; }}\n{case.line}'
     before = os.times()

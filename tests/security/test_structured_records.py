@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from nightly import some
 from planted_logs import COMMANDS, HARMLESS, MARK, SPOOFS
 
 from vllm_doctor.diagnosis.engine import diagnose
@@ -54,13 +55,13 @@ TEXTS = (*COMMANDS.values(), *SPOOFS.values(), "Killed", "x\nKilled\n", "x\n\nSe
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("end", [[], [OOM]], ids=["serves", "fails"])
-@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_a_record_of_several_lines_plants_nothing(sink: str, said: str, end: list[Record], half: int) -> None:
-    """Each text in each sink and record, with either end of the log; with the other end each night."""
-    first = (half + len(end) + [*SINKS].index(sink) + [*SAID].index(said)) % 2
+@pytest.mark.parametrize("part", some(range(4), 1))
+def test_a_record_of_several_lines_plants_nothing(sink: str, said: str, end: list[Record], part: int) -> None:
+    """A quarter of the texts in each sink and record, with each end of the log; the others each night."""
+    first = (part + 2 * len(end) + [*SINKS].index(sink) + [*SAID].index(said)) % 4
     expected = read(sink, [*STARTS, SAID[said](HARMLESS), *end])
     assert expected.primary == ("runtime-cuda-oom" if end else expected.primary)
-    for text in TEXTS[first::2]:
+    for text in TEXTS[first::4]:
         if end and text == SPOOFS["traceback"]:
             continue  # open: the exception of the next record is read as a part of a whole quoted traceback
         report = read(sink, [*STARTS, SAID[said](text), *end])
