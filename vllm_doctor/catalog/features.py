@@ -57,15 +57,11 @@ def feature(name: str) -> Feature | None:
     return next((one for one in features() if one.id == name), None)
 
 
+@lru_cache(maxsize=4096)
 def feature_of_path(place: str) -> str | None:
     """Return the feature of a `file:function` by the longest matching path prefix, or None."""
-    best, length = None, 0
-    for name, paths in _paths():
-        for path in paths:
-            head, _, rest = path.partition("*")
-            if len(path) > length and place.startswith(head) and (not rest or rest in place[len(head):]):
-                best, length = name, len(path)
-    return best
+    return next((path.feature for path in _paths()
+                 if place.startswith(path.head) and path.rest in place[len(path.head):]), None)
 
 
 def feature_of_function(function: str) -> str | None:
@@ -74,9 +70,19 @@ def feature_of_function(function: str) -> str | None:
     return next((one.id for one in features() if one.functions is not None and one.functions.fullmatch(name)), None)
 
 
+class _Path(NamedTuple):
+    """A path prefix of a feature: what a place begins with (`head`), and what must follow somewhere (`rest`)."""
+
+    head: str
+    rest: str
+    feature: str
+
+
 @lru_cache(maxsize=1)
-def _paths() -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((one.id, one.paths) for one in features())
+def _paths() -> tuple[_Path, ...]:
+    """Return the path prefixes of all features, the longest first."""
+    by_length = sorted(((path, one.id) for one in features() for path in one.paths), key=lambda item: -len(item[0]))
+    return tuple(_Path(head, rest, name) for path, name in by_length for head, _, rest in [path.partition("*")])
 
 
 def _feature(entry: Mapping[str, Any]) -> Feature:

@@ -15,16 +15,19 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 _MOST = 1 << 18  # characters that are searched; people paste less
 _MOST_CARDS = 128
-# A literal of each alternative below: most logs hold none of them.
-_WORDS = ("-smi", "-SMI", "NVITOP", "nvitop", "gpustat", "nvtop", "iB /", "iB/", "iB  /", "memory.", "VRAM", "/ ",
-          "FB Memory Usage", "HBM-Usage", "GPU Memory Used", "Memory Physical Size", "NPU   Name", "Gi/")
-_HINTS = lazy_pattern(
-    r"(?i)-smi\b|nvitop|gpustat|nvtop|MiB\s*/|GiB\s*/|memory\.(?:used|total|free)|VRAM|FB Memory Usage|HBM-Usage"
-    r"|GPU Memory Used|Memory Physical Size|NPU   Name|\d / {0,6}\d{3,6} {1,60}\||\d / \d{3,6} MB\b|Gi/[\d.]+Gi")
+_NAMES = ("NVITOP", "nvitop", "gpustat", "nvtop", "VRAM", "FB Memory Usage", "GPU Memory Used", "Memory Physical Size",
+          "NPU   Name")
+_SIGNS = (  # of tables without a name
+    lazy_pattern(r"-(?:smi|SMI)\b", cues=("-smi", "-SMI")),
+    lazy_pattern(r"[MG]iB\s*/", cues=("iB /", "iB/", "iB  /")),
+    lazy_pattern(r"memory\.(?:used|total|free)", cues=("memory.",)),
+    lazy_pattern(r"(?<=\d) /(?: {0,6}\d{3,6} {1,60}\|| \d{3,6} (?i:MB)\b)", cues=(" /",)),
+    lazy_pattern(r"Gi/[\d.]+Gi", cues=("Gi/",)),
+)
 
 
 def _may_show_cards(text: str) -> bool:
-    return any(word in text for word in _WORDS) and _HINTS.search(text) is not None
+    return any(name in text for name in _NAMES) or any(sign.search(text) for sign in _SIGNS)
 
 
 def cards_in(text: str) -> list[Card]:

@@ -59,7 +59,7 @@ class Blocks:
             self._is_secret = False
         if "kind" in line and compiled(_IS_SECRET).search(line):
             self._is_secret = True
-        if data := compiled(_DATA).search(line):
+        if "ata" in line and (data := compiled(_DATA).search(line)):
             self._indent = _indent(line, data.start())
             self._is_secret = self._is_secret or data[1] == "stringData"
             return []
