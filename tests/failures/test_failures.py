@@ -399,7 +399,7 @@ def test_an_error_that_a_worker_passes_on_is_told_entirely() -> None:
     log = "".join(f"{prefix}{line}\n" for line in (traceback(
         (f"{SITE}/vllm/v1/executor/multiproc_executor.py", 202, "get_response", "raise RuntimeError("), error=message)).splitlines())
     failure = failure_of(log)
-    assert failure.exception is None
+    assert failure.exception == "RuntimeError"  # the class that the log shows
     assert failure.message.startswith("Dynamo failed to run FX node with fake tensors: call_function mul\n")
     assert failure.message.endswith('Set TORCH_LOGS="+dynamo"')
 

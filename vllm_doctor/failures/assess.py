@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.catalog import names
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures import exceptions, frames, messages
-from vllm_doctor.failures.choose import choose, is_cascade, is_consequence, is_request, is_teardown
+from vllm_doctor.failures.choose import as_told_by_worker, choose, is_cascade, is_consequence, is_request, is_teardown
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
@@ -85,7 +85,7 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
         chosen = next(iter(collected.sentences()), chosen)
     if chosen is None and start.status == "failed":
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
-    if chosen is not None and start.status in {"serving", "stopped"} and is_cascade(chosen):
+    if chosen is not None and start.status in {"serving", "stopped"} and is_consequence(chosen):
         return _of_answer(chosen, told)
     return chosen
 
@@ -99,7 +99,8 @@ def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | Non
 def raised_by_engine(collected: FailureCollector) -> bool:
     """Return whether the engine or a worker raised an exception that is no consequence of another one."""
     raised = (one for one in collected.candidates() if one.shape in _EXCEPTIONS and not is_teardown(one)
-              and (one.message or one.exception == "AssertionError") and not (is_cascade(one) or _passes_on(one)))
+              and (one.message or one.exception == "AssertionError")
+              and not (is_cascade(as_told_by_worker(one)) or _passes_on(one)))
     return any(ENGINE_PROCESS.match(one.process)
                or (one.shape == "repr" and not one.process)
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)

@@ -110,12 +110,16 @@ def quoted_error(candidate: Candidate) -> str:
 
 
 def as_told_by_worker(candidate: Candidate) -> Candidate:
-    """Return a worker's error that the engine quotes as its own: the calls are those of the engine that waited."""
+    """Return a worker's error that the engine quotes as its own: the calls are those of the engine that waited.
+
+    Its class is the one that its words show; where they show none, that of the exception that quotes it.
+    """
     text = quoted_error(candidate)
     if not text:
         return candidate
     raised = next((name for name, wording in _WORDINGS if wording.search(text)), None)
-    return candidate._replace(exception=raised, message=text, frames=(), said="", is_of_worker=True)
+    exception = raised or candidate.exception
+    return candidate._replace(exception=exception, message=text, frames=(), said="", is_of_worker=True)
 
 
 def as_told_by_server(candidate: Candidate) -> Candidate:

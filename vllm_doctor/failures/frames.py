@@ -88,7 +88,7 @@ def call(text: str) -> Frame | None:
 def package_of(path: str) -> tuple[str | None, str]:
     """Return the package a file belongs to and its path from there; None and the path's end for the user's own."""
     path = path[-_LONGEST:].replace("\\", "/")
-    found = list(_SITE.finditer(path)) or list(_EGG.finditer(path))
+    found = list(_EGG.finditer(path)) or list(_SITE.finditer(path))
     if found:
         rest = found[-1]["rest"]
         return rest.partition("/")[0].removesuffix(".py"), rest
