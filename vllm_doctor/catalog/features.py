@@ -32,7 +32,8 @@ class Switch(NamedTuple):
 class Feature(NamedTuple):
     """A feature of vLLM, recognized by `words` in the message, `paths` of the calls, or else `hints` in the message.
 
-    `functions` match the names of functions in files that several features share.
+    `functions` match the names of functions in files that several features share; `rules` are the ids of rules that
+    explain failures of this feature.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Feature(NamedTuple):
     flags: tuple[str, ...]
     env: tuple[str, ...]
     without: tuple[Switch, ...]
+    rules: tuple[str, ...]
 
 
 @lru_cache(maxsize=1)
@@ -68,6 +70,11 @@ def feature_of_function(function: str) -> str | None:
     """Return the feature of a function in a file that several features share, or None."""
     name = function[-_LONGEST_NAME:].rpartition(".")[2]
     return next((one.id for one in features() if one.functions is not None and one.functions.fullmatch(name)), None)
+
+
+def feature_of_rule(rule_id: str) -> str | None:
+    """Return the feature whose failures a rule explains, or None."""
+    return next((one.id for one in features() if rule_id in one.rules), None)
 
 
 class _Path(NamedTuple):
@@ -99,4 +106,5 @@ def _feature(entry: Mapping[str, Any]) -> Feature:
         flags=tuple(entry.get("flags", ())),
         env=tuple(entry.get("env", ())),
         without=switches,
+        rules=tuple(entry.get("rules", ())),
     )

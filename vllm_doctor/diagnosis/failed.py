@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from vllm_doctor import failures
+from vllm_doctor.catalog.features import feature_of_rule
 from vllm_doctor.diagnosis import fixes
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
@@ -48,6 +49,8 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     by = errors[0] if errors else next(
         (item for item in causes if _lies_in(item, candidate, run.hits) or _is_answered(item, candidate)
          or _is_repeated(item, candidate, status)), None)
+    if by is not None and found.feature is None:
+        found = found._replace(feature=feature_of_rule(by.rule.id))
     return Failed(found, by, candidate)
 
 

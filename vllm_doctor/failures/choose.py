@@ -62,8 +62,9 @@ _IN_JSON = lazy_pattern(
 _WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
              ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
              ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
-             ("ImportError", lazy_pattern(r"\Acannot import name '")))
-"""What Python itself says with these exceptions only, for a message that is quoted without its class."""
+             ("ImportError", lazy_pattern(r"\Acannot import name '")),
+             ("OutOfMemoryError", lazy_pattern(r"\A(?:CUDA|HIP|XPU|NPU) out of memory\. +Tried to allocate ")))
+"""What Python and PyTorch say with these exceptions only, for a message that is quoted without its class."""
 _WRAPPERS = lazy_pattern(
     r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
     r"|An error|failed, error is|something went wrong|failed to be inspected|returned non-zero exit status",

@@ -50,6 +50,8 @@ _OF_PYTHON = lazy_pattern(
     r"|(?:max|min)\(\) (?:arg|iterable argument) is (?:an )?empty|math domain error|I/O operation on closed file"
     r"|shape mismatch: value tensor|could not be broadcast|cannot be broadcast")
 """What Python and its array libraries say with a ValueError: a fault of the code, and no rejection of a setting."""
+_WEB_SERVERS = frozenset({"starlette", "fastapi", "uvicorn"})
+"""Packages that pass requests to vLLM's API server and its answers to the clients."""
 _FRAMEWORKS = ("ray/llm/", "ray/serve/")
 """Parts of libraries that are programs which use vLLM."""
 _REQUEST = lazy_pattern(
@@ -99,7 +101,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
                   or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None))
     if package == "vllm":
         return "refusal" if is_refusal else "bug"
-    if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and vllm_frame is not None:
+    if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and (vllm_frame is not None or (
+            in_service and package in _WEB_SERVERS)):
         return "refusal" if is_refusal else "bug"
     if package:
         is_library = vllm_frame is not None or package in PLUGINS or (
