@@ -1348,3 +1348,38 @@ def test_what_rocblas_says_of_its_kernels_is_a_failure_of_the_platform() -> None
     assert (failure.message, failure.feature) == ("rocBLAS error: Could not read the bent widget", "platform")
     assert diagnose(b"rocblaslt info: TENSILE_LIBPATH not set: Using /opt/bent/library\n").failure is None
     assert diagnose(f"rocBLAS error: Could not read the bent widget\n{STARTED}".encode()).failure is None
+
+
+def test_an_engine_that_quotes_a_worker_s_error_is_no_engine_of_which_nothing_is_known() -> None:
+    log = ("(EngineCore_DP0 pid=9) ERROR 11-08 15:52:14 [core.py:938] RuntimeError: Worker failed with error ''ForwardContext' object has no"
+           " attribute 'widget'', please check the stack trace above for the root cause\n"
+           "(APIServer pid=8) ERROR 11-08 15:52:14 [async_llm.py:546] AsyncLLM output_handler failed.\n"
+           "(APIServer pid=8) ERROR 11-08 15:52:14 [async_llm.py:546] Traceback (most recent call last):\n")
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert (report.status, report.primary, report.failure.exception) == ("failed", None, "AttributeError")
+    assert report.failure.message == "'ForwardContext' object has no attribute 'widget'"
+    assert report.failure.fixes[0].action == "find-worker-traceback"
+
+
+@pytest.mark.parametrize(("message", "exception"), [
+    ("CUDA out of memory. Tried to allocate 2.00 GiB", "OutOfMemoryError"), ("No module named 'widget'", "ModuleNotFoundError"),
+    ("the widget is gone", "RuntimeError"),
+])
+def test_the_class_of_a_quoted_error_is_the_one_that_its_words_show(message: str, exception: str) -> None:
+    assert failure_of(f"RuntimeError: Worker failed with error '{message}', please check the stack trace above for the root cause\n").exception == exception
+
+
+def test_an_egg_among_installed_packages_is_of_its_package() -> None:
+    egg = "/usr/lib/python3.12/dist-packages/vllm-0.10.1.dev0+g6d8d0a24c.xpu-py3.12-linux-x86_64.egg"
+    failure = failure_of(traceback((f"{egg}/vllm/v1/attention/backends/utils.py", 8, "build", "raise ValueError(text)"), error="ValueError: a widget"))
+    assert failure.origin is not None
+    assert (failure.origin.package, failure.origin.file, failure.feature) == ("vllm", "vllm/v1/attention/backends/utils.py", "attention")
+    assert failure.kind != "other-software"
+
+
+def test_what_a_web_server_raises_over_an_answer_of_the_server_is_no_other_software() -> None:
+    failure = failure_of(STARTED + 'INFO:     127.0.0.1:1 - "POST /v1/embeddings HTTP/1.1" 500 Internal Server Error\n' + ASGI
+                         + "ValueError: a float that is no number\n")
+    assert (failure.exception, failure.kind) == ("ValueError", "unknown")
+    assert failure.feature != "other-software"

@@ -101,8 +101,9 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
                   or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None))
     if package == "vllm":
         return "refusal" if is_refusal else "bug"
-    if package in {"python", "starlette", "fastapi", "pydantic", "uvicorn"} and (vllm_frame is not None or (
-            in_service and package in _WEB_SERVERS)):
+    if package in _WEB_SERVERS and vllm_frame is None and in_service:
+        return "unknown"  # over an answer of the server, whose calls are not below
+    if package in {"python", "pydantic", *_WEB_SERVERS} and vllm_frame is not None:
         return "refusal" if is_refusal else "bug"
     if package:
         is_library = vllm_frame is not None or package in PLUGINS or (
