@@ -1383,3 +1383,12 @@ def test_what_a_web_server_raises_over_an_answer_of_the_server_is_no_other_softw
                          + "ValueError: a float that is no number\n")
     assert (failure.exception, failure.kind) == ("ValueError", "unknown")
     assert failure.feature != "other-software"
+
+
+def test_without_calls_no_program_is_blamed_for_what_an_engine_s_process_says() -> None:
+    prefix = "(VllmWorkerProcess pid=1609) ERROR 08-13 20:37:52 multiproc_worker_utils.py:226] "
+    log = (f"INFO 08-13 20:37:52 model_runner.py:732] Loading model weights took 11.4953 GB\n{prefix}Exception in worker VllmWorkerProcess while"
+           " processing method determine_num_available_blocks: 'MixtralForCausalLM' object has no attribute 'make_empty_intermediate_tensors',"
+           f' Traceback (most recent call last):\n{prefix}  File "{SITE}/vllm/executor/multiproc_worker_utils.py", line 223, in _run_worker_process\n')
+    failure = failure_of(log)
+    assert (failure.feature, failure.kind) == ("model-class", "unknown")
