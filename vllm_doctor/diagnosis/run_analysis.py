@@ -18,6 +18,7 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import (
     crash_call,
+    ends_in_traceback,
     is_answered_with_5xx,
     native_functions,
     raised_by_caller,
@@ -173,7 +174,8 @@ class RunAnalysis:
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),
-                "caller_raised": raised_by_caller(run.failures), **crash, **dashes}
+                "caller_raised": raised_by_caller(run.failures),
+                "cut_traceback": ends_in_traceback(run.failures, run.last_line), **crash, **dashes}
 
     @cached_property
     def _benchmark(self) -> str | None:

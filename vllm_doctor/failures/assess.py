@@ -129,6 +129,12 @@ def raised_by_caller(collected: FailureCollector) -> bool:
                and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
 
 
+def ends_in_traceback(collected: FailureCollector, last_line: int) -> bool:
+    """Return whether the log of a start ends in a traceback, whose exception is cut off."""
+    return any(one.shape == "cut" and one.exception is None and one.frames and one.last_line >= last_line - 1
+               for one in collected.candidates())
+
+
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:
     """Return the functions on the stack of the first crash in native code that the log shows, the innermost first."""
     shown = next((one.native for one in collected.candidates() if one.native), "")

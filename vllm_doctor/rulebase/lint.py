@@ -36,8 +36,8 @@ DERIVED_FACTS = frozenset({
     "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
 })
 CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given",
-                           "caller_raised", "engine_raised", "native_function", "native_functions", "crash_call",
-                           "typographic_flags"})
+                           "caller_raised", "cut_traceback", "engine_raised", "native_function", "native_functions",
+                           "crash_call", "typographic_flags"})
 _ONLY_A_PATTERN = re.compile(r"pattern (?:== '[\w-]+'|in [(\[][^()\[\]]*[)\]])")
 _UNBOUNDED_HEAD = lazy_pattern(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = lazy_pattern(r"^(?:\(\?s\))?\(\?[=!]\.\*")
