@@ -338,3 +338,17 @@ def test_a_record_of_its_own_is_no_rest_of_a_sentence() -> None:
 def test_a_short_path_is_shown_in_full(path: str, shown: str) -> None:
     assert shorten_path(path) == shown
     assert package_of(path) == (None, shown)
+
+
+@pytest.mark.parametrize("call", ["gpu_model_runner.py:5121, in _bookkeeping_sync", "  vllm/v1/worker/gpu_model_runner.py:5121 in _bookkeeping_sync"])
+def test_calls_are_read_as_people_shorten_them(call: str) -> None:
+    events = read("Traceback (most recent call last):", call, "    tokens = self.f(", "torch.OutOfMemoryError: CUDA out of memory.")
+    assert events[-1].frames == f"{call.split(':', maxsplit=1)[0].strip()}:_bookkeeping_sync"
+
+
+@pytest.mark.parametrize("mark", ["...", "\u2026", "[...]", "(... 12 more frames ...)", "  ..."])
+def test_calls_that_were_left_out_end_no_traceback(mark: str) -> None:
+    events = read("Traceback (most recent call last):", '  File "/a/b.py", line 1, in f', "    g()", mark, '  File "/a/c.py", line 2, in g',
+                  "ValueError: x")
+    assert [event.is_code for event in events[:-1]] == [True] * 5
+    assert (events[-1].text, events[-1].frames) == ("ValueError: x", "/a/b.py:f\n/a/c.py:g")

@@ -66,9 +66,11 @@ _VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
 _NUMBER_READ = lazy_pattern(
     r"(?:int|float)\(.{0,80}?(?:environ(?:\.get\(|\[)|getenv\()\s{0,4}[\"']([A-Z][A-Z0-9_]{1,100})[\"']")
 _FRAME = lazy_pattern(  # Jinja calls the body of a template "top-level template code"
-    r'\s*(?:\| +)*(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), '
-    r"in (?P<function>\S+|top-level template code)\s*$",
+    r'\s*(?:\| +)*(?:(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), '
+    r"in (?P<function>\S+|top-level template code)"
+    r"|(?P<short_path>[\w./-]{1,300}\.py):\d{1,9},? in (?P<short_function>\w{1,200}))\s*$",  # as people shorten it
 )
+_CALLS_LEFT_OUT = lazy_pattern(r"\s*[\[(<]?(?:\.{3,6}|\u2026)(?: .{0,40}(?:\.{3}|\u2026))?[\])>]?\s*")
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = lazy_pattern(r"\brank ?(\d{1,6})\b")
@@ -474,10 +476,12 @@ class EventReader:
         if call:
             stream.depth = lead
             if len(stream.frames) < MAX_FRAMES:
-                stream.frames.append(frame(call["path"], call["function"]))
+                stream.frames.append(frame(call["path"] or call["short_path"], call["function"] or call["short_function"]))
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             _name_variable(stream.frames, message)
+            return _as_code(event)
+        if _CALLS_LEFT_OUT.fullmatch(message):
             return _as_code(event)
         if lead and stream.frames:  # an indented traceback: its exception is indented no deeper than its calls
             stream.indent, message = stream.indent + lead, message[lead:]
