@@ -352,3 +352,8 @@ def test_calls_that_were_left_out_end_no_traceback(mark: str) -> None:
                   "ValueError: x")
     assert [event.is_code for event in events[:-1]] == [True] * 5
     assert (events[-1].text, events[-1].frames) == ("ValueError: x", "/a/b.py:f\n/a/c.py:g")
+
+
+def test_the_code_of_a_model_keeps_the_folder_that_names_it() -> None:
+    path = "/root/.cache/huggingface/modules/transformers_modules/widgets/Tiny_hyphen_1B/290ddb9a56ed/tiny.py"
+    assert shorten_path(path) == "transformers_modules/widgets/Tiny_hyphen_1B/290ddb9a56ed/tiny.py"

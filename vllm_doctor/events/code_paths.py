@@ -22,6 +22,8 @@ _OF_V1 = lazy_pattern(
 _EGG = lazy_pattern(r"\bvllm-(?P<release>\d[\w.]{0,40})"
             r"(?:\+[\w.]{0,40}?(?P<device>cpu|xpu|gaudi|rocm|cu)?\d{0,8})?-py3[^/\n]{0,60}\.egg/",
             cues=(".egg/",))  # fmt: skip
+_KEPT = ("lmcache", "transformers_modules")
+"""Names of folders that identify whose code it is, however deep the file is below them."""
 LONGEST_FRAME = 240
 """Maximal characters of one call: a log may contain longer ones, which would slow down a search."""
 _DEVICES = {"cpu": "cpu", "xpu": "xpu", "gaudi": "hpu", "rocm": "rocm", "cu": "cuda"}
@@ -59,8 +61,9 @@ def shorten_path(path: str) -> str:
     begin = max(0, len(parts) - 4)
     if parts[:begin] == [""]:
         return path
-    if "/lmcache/" in path:  # its folders are deep, and their name identifies the project
-        begin = min(begin, len(parts) - 1 - parts[::-1].index("lmcache"))
+    for folder in _KEPT:
+        if f"/{folder}/" in path:
+            begin = min(begin, len(parts) - 1 - parts[::-1].index(folder))
     if ".egg/" in path:
         begin = min(begin, next(place for place, part in enumerate(parts) if part.endswith(".egg")))
     return "/".join(parts[begin:])

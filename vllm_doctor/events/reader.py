@@ -476,7 +476,8 @@ class EventReader:
         if call:
             stream.depth = lead
             if len(stream.frames) < MAX_FRAMES:
-                stream.frames.append(frame(call["path"] or call["short_path"], call["function"] or call["short_function"]))
+                stream.frames.append(frame(call["path"] or call["short_path"],
+                                           call["function"] or call["short_function"]))
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             _name_variable(stream.frames, message)

@@ -27,6 +27,7 @@ _AT_START = lazy_pattern(
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
     r"|(?:rocblaslt|rocBLAS|hipBLASLt) error: (?:Cannot|Could not) \S"
     r"|(?:ba|z|da)?sh: (?:line \d+: )?\S+: command not found|docker: Error response|Segmentation fault"
+    r"|[\u2800-\u28ff] \S|\u00d7 (?:No solution found|Failed to) |\u2570\u2500\u25b6 "  # uv
     r"|The above exception was the direct cause|During handling of the above exception)")
 _TEMPLATE = lazy_pattern(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")
 _COMMAND = lazy_pattern(
