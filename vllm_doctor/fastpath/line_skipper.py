@@ -182,8 +182,8 @@ class LineSkipper:
                         yield line
                     lines, next_mode = lines + 1, reader.mode()
                 at, index = stop, lines
-                if next_mode is not mode:
-                    break
+                if mode.awaited or next_mode is not mode:
+                    break  # the next line may end what is open, even a healthy one
             mode = reader.mode() if next_mode is mode else next_mode
         self._lines += index
 
