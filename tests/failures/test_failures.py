@@ -481,7 +481,7 @@ def test_a_rejected_request_names_the_flag_of_the_server_that_admits_it() -> Non
                        error="ValueError: You must set `--enable-mm-embeds` to input `image_embeds`"))
     failure = failure_of(log)
     assert (failure.kind, failure.fixes[0].flags) == ("request", {"--enable-mm-embeds": ""})
-    assert failure.fixes[1].id == "fix-request-messages"
+    assert failure.fixes[1].id == "correct-request-value"
 
 
 def test_a_rejection_without_a_rule_is_followed_to_the_flag() -> None:
@@ -942,7 +942,7 @@ def test_a_body_that_is_no_json_is_a_fault_of_the_request() -> None:
         error="json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 16 (char 15)")
     failure = failure_of(log)
     assert (failure.kind, failure.feature) == ("request", "request")
-    assert failure.fixes[0].action == "fix-request-messages"
+    assert failure.fixes[0].action == "correct-request-value"
 
 
 def test_a_file_in_another_encoding_is_a_fault_of_the_file() -> None:

@@ -56,7 +56,9 @@ _WEB_SERVERS = frozenset({"starlette", "fastapi", "uvicorn"})
 _FRAMEWORKS = ("ray/llm/", "ray/serve/")
 """Parts of libraries that are programs which use vLLM."""
 _REQUEST = lazy_pattern(
-    r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b", re.IGNORECASE)
+    r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)|Error code: 4\d\d|^4\d\d\b"
+    r"|\"type\": ?\"(?:BadRequest|NotFound|UnprocessableEntity)\w{0,20}Error\"|\blitellm\.BadRequestError: ",
+    re.IGNORECASE)
 _READS_BODY = lazy_pattern(r"starlette/(?:requests|formparsers)\.py")
 """What decodes a request's body, as JSON or as a form."""
 _CHECKS_SETTINGS = ("vllm/engine/arg_utils.py", "vllm/config/", "vllm/entrypoints/cli/",
