@@ -73,6 +73,10 @@ WRAPPED = [(log, WRAPS[number % len(WRAPS)]) for number, log in enumerate(LOGS[:
 """Logs behind a wrapper, at least one behind each; the others each night."""
 
 
+SHOW_PROGRAM_LATE = {"real-0.10.2-script-speculative-config-as-text"}
+"""Logs whose program is shown behind their first lines, by a line that is read among the first thousands only."""
+
+
 def _wrapped(pairs: Iterable[tuple[Path, Callable[[bytes], bytes]]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("log", "wrap"), [pytest.param(log, wrap, id=f"{log.stem}-{wrap.__name__}") for log, wrap in pairs])
 
@@ -92,7 +96,7 @@ def assert_no_change_behind(log: Path, wrap: Callable[[bytes], bytes], read_whol
     lines = [line for own in log.read_bytes().splitlines(keepends=True) for line in (own, TRAFFIC[0])]
     data = b"".join(map(wrap, [*TRAFFIC, *TRAFFIC[:1] * 50, *lines, *statistics(300, 1), *TRAFFIC * 20]))
     whole = report(data, shortcuts=False)
-    read_whole(40)
+    read_whole(400 if log.stem in SHOW_PROGRAM_LATE else 40)
     assert report(data, 5000) == whole
 
 
