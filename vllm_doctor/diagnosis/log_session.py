@@ -171,13 +171,13 @@ class LogSession:
                 self._recorder.record_code_paths(self.current, frames, line)
 
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
-        for number, raw, times, frames, source in kept:
+        for number, raw, times, frames, source, refusal in kept:
             text = printable(raw.decode()).rstrip()
             single = self.foreign.hide_in_single_line(Line(number, text, source.decode()))
             if single is None:  # never kept back: a client's text may continue in the next line
                 continue
             event = self.events.parse_single_line(single.line)
-            event = event._replace(frames=frames, releases="") if frames else event
+            event = event._replace(frames=frames, releases="", refusal=refusal) if frames else event
             self._recorder.record(self.current, event, text, times)
 
     def _begin_run(self, number: int) -> None:

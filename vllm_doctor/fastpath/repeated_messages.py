@@ -53,7 +53,8 @@ class Plan(NamedTuple):
 
     `start` is the length of the text before the message. `effect` is called with the number of each line, its text
     between the wrapper and the message, and the message; `has_match`: some pattern matches. `frames` are the calls of
-    the traceback that such a line ends. `hide` returns the message without a client's text.
+    the traceback that such a line ends, and `refusal` says whether a handler rejects a request with it. `hide` returns
+    the message without a client's text.
     """
 
     start: int
@@ -61,6 +62,7 @@ class Plan(NamedTuple):
     effect: Effect | None
     has_match: bool
     frames: str = ""
+    refusal: bool = False
     hide: Callable[[str], str] | None = None
 
     def split(self, raw: bytes, front: Front) -> tuple[str, str]:
@@ -183,7 +185,7 @@ class RepeatedMessages:
 
     def rest(self) -> list[RetainedLine]:
         """Return the lines kept back, each only once."""
-        return [kept._replace(frames=repeated.plan.frames)
+        return [kept._replace(frames=repeated.plan.frames, refusal=repeated.plan.refusal)
                 for repeated in self._by_template.values() if repeated for kept in repeated.rest()]
 
 
@@ -219,4 +221,4 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
         extremes = [name for name in facts if name in names and names[name].merge in {"max", "min"}]
         checks[pattern.regex] = Check(search, match is not None, extremes)
     return Plan(start, [*checks.values()], effect, any(check.is_match for check in checks.values()), event.frames,
-                hide)
+                event.refusal, hide)

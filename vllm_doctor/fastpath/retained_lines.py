@@ -16,7 +16,8 @@ _WHOLE, _NOTHING = slice(None), slice(0)
 class RetainedLine(NamedTuple):
     """A line still to be read in full; `times` counts the lines it represents, itself included.
 
-    `frames` are the calls of a traceback whose exception it is; `source` is the name in its wrapper.
+    `frames` are the calls of a traceback whose exception it is; with `refusal` that traceback is of a request which a
+    handler rejects. `source` is the name in its wrapper.
     """
 
     number: int
@@ -24,6 +25,7 @@ class RetainedLine(NamedTuple):
     times: int
     frames: str = ""
     source: bytes = b""
+    refusal: bool = False
 
 
 class RetainedLines:
