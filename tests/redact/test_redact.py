@@ -412,3 +412,8 @@ def test_time_is_linear(piece):
     began = time.process_time()
     redact(text)
     assert time.process_time() - began < 3  # below 1 s; quadratic would be minutes
+
+
+@pytest.mark.parametrize("call", ["sha2", "sha256", "sha3_512", "md5", "blake2b"])
+def test_a_password_in_a_digest_s_call_is_masked(call: str) -> None:
+    assert redact(f"password hash {call}('hunter2secret', 256)") == f"password hash {call}('***', 256)"

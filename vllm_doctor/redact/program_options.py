@@ -87,7 +87,7 @@ PLACES: tuple[tuple[str, str], ...] = (
       for cue, word in (("AUTH", "(?<![A-Z_])AUTH"), ('"auth', '"auth(?=[^ ])'), ("requirepass", "requirepass"),
                         ("masterauth", "masterauth"))),
     ("AUTH", rf"(?<![A-Z_])AUTH{RESP}(?:\$[0-9]{{1,4}}{RESP}[^\\\s]{{1,64}}{RESP})?\$[0-9]{{1,4}}{RESP}(?=[^\\\s])"),
-    *((call, place) for call in ("sha1(", "224(", "256(", "384(", "512(", "md5(", "blake2b(", "blake2s(") for place in (
+    *((digest, place) for digest in ("sha", "md5", "blake2") for place in (
         rf"(?i){NOUN}[^\n]{{0,80}}?{DIGEST_CALL}(?=\\{{0,8}}[\"'])",
         rf"(?i){DIGEST_CALL}(?=\\{{0,8}}[\"'][^\"'\n]{{1,200}}[\"'][^\n]{{0,60}}{NOUN})")),
     ("send", (r"""(?i)(?:assw(?:or)?d|assphrase|asscode)[^"\n]{0,40}"[\s{};]{1,80}"""  # expect
