@@ -97,3 +97,8 @@ def test_a_hostile_text_is_bounded() -> None:
     row = "| 0 NVIDIA X On | 00000000:98:00.0 Off | N/A |\n| 0% 30C P8 26W / 320W | 4546MiB / 20480MiB | 0% |\n"
     process = "|    1   N/A  N/A     101     C   VLLM::EngineCore    734MiB |\n"
     assert len(cards_in((row + process + "NVIDIA-SMI 1 Driver Version: 550.1\n") * 3000)) == 128
+
+
+def test_a_table_in_lower_case_is_read() -> None:
+    card, = cards_in("device,vram total memory (b),vram total used memory (b)\ncard0,68719476736,1073741824\n")
+    assert (card.total_gib, card.used_gib) == (64.0, 1.0)

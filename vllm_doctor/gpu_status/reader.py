@@ -15,19 +15,21 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 _MOST = 1 << 18  # characters that are searched; people paste less
 _MOST_CARDS = 128
-_NAMES = ("NVITOP", "nvitop", "gpustat", "nvtop", "VRAM", "FB Memory Usage", "GPU Memory Used", "Memory Physical Size",
-          "NPU   Name")
+# Searched in the text in lower case.
+_NAMES = ("nvitop", "gpustat", "nvtop", "vram", "fb memory usage", "gpu memory used", "memory physical size",
+          "npu   name")
 _SIGNS = (  # of tables without a name
-    lazy_pattern(r"-(?:smi|SMI)\b", cues=("-smi", "-SMI")),
-    lazy_pattern(r"[MG]iB\s*/", cues=("iB /", "iB/", "iB  /")),
+    lazy_pattern(r"-smi\b", cues=("-smi",)),
+    lazy_pattern(r"[mg]ib\s*/", cues=("mib", "gib")),
     lazy_pattern(r"memory\.(?:used|total|free)", cues=("memory.",)),
-    lazy_pattern(r"(?<=\d) /(?: {0,6}\d{3,6} {1,60}\|| \d{3,6} (?i:MB)\b)", cues=(" /",)),
-    lazy_pattern(r"Gi/[\d.]+Gi", cues=("Gi/",)),
+    lazy_pattern(r"(?<=\d) /(?: {0,6}\d{3,6} {1,60}\|| \d{3,6} mb\b)", cues=(" /",)),
+    lazy_pattern(r"gi/[\d.]+gi", cues=("gi/",)),
 )
 
 
 def _may_show_cards(text: str) -> bool:
-    return any(name in text for name in _NAMES) or any(sign.search(text) for sign in _SIGNS)
+    lower = text.lower()
+    return any(name in lower for name in _NAMES) or any(sign.search(lower) for sign in _SIGNS)
 
 
 def cards_in(text: str) -> list[Card]:
