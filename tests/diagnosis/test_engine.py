@@ -465,3 +465,13 @@ def test_a_step_repeats_the_benchmark_and_no_script(printed: str) -> None:
     steps = [step for fix in report.cause.fixes for step in fix.steps]
     assert any(step.startswith("vllm bench serve ") for step in steps)
     assert not any("SCRIPT.py" in step for step in steps)
+
+
+def test_calls_left_out_of_a_traceback_are_told() -> None:
+    log = ("Traceback (most recent call last):\n"
+           '  File "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 700, in run_engine_core\n'
+           "    engine_core.run_busy_loop()\n...\n"
+           '  File "/opt/venv/lib/python3.12/site-packages/vllm/v1/worker/gpu_worker.py", line 51, in f\n'
+           "ValueError: x\n")
+    assert "Lines are omitted from the log (at line 4)." in diagnose(log.encode()).notes
+    assert not any("omitted" in note for note in diagnose(log.replace("\n...", "\n    ...").encode()).notes)

@@ -57,10 +57,11 @@ class Recorder:
         if not times:
             run.remember_block(event)
             run.collect_failure(event, is_foreign=self.matcher.may_quote_client(event, serves=_serves(run)))
+        is_source = event.is_code and event.text.startswith(" ")  # Python's own "..." is in a source line
+        if not event.level and not is_source and is_omission(event.text) and not _USAGE.fullmatch(self._previous):
+            run.omit(event.line)
         if event.is_code:
             return
-        if not event.level and is_omission(event.text) and not _USAGE.fullmatch(self._previous):
-            run.omit(event.line)
         self._previous = event.text
         is_settings = event.text.startswith(_SETTINGS) or _ENGINE_ARGS.match(event.text) is not None
         if is_settings and not (event.refusal or event.frames):

@@ -176,9 +176,9 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     if message_file and candidate.exception is not None:
         raised = Origin("vllm", message_file, "", 0)
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
-    answer = names.direction(candidate.exception, candidate.message, release, _raising_file(candidate))
-    if not calls and ENGINE_PROCESS.match(candidate.process):
-        answer = None  # the engine's own message: who called what is not shown
+    is_of_engine = not calls and ENGINE_PROCESS.match(candidate.process)  # its message does not show who called what
+    answer = None if is_of_engine else names.direction(candidate.exception, candidate.message, release,
+                                                       _raising_file(candidate))
     direction = "" if answer is None else answer.kind
     is_misused = _is_misused(candidate, calls)
     if is_misused:
