@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.messages import joined, message
-from vllm_doctor.text.patterns import lazy_pattern
 
-# A line that stands for lines left out: `...`, `[…]`, `<snip>`, `... 200 lines omitted ...`.
-_OMISSION = lazy_pattern(
-    r"[\s\[(<.…*-]{0,12}"
-    r"(?:\.{3,60}|…|(?:\d+ )?(?:more )?(?:lines? )?(?:snip(?:ped)?|truncated|omitted|skipped|cut)(?: lines?)?)"
-    r"[\s\])>.…*-]{0,12}", re.IGNORECASE)
-_OMISSION_WIDTH = 60
 _IMPORTED_AGAIN = frozenset({"spawn-main-guard-missing"})
 """Rules of a script that a worker runs again, so that it looks like a second start."""
-OMISSION_WORDS = ("...", "…", "snip", "truncated", "omitted", "skipped", "cut")
-"""Literals of which every such line holds one."""
-
-
-def is_omission(text: str) -> bool:
-    """Return whether a line represents omitted lines."""
-    if len(text) >= _OMISSION_WIDTH:
-        return False
-    small = text.lower()
-    return any(word in small for word in OMISSION_WORDS) and _OMISSION.fullmatch(text) is not None
 
 
 class InputSummary(NamedTuple):

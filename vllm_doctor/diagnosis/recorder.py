@@ -6,7 +6,6 @@ from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.arguments import typed_arguments
-from vllm_doctor.diagnosis.log_notes import is_omission
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events import code_paths
 from vllm_doctor.events.reader import Event
@@ -16,6 +15,7 @@ from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
 from vllm_doctor.pages.kinds import kind_of
 from vllm_doctor.rulebase.model import Pattern, RuleBase
+from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern
 
 _OF_ONE_ENGINE = lazy_pattern(r"VllmWorker(?:Process| rank=| TP\d)|Worker_TP\d+(?:_DCP\d+)?(?:_EP\d+)? pid")

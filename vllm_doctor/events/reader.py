@@ -20,6 +20,7 @@ from vllm_doctor.events.single_line_tracebacks import TRACEBACK, JoinedTraceback
 from vllm_doctor.logs.line_prefix import BARE, QUOTING
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
+from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern, portable
 
 _PROCESS = lazy_pattern(
@@ -70,7 +71,6 @@ _FRAME = lazy_pattern(  # Jinja calls the body of a template "top-level template
     r"in (?P<function>\S+|top-level template code)"
     r"|(?P<short_path>[\w./-]{1,300}\.py):\d{1,9},? in (?P<short_function>\w{1,200}))\s*$",  # as people shorten it
 )
-_CALLS_LEFT_OUT = lazy_pattern(r"\s*[\[(<]?(?:\.{3,6}|\u2026)(?: .{0,40}(?:\.{3}|\u2026))?[\])>]?\s*")
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
 _EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
 _RANK_SOURCE = lazy_pattern(r"\brank ?(\d{1,6})\b")
@@ -482,7 +482,7 @@ class EventReader:
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             _name_variable(stream.frames, message)
             return _as_code(event)
-        if _CALLS_LEFT_OUT.fullmatch(message):
+        if is_omission(message):
             return _as_code(event)
         if lead and stream.frames:  # an indented traceback: its exception is indented no deeper than its calls
             stream.indent, message = stream.indent + lead, message[lead:]
