@@ -12,11 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from commands import Commands, Ended
+from nightly import some
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
@@ -127,7 +129,6 @@ class Case(NamedTuple):
     out: str = ""
     err: str = ""
     not_out: str = "\0"
-    each_night: bool = False
 
 
 def _streams() -> list[Case]:
@@ -136,12 +137,11 @@ def _streams() -> list[Case]:
                 "rules-json": "rules list --format json", "rules-show": f"rules show {CAUSE}", "schema": "rules schema",
                 "help": "--help", "version": "--version", "help-diagnose": "diagnose --help", "completion": "completion bash",
                 "why": f"diagnose log --why {CAUSE}"}
-    cases = [Case(f"full-stdout-{name}", f"v diagnose log --format {name} >/dev/full", 2, err="no space left", each_night=number % 3 > 0)
-             for number, name in enumerate(formats)]
-    for number, (name, line) in enumerate(commands.items()):
-        kinds = [Case(f"full-stdout-{name}", f"v {line} >/dev/full", 2, err="no space left"), Case(f"closed-stdout-{name}", f"v {line} >&-", 2, err="closed"),
-                 Case(f"reader-gone-{name}", f"v {line} | true; true", 0)]
-        cases += [case._replace(each_night=kind != number % 3) for kind, case in enumerate(kinds)]
+    cases = [Case(f"full-stdout-{name}", f"v diagnose log --format {name} >/dev/full", 2, err="no space left") for name in formats]
+    for name, line in commands.items():
+        cases += [Case(f"full-stdout-{name}", f"v {line} >/dev/full", 2, err="no space left"),
+                  Case(f"closed-stdout-{name}", f"v {line} >&-", 2, err="closed"),
+                  Case(f"reader-gone-{name}", f"v {line} | true; true", 0)]
     return cases
 
 
@@ -282,8 +282,7 @@ def test_most_cases_need_a_shell_or_none() -> None:
     assert min([_PLAIN.fullmatch(case.line) is not None for case in CASES].count(value) for value in (True, False)) > 50
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=pytest.mark.exhaustive if case.each_night or number % 4 else ())
-                                  for number, case in enumerate(CASES)])
+@pytest.mark.parametrize("case", some(CASES, 44, name=attrgetter("name")))
 def test_hostile_input(case: Case, folder: Path, commands: Commands) -> None:
     plain = _PLAIN.fullmatch(case.line)
     done = commands.run(*plain[2].split(), folder=plain[1] or ".") if plain else in_a_shell(case.line, folder)
