@@ -55,6 +55,10 @@ def test_a_good_rule(tmp_path: Path) -> None:
     ("explain: It is.", "explain: It {{ case }}.\ncases: [{patterns: [mesage], explain: is}]", "no pattern of the rule is named `mesage`; did you mean"),
     ("action: upgrade-vllm", "action: upgrade-vllm, patterns: [gone]", "no pattern of the rule is named `gone`"),
     ("action: upgrade-vllm", "action: upgrade-vllm, when: [pattern == 'message']", "write `patterns: [NAME, …]` instead of `pattern == 'message'`"),
+    ("pattern: something is wrong", "pattern: something is wrong\n      groups: [alone]", "only one pattern is in the group `alone`"),
+    ("pattern: something is wrong", "pattern: something is wrong\n      groups: [message]", "a pattern and a group are both named `message`"),
+    ("explain: It is.", "explain: It is{% if 'gruop' in groups %} so{% endif %}.", "no group of the rule is named `gruop`"),
+    ("action: upgrade-vllm", "action: upgrade-vllm, when: [\"'pair' in groups\"]", "write `patterns: [NAME, …]` instead of `'pair' in groups`"),
     ("explain: It is.", "explain: It is.\ncases: [{patterns: [message], explain: is}]", "is shown where `explain` has {{ case }}"),
     ("explain: It is.", "explain: It {{ case }}.\ncases: [{patterns: [message], title: is}]", "is shown where `explain` has {{ case }}"),
     ("explain: It is.", "explain: It is.\ncases: [{title: A}, {patterns: [message], title: B}]", "the title of a case is never shown"),
@@ -70,6 +74,23 @@ def test_a_planted_error_is_found(tmp_path: Path, old: str, new: str, problem: s
 def test_the_place_is_told(tmp_path: Path) -> None:
     found = problems(tmp_path, GOOD.replace("action: upgrade-vllm", "action: upgrad-vllm"))
     assert found[0].startswith("13: ")
+
+
+GROUPED = GOOD.replace("pattern: something is wrong", """pattern: something is wrong
+      groups: [pair]
+    - id: in-short
+      anchor: something wrong
+      pattern: something wrong
+      groups: [pair]""").replace("  - {name: not it", "  - {name: short, log: something wrong, fires: in-short}\n  - {name: not it")
+
+
+def test_a_group_stands_for_its_patterns(tmp_path: Path) -> None:
+    text = GROUPED.replace("explain: It is.", "explain: It is{% if 'pair' in groups %} so{% endif %}.")
+    text = text.replace("action: upgrade-vllm", "action: upgrade-vllm, patterns: [pair]")
+    assert problems(tmp_path, text) == []
+    rule = read_rule(tmp_path / "rules" / "config" / "my-rule.yaml")
+    assert rule.fixes[0].patterns == ("message", "in-short")
+    assert (rule.groups, rule.groups_of("in-short")) == ({"pair": ("message", "in-short")}, ("pair",))
 
 
 def test_name_and_folder(tmp_path: Path) -> None:

@@ -207,7 +207,8 @@ class RunAnalysis:
             merge_of = self.run.facts.merge_of
             values = {name: value for name, value in values.items() if merge_of(name) not in {"max", "min"}}
         releases = _narrowed(self.releases, rule, hits)
-        of_hit = {"releases": releases, "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern}
+        of_hit = {"releases": releases, "phase": hit.phase, "hits": hits.count, "pattern": hit.pattern,
+                  "groups": rule.groups_of(hit.pattern)}
         return {**self._common_values, **values, **of_hit}
 
     @cached_property

@@ -26,7 +26,7 @@ from vllm_doctor.rulebase.model import Case, FixRule, Pattern, Rule, RuleBase
 from vllm_doctor.rulebase.regex_check import slow_frames, slow_pattern
 from vllm_doctor.rulebase.yaml_files import read_yaml
 from vllm_doctor.templating import renderer
-from vllm_doctor.templating.evaluator import compared_with, parse
+from vllm_doctor.templating.evaluator import compared_with, looked_up_in, parse
 from vllm_doctor.templating.evaluator import names as used_names
 from vllm_doctor.templating.parser import ExpressionError, Tree, read_text
 from vllm_doctor.text.patterns import lazy_pattern
@@ -35,10 +35,10 @@ DERIVED_FACTS = frozenset({
     "kv_bytes_per_token", "kv_cache_capacity_tokens", "concurrency_at_max_model_len", "kv_tokens_per_sequence",
     "kv_gib_per_request", "kv_cache_deficit_gib", "device_gib", "budget_gib", "outside_budget_gib",
 })
-CONTEXT_NAMES = frozenset({"pattern", "phase", "run_phase", "status", "serving", "hits", "releases", "settings_given",
-                           "caller_raised", "cut_traceback", "engine_raised", "native_function", "native_functions",
-                           "crash_call", "typographic_flags"})
-_ONLY_A_PATTERN = re.compile(r"pattern (?:== '[\w-]+'|in [(\[][^()\[\]]*[)\]])")
+CONTEXT_NAMES = frozenset({"pattern", "groups", "phase", "run_phase", "status", "serving", "hits", "releases",
+                           "settings_given", "caller_raised", "cut_traceback", "engine_raised",
+                           "native_function", "native_functions", "crash_call", "typographic_flags"})
+_ONLY_A_PATTERN = re.compile(r"pattern (?:== '[\w-]+'|in [(\[][^()\[\]]*[)\]])|'[\w-]+' in groups")
 _UNBOUNDED_HEAD = lazy_pattern(r"^\(\?P<\w+>\.[*+]|^\.[*+]|^\(\?P<\w+>\[\^?[^\]]*\][*+]")
 _UNBOUNDED_LOOKAHEAD = lazy_pattern(r"^(?:\(\?s\))?\(\?[=!]\.\*")
 _SHORTENING = frozenset({"--max-model-len", "--max-num-seqs", "--limit-mm-per-prompt", "--kv-cache-dtype"})
@@ -113,6 +113,14 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
             yield f"two patterns are named `{pattern.id}`", pattern.id
         seen.add(pattern.id)
         yield from check_pattern(pattern, base)
+    used = {name for tree in _trees(rule) for name in looked_up_in("groups", tree)}
+    for name, patterns in rule.groups.items():
+        if name in seen:
+            yield f"a pattern and a group are both named `{name}`", name
+        if len(patterns) == 1:
+            yield f"only one pattern is in the group `{name}`", name
+    for name in used - rule.groups.keys():
+        yield f"no group of the rule is named `{name}`{did_you_mean(name, list(rule.groups))}", name
 
 
 def _listed_patterns(rule: Rule, base: RuleBase) -> Complaints:

@@ -52,6 +52,7 @@ class Pattern(NamedTuple):
     phase: Sequence[str] = ()
     set: Mapping[str, Any] = _NOTHING
     own: bool = False
+    groups: tuple[str, ...] = ()  # names shared with other patterns of the rule
     weak: bool = False  # a fact's pattern that only counts if no other pattern has set the fact before
     required_literals: Literals = _NO_LITERALS  # of `regex`
     frames_literals: Literals = _NO_LITERALS
@@ -115,6 +116,15 @@ class Rule(NamedTuple):
     of_request: tuple[str, ...] = ()  # the patterns of which only a request is at fault
     tests: tuple[Mapping[str, Any], ...] = ()
     path: str = ""
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the groups of patterns, each with the ids of its patterns."""
+        return _groups((pattern.id, pattern.groups) for pattern in self.any)
+
+    def groups_of(self, pattern_id: str) -> tuple[str, ...]:
+        """Return the groups that a pattern belongs to."""
+        return next((pattern.groups for pattern in self.any if pattern.id == pattern_id), ())
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -223,6 +233,7 @@ def pattern_of(entry: Mapping[str, Any], *, own: bool = False, literals: Mapping
         phase=_phases(entry.get("phase")),
         set=entry.get("set", {}),
         own=own,
+        groups=_texts(entry.get("groups")),
         weak=entry.get("weak", False),
         required_literals=literals.get(entry["pattern"], _NO_LITERALS),
         frames_literals=literals.get(entry.get("frames", ""), _NO_LITERALS),
@@ -234,12 +245,26 @@ def _phases(value: Any) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, list) else ()
 
 
-def fix_of(entry: Mapping[str, Any]) -> FixRule:
-    """Return the fix of a YAML entry."""
+def _groups(patterns: Iterable[tuple[str, Iterable[str]]]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the patterns in each group, given the groups of each pattern."""
+    found: dict[str, tuple[str, ...]] = {}
+    for pattern_id, groups in patterns:
+        for group in groups:
+            found[group] = (*found.get(group, ()), pattern_id)
+    return found
+
+
+def _ids_of(names: Iterable[str] | None, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the ids of patterns, given names of patterns and of groups."""
+    return tuple(pattern_id for name in _texts(names) for pattern_id in groups.get(name, (name,)))
+
+
+def fix_of(entry: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]] = _NOTHING) -> FixRule:
+    """Return the fix of a YAML entry, given the groups of its rule's patterns."""
     return FixRule(
         id=entry["id"],
         title=entry["title"],
-        patterns=_texts(entry.get("patterns")),
+        patterns=_ids_of(entry.get("patterns"), groups),
         when=_texts(entry.get("when")),
         vllm=str(entry.get("vllm", "")),
         set=entry.get("set", {}),
@@ -258,15 +283,16 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if value else ()
 
 
-def _ids(value: bool | list[str], patterns: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def _ids(value: bool | list[str], patterns: Iterable[Mapping[str, Any]],
+         groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return the ids of the patterns; `value` is true for all of them."""
     if isinstance(value, bool):
         return tuple(item["id"] for item in patterns) if value else ()
-    return tuple(value)
+    return _ids_of(value, groups)
 
 
-def _case_of(entry: Mapping[str, Any]) -> Case:
-    return Case(_texts(entry.get("patterns")), _texts(entry.get("when")),
+def _case_of(entry: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]]) -> Case:
+    return Case(_ids_of(entry.get("patterns"), groups), _texts(entry.get("when")),
                 entry.get("title", ""), entry.get("explain", ""))
 
 
@@ -274,6 +300,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
             literals: Mapping[str, Literals] = _NOTHING) -> Rule:
     """Return the rule of a YAML file, given the required literals of its expressions."""
     match = entry["match"]
+    groups = _groups((item["id"], _texts(item.get("groups"))) for item in match["any"])
 
     def patterns(part: str) -> tuple[Pattern, ...]:
         return tuple(pattern_of(item, own=own, literals=literals) for item in match.get(part, ()))
@@ -290,20 +317,20 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
         when=_texts(match.get("when")),
         unless=_texts(match.get("unless")),
         refines=_texts(entry.get("refines")),
-        general=_texts(entry.get("general")),
+        general=_ids_of(entry.get("general"), groups),
         let={name: tuple(value) if isinstance(value, list) else (value,)
              for name, value in (entry.get("let") or {}).items()},
         explain=entry["explain"],
-        cases=tuple(_case_of(item) for item in entry.get("cases", ())),
+        cases=tuple(_case_of(item, groups) for item in entry.get("cases", ())),
         background=entry.get("background", ""),
         order=entry.get("order", "written"),
-        fixes=tuple(fix_of(item) for item in entry.get("fixes", ())),
+        fixes=tuple(fix_of(item, groups) for item in entry.get("fixes", ())),
         verify=entry.get("verify", ""),
         references=_texts(entry.get("references")),
         status=entry.get("status", "stable"),
-        fallback=_ids(entry.get("fallback", False), match["any"]),
+        fallback=_ids(entry.get("fallback", False), match["any"], groups),
         survives=entry.get("survives", False),
-        of_request=_ids(entry.get("of_request", False), match["any"]),
+        of_request=_ids(entry.get("of_request", False), match["any"], groups),
         tests=tuple(entry.get("tests", ())),
         path=path,
     )

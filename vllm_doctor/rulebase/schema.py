@@ -27,6 +27,8 @@ _PATTERN: dict[str, Any] = {
     "required": ["id", "anchor", "pattern"],
     "properties": {
         "id": {"type": "string", "pattern": _ID, "description": "Name of this wording, unique in the rule."},
+        "groups": {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": _ID},
+                   "description": "Names shared with other patterns, for `patterns` and `'NAME' in groups`."},
         "vllm": {**_SPECIFIER, "description": "The releases that print this wording."},
         "anchor": {"type": "string", "minLength": 4, "description": "A literal that every such line contains."},
         "pattern": {"type": "string", "description": "Regular expression; its named groups are fact names."},
@@ -40,7 +42,7 @@ _PATTERNS: dict[str, Any] = {"type": "array", "minItems": 1, "items": _PATTERN}
 
 _OWN_PATTERNS: dict[str, Any] = {
     "type": "array", "minItems": 1, "items": {"type": "string", "pattern": _ID},
-    "description": "One of these patterns of the rule has matched; any if left out.",
+    "description": "One of these patterns or groups of the rule has matched; any if left out.",
 }
 
 _FIX: dict[str, Any] = {

@@ -98,6 +98,13 @@ def compared_with(name: str, tree: Tree) -> Iterator[str]:
             yield from (part[1] for part in _nodes(node) if part[0] == "const" and isinstance(part[1], str))
 
 
+def looked_up_in(name: str, tree: Tree) -> Iterator[str]:
+    """Yield the strings that a tree looks up in the variable `name`, a list."""
+    for node in _nodes(tree):
+        if node[0] == "compare" and node[1][0] == "const" and node[2][1] == ["name", name]:
+            yield node[1][1]
+
+
 def yielded(tree: Tree) -> Iterator[str]:
     """Yield the strings that may be the value of a tree, or a part of it: not those that are compared."""
     kind, *parts = tree
