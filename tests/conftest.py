@@ -28,8 +28,8 @@ settings.load_profile("default")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are cores, for `-n auto`: many tests wait for a process they have started."""
-    return (os.cpu_count() or 1) + 1
+    """Return two workers more than there are cores, for `-n auto`: many tests wait for a process they have started."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(scope="session", autouse=True)

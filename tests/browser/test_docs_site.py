@@ -74,7 +74,7 @@ def search(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Search:
     return found
 
 
-@pytest.mark.parametrize("share", [slice(0, None, 12), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("share", [slice(0, None, 20), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
 def test_the_lines_of_real_logs_lead_to_their_pages(search: Search, share: slice) -> None:
     misses, firsts, names = [], 0, sorted(FIRST | AMONG_THREE)[share]
     for name in names:

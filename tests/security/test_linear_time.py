@@ -39,7 +39,7 @@ REDACTION = list(expressions_of_redaction())
 LONGEST = {"failures.exceptions._ASSERTS": 1_000, "failures.exceptions._QUOTED": 1_000, "failures.frames._CHECKOUT": 1_000,
            "failures.messages._FATAL": 500, "failures.messages._USAGE": 500, "failures.messages._OVER": 500}
 WINDOWS = {"redact blocks": 2_000}  # longer lines are left out
-EXPRESSIONS = 120  # that the ordinary run tries
+EXPRESSIONS = 60  # that the ordinary run tries
 SECONDS = 2.0  # for a log of 64 KiB
 LOGS = int(os.environ.get("VLLM_DOCTOR_LOGS", "300"))
 FORMATS = ("text", "json", "jsonl", "markdown", "html", "sarif", "junit", "github", "gitlab", "command", "agent")

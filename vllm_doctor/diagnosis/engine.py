@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import IO, cast
 
-from vllm_doctor.diagnosis import page_reading, second_reading
+from vllm_doctor.diagnosis import page_reading, reversed_reading, second_reading
 from vllm_doctor.diagnosis.given import Given
 from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.diagnosis.run import Run
@@ -59,6 +59,8 @@ class Diagnosis:
         if self._pasted is not None:
             self._pasted += data
             if len(self._pasted) > LONGEST and not page_reading.may_be_large(self._pasted):
+                if reversed_reading.is_reversed(self._pasted):
+                    self.add_notes(reversed_reading.TOO_LONG)
                 self._pasted = None
         self.reading.session.feed(data, earlier_starts=earlier_starts)
 
@@ -85,6 +87,9 @@ class Diagnosis:
         """Return the report on an input of which `data` is all, if it is short: it may be a page, or a damaged log."""
         if not data:
             return self.reading.report()
+        if (turned := reversed_reading.read(data, self.reading)) is not None:
+            self.reading, report = turned
+            return report
         if (page := read_page(data)) is not None:
             self.reading, report = page_reading.read(page, self.reading)
             return report

@@ -36,13 +36,13 @@ def read_again(data: bytes, first: LogReading, report: Report) -> Report:
         found = again.report()
         if _is_better(found, report, data, note):
             found = found._replace(source=report.source, notes=(*found.notes, note))
-            found = _numbered_as_in_input(found, rows)
+            found = numbered_as_in_input(found, rows)
             return found.with_caveats(*first.remarks)
     return report
 
 
-def _numbered_as_in_input(report: Report, rows: Sequence[Row]) -> Report:
-    """Return the report with the input's line numbers, if several of the rows read stand on one line of it."""
+def numbered_as_in_input(report: Report, rows: Sequence[Row]) -> Report:
+    """Return the report with the input's line numbers where several rows stand on one line or in another order."""
     places: dict[int, int] = {}
     following = 1
     for row in rows:

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 from vllm_doctor.catalog import names
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures import exceptions, frames, messages
-from vllm_doctor.failures.choose import as_told_by_worker, choose, is_cascade, is_consequence, is_request, is_teardown
+from vllm_doctor.failures.choose import (
+    as_told_by_worker,
+    choose,
+    is_cascade,
+    is_consequence,
+    is_request,
+    is_teardown,
+    without_exits,
+)
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
@@ -132,7 +140,7 @@ def raised_by_caller(collected: FailureCollector) -> bool:
 def ends_in_traceback(collected: FailureCollector, last_line: int) -> bool:
     """Return whether the log of a start ends in a traceback, whose exception is cut off."""
     return any(one.shape == "cut" and one.exception is None and one.frames and one.last_line >= last_line - 1
-               for one in collected.candidates())
+               for one in without_exits(collected.candidates()))
 
 
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:

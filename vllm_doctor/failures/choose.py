@@ -142,6 +142,21 @@ def is_teardown(candidate: Candidate) -> bool:
     return candidate.ignored or any(frame.function in _TEARDOWN_CALLS for frame in frames)
 
 
+def without_exits(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates without cut tracebacks of a process that another failure has ended.
+
+    As it exits, Python prints the exception again, and what its exit handlers raise.
+    """
+    ended: set[str] = set()
+    kept = []
+    for one in candidates:
+        if not (one.shape == "cut" and one.exception is None and one.process in ended):
+            kept.append(one)
+        if one.process and one.exception is not None and is_consequence(one):
+            ended.add(one.process)
+    return kept
+
+
 def is_request(candidate: Candidate) -> bool:
     """Return whether it is a request that the server rejected as invalid."""
     return candidate.shape == "http" and candidate.message.startswith("4")
@@ -153,7 +168,7 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
     `advances` is how often the start made progress; `evidence` the lines on which a rule that explains the failure
     fired: the candidate that holds one of them goes first.
     """
-    told = [one for one in candidates if not is_teardown(one)]
+    told = without_exits(one for one in candidates if not is_teardown(one))
     for line in evidence:
         holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"
                    and not is_cascade(one)]

@@ -1,0 +1,68 @@
+"""A log whose newest lines come first is read from its last line to its first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vllm_doctor.diagnosis.engine import diagnose
+from vllm_doctor.diagnosis.reversed_reading import REVERSED, TOO_LONG
+from vllm_doctor.logs.newest_first import is_newest_first
+
+LOGS = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "logs").rglob("*.log"))
+LONGEST = 1 << 18
+
+
+def turned(data: bytes) -> bytes:
+    return b"".join(line + b"\n" for line in reversed(data.removesuffix(b"\n").split(b"\n")))
+
+
+def named(name: str) -> bytes:
+    return next(path for path in LOGS if path.name == name).read_bytes()
+
+
+@pytest.mark.parametrize(("name", "cause"), [
+    ("arg-utilization-1.5.log", "flag-value-invalid"),
+    ("run-engine-killed-busy.log", "process-killed-no-traceback"),
+    ("tiny-load.log", "http-4xx-client-errors"),
+    ("real-0.20.2-config-dtype-unknown.log", "model-config-refused"),
+])
+def test_the_cause_and_its_line_are_those_of_the_log(name: str, cause: str) -> None:
+    data = named(name)
+    straight, back = diagnose(data), diagnose(turned(data))
+    assert straight.cause is not None
+    assert back.cause is not None
+    assert (straight.primary, back.primary) == (cause, cause)
+    last = len(data.removesuffix(b"\n").split(b"\n")) + 1
+    assert [one.line for one in back.cause.evidence] == [last - one.line for one in straight.cause.evidence]
+    assert back.source.lines == straight.source.lines
+    assert REVERSED in back.notes
+    assert REVERSED not in straight.notes
+
+
+def test_no_log_in_the_usual_order_is_turned() -> None:
+    assert [path.name for path in LOGS if is_newest_first(path.read_text("utf-8", "replace").splitlines())] == []
+
+
+def test_nearly_every_log_is_recognized_when_turned() -> None:
+    """Those that are not hold a few lines of argparse."""
+    found = [is_newest_first(path.read_text("utf-8", "replace").splitlines()[::-1]) for path in LOGS]
+    assert sum(found) > 0.85 * len(found)
+
+
+@pytest.mark.parametrize("lines", [
+    [], ["x"], ["INFO 05-06 10:00:02 [a.py:1] x", "INFO 05-06 10:00:01 [a.py:1] y"],
+    ["Traceback (most recent call last):", '  File "<string>", line 1, in <module>', "ValueError: x"],
+    ["    x()", '  File "<string>", line 1, in y', "ValueError: x"],
+])
+def test_little_proves_nothing(lines: list[str]) -> None:
+    assert not is_newest_first(lines)
+
+
+def test_a_log_that_is_too_long_is_only_told_of() -> None:
+    line = "INFO 05-06 {:02}:{:02}:{:02} [loggers.py:116] Engine 000: Avg prompt throughput: 1.0 tokens/s\n"
+    lines = [line.format(second // 3600 % 24, second // 60 % 60, second % 60) for second in range(5000)]
+    assert len("".join(lines)) > LONGEST
+    assert TOO_LONG in diagnose("".join(reversed(lines)).encode()).notes
+    assert TOO_LONG not in diagnose("".join(lines).encode()).notes

@@ -1,0 +1,65 @@
+"""Logs whose newest lines come first, as viewers of log collectors show and export them.
+
+What tells: the times of the lines fall, or the calls of a traceback stand in reverse above its head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from vllm_doctor.logs.pasted_text import Row
+from vllm_doctor.text.patterns import lazy_pattern
+
+_HEAD = "Traceback (most recent call last):"
+_TIME = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d")
+_CALL = lazy_pattern(r"(?P<front>.{0,200}?)(?P<indent>[ \t]{1,40})File \"[^\"]{1,400}\", line \d{1,7}")
+_REACH = 120  # characters at the beginning of a line in which its time stands
+_FALLS = 3  # changes of the time that show the order of a log without tracebacks
+_ENDS = 2  # ends of tracebacks that show it
+_MIXED = 0.5  # for each sign of one order, so many of the other: lines of several processes, calls without a source
+
+
+def is_newest_first(lines: Sequence[str]) -> bool:
+    """Return whether the newest of some lines come first."""
+    lines = [line for line in lines if line.strip()]
+    falls, rises = _changes_of_time(lines)
+    reverse, forward = _order_of_calls(lines)
+    if reverse + forward:
+        return reverse >= _ENDS and forward <= _MIXED * reverse and rises <= falls
+    return falls >= _FALLS and rises <= _MIXED * falls
+
+
+def oldest_first(lines: Sequence[str]) -> list[Row]:
+    """Return the lines in the order in which they were written, with their numbers in the input."""
+    return [Row(number, lines[number - 1]) for number in range(len(lines), 0, -1)]
+
+
+def _changes_of_time(lines: Sequence[str]) -> tuple[int, int]:
+    """Return how often the time falls, and how often it rises, from one line to the next."""
+    times = [match[0] for line in lines if (match := _TIME.search(line[:_REACH]))]
+    pairs = [pair for pair in pairwise(times) if len(pair[0]) == len(pair[1])]
+    return sum(one > other for one, other in pairs), sum(one < other for one, other in pairs)
+
+
+def _order_of_calls(lines: Sequence[str]) -> tuple[int, int]:
+    """Return how many places in tracebacks tell that the calls stand in reverse, and how many that they do not.
+
+    Only the ends of a traceback tell: between two calls, a source line stands above the one and below the other.
+    """
+    reverse = forward = 0
+    for before, line, behind in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        if _HEAD in line:
+            above, below = (_CALL.match(other) is not None for other in (before, behind))
+        elif call := _CALL.match(line):
+            above, below = (_is_source(other, call["front"], call["indent"]) for other in (before, behind))
+        else:
+            continue
+        reverse += above and not below
+        forward += below and not above
+    return reverse, forward
+
+
+def _is_source(line: str, front: str, indent: str) -> bool:
+    """Return whether a line is indented deeper than a call, behind the same prefix, and is no call itself."""
+    return line.startswith(f"{front}{indent} ") and 'File "' not in line
