@@ -195,6 +195,10 @@ _NO_MODULE_ATTRIBUTE = lazy_pattern(
 )
 _OPERATOR = lazy_pattern(r"'_OpNamespace' '(?P<module>_\w+)' object has no attribute '(?P<name>\w+)'")
 _NO_ATTRIBUTE = lazy_pattern(r"(?P<type>type object )?'(?P<cls>\w+)'(?: object)? has no attribute '(?P<name>\w+)'")
+_ENGINE_MODULES = (
+    "vllm.v1.spec_decode", "vllm.v1.worker", "vllm.v1.core", "vllm.v1.sample", "vllm.v1.attention", "vllm.v1.executor",
+    "vllm.spec_decode", "vllm.worker", "vllm.core", "vllm.attention", "vllm.executor", "vllm.model_executor",
+)
 _UNEXPECTED = lazy_pattern(
     r"(?<![\w.<>])(?P<callee>[\w.<>]{1,300})\(\) got an unexpected keyword argument '(?P<name>\w+)'"
 )
@@ -243,6 +247,13 @@ def direction(
     if match := _ABSTRACT.search(text):
         return _abstract(match["cls"], match["name"], release)
     return None
+
+
+def is_of_engine_class(message: str) -> bool:
+    """Return whether an attribute is missing on an object that only vLLM's engine processes have."""
+    match = _NO_ATTRIBUTE.search(message[:MAX_MESSAGE])
+    keys = classes(match["cls"]) if match else []
+    return bool(keys) and all(key.startswith(_ENGINE_MODULES) for key in keys)
 
 
 def _missing_name(match: re.Match[str], release: str | None, owner: str | None) -> Direction | None:

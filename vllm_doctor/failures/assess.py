@@ -184,7 +184,8 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     if message_file and candidate.exception is not None:
         raised = Origin("vllm", message_file, "", 0)
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
-    is_of_engine = not calls and ENGINE_PROCESS.match(candidate.process)  # its message does not show who called what
+    is_of_engine = not calls and (  # its message does not show who called what
+        ENGINE_PROCESS.match(candidate.process) or names.is_of_engine_class(candidate.message))
     answer = None if is_of_engine else names.direction(candidate.exception, candidate.message, release,
                                                        _raising_file(candidate))
     direction = "" if answer is None else answer.kind

@@ -16,17 +16,16 @@ _TIME = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\
 _CALL = lazy_pattern(r"(?P<front>.{0,200}?)(?P<indent>[ \t]{1,40})File \"[^\"]{1,400}\", line \d{1,7}")
 _REACH = 120  # characters at the beginning of a line in which its time stands
 _FALLS = 3  # changes of the time that show the order of a log without tracebacks
-_ENDS = 2  # ends of tracebacks that show it
-_MIXED = 0.5  # for each sign of one order, so many of the other: lines of several processes, calls without a source
+_MIXED = 0.1  # for each change in that order, so many in the other: lines of several processes
 
 
 def is_newest_first(lines: Sequence[str]) -> bool:
     """Return whether the newest of some lines come first."""
     lines = [line for line in lines if line.strip()]
     falls, rises = _changes_of_time(lines)
-    reverse, forward = _order_of_calls(lines)
-    if reverse + forward:
-        return reverse >= _ENDS and forward <= _MIXED * reverse and rises <= falls
+    above, below = _calls_around_heads(lines)
+    if above + below:
+        return above > below and falls >= rises and _has_sources_above(lines)
     return falls >= _FALLS and rises <= _MIXED * falls
 
 
@@ -42,22 +41,28 @@ def _changes_of_time(lines: Sequence[str]) -> tuple[int, int]:
     return sum(one > other for one, other in pairs), sum(one < other for one, other in pairs)
 
 
-def _order_of_calls(lines: Sequence[str]) -> tuple[int, int]:
-    """Return how many places in tracebacks tell that the calls stand in reverse, and how many that they do not.
-
-    Only the ends of a traceback tell: between two calls, a source line stands above the one and below the other.
-    """
-    reverse = forward = 0
+def _calls_around_heads(lines: Sequence[str]) -> tuple[int, int]:
+    """Return how many heads of tracebacks have a call above them and none below, and how many have one below."""
+    above = below = 0
     for before, line, behind in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
         if _HEAD in line:
-            above, below = (_CALL.match(other) is not None for other in (before, behind))
-        elif call := _CALL.match(line):
-            above, below = (_is_source(other, call["front"], call["indent"]) for other in (before, behind))
-        else:
-            continue
-        reverse += above and not below
-        forward += below and not above
-    return reverse, forward
+            below += 'File "' in behind
+            above += 'File "' in before and 'File "' not in behind
+    return above, below
+
+
+def _has_sources_above(lines: Sequence[str]) -> bool:
+    """Return whether more calls have a source line only above them than only below.
+
+    Those are the ends of tracebacks: between two calls, the line stands above the one and below the other.
+    """
+    above = below = 0
+    for before, line, behind in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        if call := _CALL.match(line):
+            one, other = (_is_source(near, call["front"], call["indent"]) for near in (before, behind))
+            above += one and not other
+            below += other and not one
+    return above > below
 
 
 def _is_source(line: str, front: str, indent: str) -> bool:
