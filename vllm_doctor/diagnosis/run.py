@@ -96,6 +96,7 @@ class Run:
         self.ranks: set[int] = set()  # that printed a line with their rank
         self.requests = RequestLengths()
         self.advances = 0  # how often it made progress
+        self.advance_line = 0  # of the last progress
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far
 
@@ -119,7 +120,8 @@ class Run:
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             if not (self.crashed and line - self._raised_line <= _LATE and BAR_END.search(text)):
-                self.advances += phase != self.phase
+                if phase != self.phase:
+                    self.advances, self.advance_line = self.advances + 1, line
                 self.crashed = False
             self.phase = phase
             self.clock.reach(phase)

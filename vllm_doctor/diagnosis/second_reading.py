@@ -23,22 +23,29 @@ _ESCAPES = lazy_pattern(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
 
 
 def read_again(data: bytes, first: LogReading, report: Report) -> Report:
-    """Return the report of a second reading if it identifies a failure that the first one did not, else that one."""
+    """Return the report of a second reading if it identifies a failure that the first one did not, else that one.
+
+    Of several such readings, the first that names a cause counts; where none does, the first.
+    """
     if len(data) > LONGEST or not _is_wanted(report, data):
         return report
     if first.options.run not in {None, first.telling_run().number}:
         return report
     options = first.options._replace(run=None, shortcuts=False)
+    best: Report | None = None  # of the readings without a cause
     for rows, note in _readings(data, first.base, report):
         again = LogReading(first.base, options, first.path, first.given, live=True)
         again.feed_rows(rows)
         again.session.finish()
         found = again.report()
-        if _is_better(found, report, data, note):
-            found = found._replace(source=report.source, notes=(*found.notes, note))
-            found = numbered_as_in_input(found, rows)
-            return found.with_caveats(*first.remarks)
-    return report
+        if not _is_better(found, report, data, note):
+            continue
+        better = numbered_as_in_input(found._replace(source=report.source, notes=(*found.notes, note)), rows)
+        better = better.with_caveats(*first.remarks)
+        if better.cause is not None:
+            return better
+        best = best or better
+    return best or report
 
 
 def numbered_as_in_input(report: Report, rows: Sequence[Row]) -> Report:

@@ -69,6 +69,7 @@ class Start(NamedTuple):
     status: str  # as the markers and rules tell it
     phase: str
     advances: int
+    advance_line: int  # of the last one
     serving_line: int
     stopped_line: int
     last_line: int
@@ -254,7 +255,7 @@ def _counts(candidate: Candidate, start: Start) -> bool:
             return False
         is_headless = start.status == "serving" and not start.serving_line  # it served before the log begins
         return candidate.served or candidate.phase == "runtime" or is_headless
-    if candidate.advances < start.advances:
+    if candidate.advances < start.advances and candidate.line < start.advance_line:
         return False
     if candidate.shape in {"record", "quoted"}:
         return candidate.line >= start.last_line - _FINAL and candidate.shape == "record"

@@ -13,7 +13,7 @@ _RESOURCE = lazy_pattern(
     r"out of memory|signal 9 \(|No space left|Cannot allocate memory|Too many open files|\bOOM|oom-kill|Killed\b"
     r"|Disk quota"
     r"|KV cache (?:is|memory)|cache blocks|Free memory on device|larger than the (?:available|maximum number)"
-    r"|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|CUBLAS_STATUS_ALLOC_FAILED|nrt_tensor_allocate\b.{0,40}Allocation Failure"
     r"|thread: Resource temporarily|can't start new thread|low on memory", re.IGNORECASE)
 _REJECTS = lazy_pattern(
     r"(?:not (?:yet |currently )?|only )(?:supported|compatible)|does not (?:yet )?support|incompatible|\brequires\b"
@@ -30,7 +30,8 @@ _ENVIRONMENT = lazy_pattern(
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
     r"|No supported CUDA architectures|executable file not found|only supports Linux"
     r"|failed to import (?:python )?'?vllm\b"
-    r"|CMake Error|No matching distribution|illegal instruction|writ(?:e|ing) in your cache",
+    r"|CMake Error|No matching distribution|No solution found when resolving|illegal instruction"
+    r"|writ(?:e|ing) in your cache",
     re.IGNORECASE)
 _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "PermissionError"})
 _PATH_CLASSES = frozenset({"FileNotFoundError", "NotADirectoryError", "IsADirectoryError"})

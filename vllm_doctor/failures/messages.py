@@ -54,7 +54,9 @@ _FATAL = lazy_pattern(
     r"|\*\*\* (?:SIG\w+|Process received signal).*|Signal: \w+ .*|corrupted size vs\. prev_size.*|double free or .*"
     r"|\A.*free\(\): invalid pointer.*|munmap_chunk\(\).*|malloc\(\): .*|panicked at .*|thread '.*' panicked at .*"
     r"|nvidia-container-cli: .*|(?:/\S+|\S+\.sh): line \d+: .*(?:Killed|Aborted|Segmentation fault|Bus error).*"
-    r"|CMake Error at .*|(?:rocblaslt|rocBLAS|hipBLASLt) error: (?:Cannot|Could not) .*"
+    r"|CMake Error at .*|No solution found when resolving dependencies.*"
+    r"|error: \S{1,200}:\d{1,7}:\d{1,5}: stack frame size .*"
+    r"|(?:rocblaslt|rocBLAS|hipBLASLt) error: (?:Cannot|Could not) .*"
     r"|\A(?!\s{0,40}│).*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
 _OF_SHELL = lazy_pattern(
     r"(?:Killed|Aborted|Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b")

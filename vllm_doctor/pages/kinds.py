@@ -26,6 +26,7 @@ _AT_START = lazy_pattern(
     r"|\"type\": \"[A-Z]\w{1,40}Error\""
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
     r"|(?:rocblaslt|rocBLAS|hipBLASLt) error: (?:Cannot|Could not) \S"
+    r"|(?:(?:#\d{1,4} )?\d{1,6}\.\d{2,4} )?CMake Error at "
     r"|(?:ba|z|da)?sh: (?:line \d+: )?\S+: command not found|docker: Error response|Segmentation fault"
     r"|[\u2800-\u28ff] \S|\u00d7 (?:No solution found|Failed to) |\u2570\u2500\u25b6 "  # uv
     r"|The above exception was the direct cause|During handling of the above exception)")
@@ -35,7 +36,7 @@ _COMMAND = lazy_pattern(
     r"|vllm-openai:)|(?:^|[\s=])(?:vllm\.)?LLM\((?:$|\s*(?:model|[\"'])|\w)")
 _CONFIG = lazy_pattern(r"vllm|--model\b")
 _MARKUP = lazy_pattern(
-    r"\s{0,3}(?:#{1,6} \S|[-*+\u2022] (?!-)\S|\d{1,2}[.)\u3001] ?\S|\|.{1,400}\|\s{0,40}$|\*\*|---+\s{0,40}$"
+    r"\s{0,3}(?:#{1,6} \S|[-*+\u2022] (?!-)\S|\d{1,2}[.)\u3001](?!\d) ?\S|\|.{1,400}\|\s{0,40}$|\*\*|---+\s{0,40}$"
     r"|===+\s{0,40}$|~~~|```|<!--|!\[|\[[^\]]{1,200}\]\()")
 _MAIL = lazy_pattern(
     r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|In-Reply-To|MIME-Version|Content-Type|X-[\w-]{1,40}"

@@ -1,4 +1,4 @@
-"""Labels for several processes in one stream: Docker Compose, swarm, foreman, pm2, supervisord.
+"""Labels for several processes in one stream: Docker Compose, swarm, foreman, pm2, supervisord, docker build.
 
 A name and a bar may also be a table in the log, so a compose name without an index needs a column of its own or
 evidence (wrapper_match.py).
@@ -15,6 +15,7 @@ _NOT_A_NAME = lazy_pattern(r"[0-9a-f]{2}[OE]")  # GitLab's stream letters
 _INDEXED = lazy_pattern(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
 _CELL = lazy_pattern(r"[^%]*[^%\s]?\s\|(?:\s|$)")
 _PM2 = lazy_pattern(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
+_BUILD = lazy_pattern(r"(?P<step>#\d{1,4} )?\d{1,6}\.\d{2,4}(?: |$)")
 _SUPERVISOR = lazy_pattern(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 
 
@@ -38,3 +39,11 @@ def process_manager(text: str) -> WrapperMatch | None:
     if " std" in text and (m := _SUPERVISOR.match(text)):
         return WrapperMatch("supervisord", text[m.end() :], m["name"])
     return None
+
+
+def docker_build(text: str) -> WrapperMatch | None:
+    """Match `#12 25.71 msg` of `docker build --progress=plain`, and the `25.71 msg` of the step that failed."""
+    m = _BUILD.match(text)
+    if m is None:
+        return None
+    return WrapperMatch("docker-build", text[m.end() :], key="docker-build", sure=m["step"] is not None, repeats=True)

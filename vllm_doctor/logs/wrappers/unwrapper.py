@@ -19,7 +19,7 @@ from vllm_doctor.logs.wrappers.ci import (
     jenkins,
     pytest_failure,
 )
-from vllm_doctor.logs.wrappers.containers import compose, process_manager
+from vllm_doctor.logs.wrappers.containers import compose, docker_build, process_manager
 from vllm_doctor.logs.wrappers.journal import journald, syslog
 from vllm_doctor.logs.wrappers.json_lines import WHOLE, json_line
 from vllm_doctor.logs.wrappers.kubernetes import google_viewer, kubectl_prefix, loki, pod, pod_only
@@ -39,7 +39,7 @@ _LETTERS: tuple[Wrapper, ...] = (
     gitlab, compose, journald, gh_run_view, google_viewer, djl, torchserve, process_manager, pod, logfmt,
 )  # fmt: skip
 _DIGITS: tuple[Wrapper, ...] = (
-    stamped, process_manager, gitlab, compose, clock_wide, clock, srun, journald, gh_run_view, pod,
+    stamped, process_manager, docker_build, gitlab, compose, clock_wide, clock, srun, journald, gh_run_view, pod,
 )  # fmt: skip
 _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "{": (json_line, loki),
@@ -47,7 +47,7 @@ _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "(": (ray,),
     "<": (syslog,),
     ">": (quoted,),
-    "#": (actions_mark,),
+    "#": (actions_mark, docker_build),
     "_": (buildkite,),
     "-": (clock,),
     " ": (buildkite_row, srun, journald),
