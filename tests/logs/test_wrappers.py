@@ -113,6 +113,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "gitlab": (lambda t: f"2024-05-06T10:00:01.123456Z 00O {t}", "gitlab", ""),
     "gitlab bare": (lambda t: f"01E {t}", "gitlab", ""),
     "buildkite": (lambda t: f"\x1b_bk;t=1715000000000\x07{t}", "buildkite", ""),
+    "program that relays": (lambda t: f"2025-06-27 12:57:51,690 - __main__ - INFO - {t}", "logging", ""),
     "docker build": (lambda t: f"#12 25.71 {t}", "docker-build", ""),
     "docker build, failed step": (lambda t: f"25.71 {t}", "docker-build", ""),
     "buildkite page": (lambda t: f"  | [2024-05-06T10:00:01Z] {t}", "buildkite", ""),

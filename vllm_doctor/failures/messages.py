@@ -70,7 +70,7 @@ _USAGE = lazy_pattern(
     r"(?P<said>(?:argument \S{1,80}: |unrecognized arguments: |ambiguous option: "
     r"|(?:the following|one of the) arguments ).+)$")
 _SERVER_ERROR = lazy_pattern(
-    r'"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+" (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
+    r'(?:"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+"|^< HTTP/[\d.]+) (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
 _CLIENT_ERROR = lazy_pattern(
     r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
 _LEVEL = lazy_pattern(
@@ -161,7 +161,7 @@ def other_program(text: str) -> str:
 
 
 def http_answer(text: str) -> tuple[int, str] | None:
-    """Return the status and its text if a line of an access log reports a failed request."""
+    """Return the status and its text if a line of an access log, or of `curl -v`, reports a failed request."""
     match = _SERVER_ERROR.search(text)
     return (int(match["code"]), match["text"]) if match else None
 

@@ -26,7 +26,7 @@ _AT_START = lazy_pattern(
     r"|\"type\": \"[A-Z]\w{1,40}Error\""
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
     r"|(?:rocblaslt|rocBLAS|hipBLASLt) error: (?:Cannot|Could not) \S"
-    r"|(?:(?:#\d{1,4} )?\d{1,6}\.\d{2,4} )?CMake Error at "
+    r"|(?:(?:#\d{1,4} )?\d{1,6}\.\d{1,4} )?CMake Error at |< HTTP/[\d.]{1,4} \d{3}"
     r"|(?:ba|z|da)?sh: (?:line \d+: )?\S+: command not found|docker: Error response|Segmentation fault"
     r"|[\u2800-\u28ff] \S|\u00d7 (?:No solution found|Failed to) |\u2570\u2500\u25b6 "  # uv
     r"|The above exception was the direct cause|During handling of the above exception)")

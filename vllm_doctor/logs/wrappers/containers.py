@@ -1,5 +1,7 @@
 """Labels for several processes in one stream: Docker Compose, swarm, foreman, pm2, supervisord, docker build.
 
+Also the records of programs that log what a server prints.
+
 A name and a bar may also be a table in the log, so a compose name without an index needs a column of its own or
 evidence (wrapper_match.py).
 """
@@ -15,7 +17,9 @@ _NOT_A_NAME = lazy_pattern(r"[0-9a-f]{2}[OE]")  # GitLab's stream letters
 _INDEXED = lazy_pattern(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
 _CELL = lazy_pattern(r"[^%]*[^%\s]?\s\|(?:\s|$)")
 _PM2 = lazy_pattern(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
-_BUILD = lazy_pattern(r"(?P<step>#\d{1,4} )?\d{1,6}\.\d{2,4}(?: |$)")
+_BUILD = lazy_pattern(r"(?P<step>#\d{1,4} )?\d{1,6}\.\d{1,4}(?: |$)")
+_RELAYED = lazy_pattern(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - (?P<name>[\w.]{1,80}) - (?:DEBUG|INFO|WARNING|ERROR) - ")
 _SUPERVISOR = lazy_pattern(r"(?P<name>[\w.:-]{1,80}) std(?:out|err) \| ")
 
 
@@ -47,3 +51,9 @@ def docker_build(text: str) -> WrapperMatch | None:
     if m is None:
         return None
     return WrapperMatch("docker-build", text[m.end() :], key="docker-build", sure=m["step"] is not None, repeats=True)
+
+
+def relayed(text: str) -> WrapperMatch | None:
+    """Match `2025-06-27 12:57:51,690 - __main__ - INFO - msg` of a program that logs what a server prints."""
+    m = _RELAYED.match(text) if " - " in text else None
+    return WrapperMatch("logging", text[m.end() :], key=f"logging:{m['name']}", sure=False) if m else None

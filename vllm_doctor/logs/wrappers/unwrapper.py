@@ -19,7 +19,7 @@ from vllm_doctor.logs.wrappers.ci import (
     jenkins,
     pytest_failure,
 )
-from vllm_doctor.logs.wrappers.containers import compose, docker_build, process_manager
+from vllm_doctor.logs.wrappers.containers import compose, docker_build, process_manager, relayed
 from vllm_doctor.logs.wrappers.journal import journald, syslog
 from vllm_doctor.logs.wrappers.json_lines import WHOLE, json_line
 from vllm_doctor.logs.wrappers.kubernetes import google_viewer, kubectl_prefix, loki, pod, pod_only
@@ -39,7 +39,8 @@ _LETTERS: tuple[Wrapper, ...] = (
     gitlab, compose, journald, gh_run_view, google_viewer, djl, torchserve, process_manager, pod, logfmt,
 )  # fmt: skip
 _DIGITS: tuple[Wrapper, ...] = (
-    stamped, process_manager, docker_build, gitlab, compose, clock_wide, clock, srun, journald, gh_run_view, pod,
+    relayed, stamped, process_manager, docker_build, gitlab, compose, clock_wide, clock, srun, journald, gh_run_view,
+    pod,
 )  # fmt: skip
 _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "{": (json_line, loki),
