@@ -1392,3 +1392,41 @@ def test_without_calls_no_program_is_blamed_for_what_an_engine_s_process_says() 
            f' Traceback (most recent call last):\n{prefix}  File "{SITE}/vllm/executor/multiproc_worker_utils.py", line 223, in _run_worker_process\n')
     failure = failure_of(log)
     assert (failure.feature, failure.kind) == ("model-class", "unknown")
+
+
+def test_what_python_prints_as_a_process_exits_is_not_the_failure() -> None:
+    failure = failure_of(
+        'Traceback (most recent call last):\n'
+        '(APIServer pid=1)   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/utils.py", line 1249, in wait_for_engine_startup\n'
+        "(APIServer pid=1)     raise RuntimeError(\n"
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}\n"
+        "(APIServer pid=1) Traceback (most recent call last):\n"
+        '(APIServer pid=1)   File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc\n'
+        "(APIServer pid=1)     f()\n")
+    assert failure.exception == "RuntimeError"
+    assert failure.message.startswith("Engine core initialization failed.")
+
+
+def test_an_attribute_that_an_object_of_the_engine_lacks_is_no_matter_of_a_caller() -> None:
+    failure = failure_of("AttributeError: 'EagleProposer' object has no attribute 'positions'\n")
+    assert (failure.feature, failure.kind) == ("speculative-decoding", "bug")
+
+
+def test_the_error_of_a_worker_counts_though_its_line_names_the_phase() -> None:
+    head = "(VllmWorkerProcess pid=143) ERROR 09-20 08:05:48 multiproc_worker_utils.py:226] "
+    failure = failure_of(
+        "(VllmWorkerProcess pid=143) INFO 09-20 08:05:47 multiproc_worker_utils.py:215] Worker ready; awaiting tasks\n"
+        f"{head}Exception in worker VllmWorkerProcess while processing method load_model: Frobs bar no bazzes., Traceback (most recent call last):\n"
+        f'{head}  File "/opt/venv/lib/python3.10/site-packages/vllm/worker/cpu_worker.py", line 217, in load_model\n'
+        f"{head}    self.model_runner.load_model()\n")
+    assert failure.message == "Frobs bar no bazzes."
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("< HTTP/1.1 500 Internal Server Error", "500 Internal Server Error"),
+    ("error: triton_flash_attention.py:211:0: stack frame size (164332) exceeds limit (131056) in function 'f'",
+     "error: triton_flash_attention.py:211:0: stack frame size (164332) exceeds limit (131056) in function 'f'"),
+    ("  \u00d7 No solution found when resolving dependencies:", "No solution found when resolving dependencies:"),
+])
+def test_lines_of_other_programs_that_report_a_failure(line: str, message: str) -> None:
+    assert failure_of(f"{line}\n").message == message

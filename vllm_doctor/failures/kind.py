@@ -58,7 +58,7 @@ _FRAMEWORKS = ("ray/llm/", "ray/serve/")
 """Parts of libraries that are programs which use vLLM."""
 _REQUEST = lazy_pattern(
     r"\b4\d\d\b.{0,60}(?:Bad Request|Not Found|Unauthorized|Unprocessable)"
-    r"|(?:Error code:|API Error:|status code:?) 4\d\d|^4\d\d\b"
+    r"|(?:Error code:|API Error:|API request failed with status code) 4\d\d|^4\d\d\b"
     r"|\"type\": ?\"(?:BadRequest|NotFound|UnprocessableEntity)\w{0,20}Error\"|\blitellm\.BadRequestError: ",
     re.IGNORECASE)
 _READS_BODY = lazy_pattern(r"starlette/(?:requests|formparsers)\.py")
