@@ -52,9 +52,6 @@ class Recorder:
             run.clock.see(event.time, event.level, event.text)
         if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
             run.ranks.add(event.rank)
-            count = event.rank + 1
-            if count > 1 and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", count):
-                run.facts.add("ranks_at_least", count, event.line, event.rank)
         elif "world" in text and (joined := _JOINED.search(text)):
             run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
@@ -122,12 +119,14 @@ class Recorder:
         return fact
 
     def _record_prefix(self, run: Run, event: Event, text: str) -> None:
-        """Record the engine's generation, if only one prints such lines."""
+        """Record the engine's generation, if only one prints such lines, and the number of ranks."""
         if run.facts.get("engine") is None:
             if event.process.startswith("VllmWorkerProcess"):
                 run.facts.add("engine", "V0", event.line, event.rank)
             elif event.process.startswith(_V1_PROCESSES) or (event.level and code_paths.is_of_v1(text)):
                 run.facts.add("engine", "V1", event.line, event.rank)
+        if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
+            run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
 
     def _record_settings(self, run: Run, event: Event) -> None:
         settings = read_settings(event.text)
