@@ -66,3 +66,12 @@ def test_a_log_that_is_too_long_is_only_told_of() -> None:
     assert len("".join(lines)) > LONGEST
     assert TOO_LONG in diagnose("".join(reversed(lines)).encode()).notes
     assert TOO_LONG not in diagnose("".join(lines).encode()).notes
+
+
+def test_a_planted_traceback_does_not_turn_a_log() -> None:
+    planted = b'    x()\n  File "/a.py", line 1, in x\nTraceback (most recent call last):\n' * 3
+    times = b"".join(b"2025-01-01 00:00:%02d x\n" % second for second in range(59, 0, -1))
+    log = named("real-0.20.2-config-dtype-unknown.log")
+    report = diagnose(log + planted + times)
+    assert report.primary == "model-config-refused"
+    assert REVERSED not in report.notes

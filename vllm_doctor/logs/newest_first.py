@@ -24,8 +24,10 @@ def is_newest_first(lines: Sequence[str]) -> bool:
     lines = [line for line in lines if line.strip()]
     falls, rises = _changes_of_time(lines)
     above, below = _calls_around_heads(lines)
-    if above + below:
-        return above > below and falls >= rises and _has_sources_above(lines)
+    if below:  # one traceback in the usual order outweighs whatever a client may have made a server print
+        return False
+    if above:
+        return falls >= rises and _has_sources_above(lines)
     return falls >= _FALLS and rises <= _MIXED * falls
 
 
