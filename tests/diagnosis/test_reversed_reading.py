@@ -9,13 +9,17 @@ import pytest
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.diagnosis.reversed_reading import REVERSED, TOO_LONG
 from vllm_doctor.logs.newest_first import is_newest_first
+from vllm_doctor.logs.pasted_text import LONGEST
 
 LOGS = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "logs").rglob("*.log"))
-LONGEST = 1 << 18
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    return data.removesuffix(b"\n").split(b"\n")
 
 
 def turned(data: bytes) -> bytes:
-    return b"".join(line + b"\n" for line in reversed(data.removesuffix(b"\n").split(b"\n")))
+    return b"".join(line + b"\n" for line in reversed(lines_of(data)))
 
 
 def named(name: str) -> bytes:
@@ -34,7 +38,7 @@ def test_the_cause_and_its_line_are_those_of_the_log(name: str, cause: str) -> N
     assert straight.cause is not None
     assert back.cause is not None
     assert (straight.primary, back.primary) == (cause, cause)
-    last = len(data.removesuffix(b"\n").split(b"\n")) + 1
+    last = len(lines_of(data)) + 1
     assert [one.line for one in back.cause.evidence] == [last - one.line for one in straight.cause.evidence]
     assert back.source.lines == straight.source.lines
     assert REVERSED in back.notes

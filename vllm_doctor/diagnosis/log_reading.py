@@ -58,6 +58,13 @@ class LogReading:
         """Return how many starts of the server were seen so far."""
         return self.session.events.run
 
+    def anew(self, options: Options, *, live: bool) -> LogReading:
+        """Return another reading of the same input, with nothing read; the secrets that this one found stay hidden."""
+        reading = LogReading(self.base, options._replace(shortcuts=False), self.path, self.given, live=live,
+                             redactor=self.session.redactor)
+        reading.remarks = self.remarks
+        return reading
+
     def feed_rows(self, rows: Iterable[Row]) -> None:
         """Read rows that were made of the input's lines; they keep the numbers of these lines."""
         for row in rows:

@@ -66,9 +66,8 @@ def _names_no_error(report: Report) -> bool:
 
 
 def _new_reading(page: Page, raw: LogReading, options: Options) -> LogReading:
-    options = options._replace(shortcuts=False)
-    reading = LogReading(raw.base, options, raw.path, raw.given, live=True, redactor=raw.session.redactor)
-    reading.cards, reading.remarks = page.cards, raw.remarks
+    reading = raw.anew(options, live=True)
+    reading.cards = page.cards
     return reading
 
 

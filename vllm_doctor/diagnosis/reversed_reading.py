@@ -27,13 +27,12 @@ def read(data: bytes, raw: LogReading) -> tuple[LogReading, Report] | None:
     if not is_newest_first(lines):
         return None
     rows = oldest_first(lines)
-    reading = LogReading(raw.base, raw.options._replace(shortcuts=False), raw.path, raw.given, live=False,
-                         redactor=raw.session.redactor)
-    reading.cards, reading.remarks = raw.cards, raw.remarks
+    reading = raw.anew(raw.options, live=False)
     reading.feed_rows(rows)
     reading.session.finish()
     report = numbered_as_in_input(reading.report(), rows)
-    source = raw.report().source._replace(runs=reading.run_count, run=report.source.run)
+    counted = raw.session.lines
+    source = report.source._replace(lines=counted.line_count, bytes=counted.byte_count)
     return reading, report._replace(source=source, notes=(REVERSED, *report.notes))
 
 

@@ -5,7 +5,7 @@ What tells: the times of the lines fall, or the calls of a traceback stand in re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from vllm_doctor.logs.pasted_text import Row
@@ -22,10 +22,10 @@ _MIXED = 0.1  # for each change in that order, so many in the other: lines of se
 def is_newest_first(lines: Sequence[str]) -> bool:
     """Return whether the newest of some lines come first."""
     lines = [line for line in lines if line.strip()]
-    falls, rises = _changes_of_time(lines)
     above, below = _calls_around_heads(lines)
     if below:  # one traceback in the usual order outweighs whatever a client may have made a server print
         return False
+    falls, rises = _changes_of_time(lines)
     if above:
         return falls >= rises and _has_sources_above(lines)
     return falls >= _FALLS and rises <= _MIXED * falls
@@ -46,7 +46,7 @@ def _changes_of_time(lines: Sequence[str]) -> tuple[int, int]:
 def _calls_around_heads(lines: Sequence[str]) -> tuple[int, int]:
     """Return how many heads of tracebacks have a call above them and none below, and how many have one below."""
     above = below = 0
-    for before, line, behind in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+    for before, line, behind in _with_neighbours(lines):
         if _HEAD in line:
             below += 'File "' in behind
             above += 'File "' in before and 'File "' not in behind
@@ -59,12 +59,17 @@ def _has_sources_above(lines: Sequence[str]) -> bool:
     Those are the ends of tracebacks: between two calls, the line stands above the one and below the other.
     """
     above = below = 0
-    for before, line, behind in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+    for before, line, behind in _with_neighbours(lines):
         if call := _CALL.match(line):
             one, other = (_is_source(near, call["front"], call["indent"]) for near in (before, behind))
             above += one and not other
             below += other and not one
     return above > below
+
+
+def _with_neighbours(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Return each line between the one before it and the one behind it, which are empty at the ends."""
+    return zip(["", *lines], lines, [*lines[1:], ""], strict=False)
 
 
 def _is_source(line: str, front: str, indent: str) -> bool:

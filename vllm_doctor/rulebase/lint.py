@@ -113,14 +113,11 @@ def _patterns(rule: Rule, base: RuleBase) -> Complaints:
             yield f"two patterns are named `{pattern.id}`", pattern.id
         seen.add(pattern.id)
         yield from check_pattern(pattern, base)
-    used = {name for tree in _trees(rule) for name in looked_up_in("groups", tree)}
     for name, patterns in rule.groups.items():
         if name in seen:
             yield f"a pattern and a group are both named `{name}`", name
         if len(patterns) == 1:
             yield f"only one pattern is in the group `{name}`", name
-    for name in used - rule.groups.keys():
-        yield f"no group of the rule is named `{name}`{did_you_mean(name, list(rule.groups))}", name
 
 
 def _listed_patterns(rule: Rule, base: RuleBase) -> Complaints:
@@ -253,7 +250,7 @@ def _texts(rule: Rule) -> Iterator[str]:
 
 
 def _choices(rule: Rule, base: RuleBase) -> Complaints:
-    """Check that expressions compare `pattern` with existing pattern ids, and that they are needed for that."""
+    """Check that expressions name existing patterns and groups, and that they are needed for that."""
     del base
     own = [pattern.id for pattern in rule.any]
     parts: tuple[Case | FixRule, ...] = (*rule.cases, *rule.fixes)
@@ -268,6 +265,9 @@ def _choices(rule: Rule, base: RuleBase) -> Complaints:
         for name in compared_with("pattern", tree):
             if name not in own:
                 yield f"no pattern of the rule is named `{name}`{did_you_mean(name, own)}", name
+        for name in looked_up_in("groups", tree):
+            if name not in rule.groups:
+                yield f"no group of the rule is named `{name}`{did_you_mean(name, list(rule.groups))}", name
 
 
 def _trees(rule: Rule) -> Iterator[Tree]:

@@ -300,7 +300,7 @@ def rule_of(entry: Mapping[str, Any], path: str, *, own: bool = False,
             literals: Mapping[str, Literals] = _NOTHING) -> Rule:
     """Return the rule of a YAML file, given the required literals of its expressions."""
     match = entry["match"]
-    groups = _groups((item["id"], _texts(item.get("groups"))) for item in match["any"])
+    groups = _groups((item["id"], item["groups"]) for item in match["any"] if "groups" in item)
 
     def patterns(part: str) -> tuple[Pattern, ...]:
         return tuple(pattern_of(item, own=own, literals=literals) for item in match.get(part, ()))
