@@ -1430,3 +1430,16 @@ def test_the_error_of_a_worker_counts_though_its_line_names_the_phase() -> None:
 ])
 def test_lines_of_other_programs_that_report_a_failure(line: str, message: str) -> None:
     assert failure_of(f"{line}\n").message == message
+
+
+def test_the_calls_next_to_an_answer_5xx_are_the_failure_if_its_exception_is_cut_off() -> None:
+    answer = 'INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error\n'
+    cut = ('ERROR:    Exception in ASGI application\nTraceback (most recent call last):\n'
+           '  File "/opt/venv/lib/python3.11/site-packages/vllm/lora/worker_manager.py", line 105, in _load_adapter\n'
+           '    lora = self._lora_model_cls.from_local_checkpoint(\n'
+           '  File "/opt/venv/lib/python3.11/site-packages/vllm/lora/models.py", line 221, in from_local_checkpoint\n'
+           '    peft_helper = PEFTHelper.from_dict(config)\n')
+    failure = failure_of(answer + cut)
+    assert failure.origin is not None
+    assert (failure.feature, failure.origin.file, failure.origin.function) == ("lora", "vllm/lora/models.py", "from_local_checkpoint")
+    assert failure_of(answer).message == "500 Internal Server Error"

@@ -94,15 +94,25 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
         chosen = next(iter(collected.sentences()), chosen)
     if chosen is None and start.status == "failed":
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
-    if chosen is not None and start.status in {"serving", "stopped"} and is_consequence(chosen):
-        return _of_answer(chosen, told)
-    return chosen
+    if chosen is None or start.status not in {"serving", "stopped"}:
+        return chosen
+    if is_consequence(chosen):
+        chosen = _of_answer(chosen, told)
+    return _calls_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
 
 
 def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | None:
     """Return what failed where a server went on: the answer 5xx, or which other server could not be reached for it."""
     answer = next((one for one in told if one.shape == "http" and not is_request(one)), None)
     return cascade if answer is not None and cascade.exception in _UNREACHABLE else answer
+
+
+def _calls_of_answer(answer: Candidate, collected: FailureCollector) -> Candidate:
+    """Return the traceback next to an answer 5xx, whose exception the log cuts off; the answer where there is none."""
+    if not answer.message.startswith("5"):
+        return answer
+    return next((one for one in collected.candidates() if one.shape == "cut" and one.frames
+                 and one.begin - _BEFORE_ANSWER <= answer.line <= one.last_line + _ANSWER), answer)
 
 
 def raised_by_engine(collected: FailureCollector) -> bool:

@@ -27,7 +27,7 @@ _REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
 # Packages that people run from a checkout or install with `pip install --target`, by the folder of their modules.
 _CHECKOUTS = (
     "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "tpu_inference",
-    "tpu_commons", "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
+    "tpu_commons", "vllm_gguf_plugin", "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
