@@ -1443,3 +1443,35 @@ def test_the_calls_next_to_an_answer_5xx_are_the_failure_if_its_exception_is_cut
     assert failure.origin is not None
     assert (failure.feature, failure.origin.file, failure.origin.function) == ("lora", "vllm/lora/models.py", "from_local_checkpoint")
     assert failure_of(answer).message == "500 Internal Server Error"
+
+
+def test_an_engine_that_ends_with_a_traceback_has_failed_also_if_its_exception_is_cut_off() -> None:
+    engine = "(EngineCore_DP0 pid=9) "
+    calls = "".join(f'{engine}  File "{path}", line 9, in {function}\n{engine}    call()\n' for path, function in (
+        ("/usr/lib/python3.12/multiprocessing/process.py", "_bootstrap"), (f"{SITE}/vllm/v1/engine/core.py", "run_busy_loop")))
+    log = STARTED + f"{engine}Process EngineCore_DP0:\n{engine}Traceback (most recent call last):\n{calls}"
+    report = diagnose(log.encode())
+    assert (report.status, report.worst()) == ("failed", "error")
+    assert report.failure is not None
+    assert report.failure.origin is not None
+    assert report.failure.origin.function == "run_busy_loop"
+
+
+def test_the_process_that_started_an_engine_ends_after_it() -> None:
+    log = ("(EngineCore_0 pid=2) Traceback (most recent call last):\n"
+           f'(EngineCore_0 pid=2)   File "{SITE}/vllm/v1/executor/multiproc_executor.py", line 478, in wait_for_ready\n'
+           "(EngineCore_0 pid=2) Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.\n"
+           "(APIServer pid=1) Traceback (most recent call last):\n"
+           f'(APIServer pid=1)   File "{SITE}/vllm/entrypoints/cli/main.py", line 54, in main\n'
+           "(APIServer pid=1)     args.dispatch_function(args)\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.is_consequence) == ("Exception", True)
+    assert failure.fixes[0].action == "find-root-cause-above"
+
+
+def test_what_python_says_of_a_module_that_fails_on_import_is_its_exception() -> None:
+    failure = failure_of("/usr/bin/python: Error while finding module specification for 'vllm.entrypoints.api_server' (ImportError: cannot import"
+                         " name 'cuda_utils' from partially initialized module 'vllm' (most likely due to a circular import) (/srv/vllm/vllm/__init__.py))\n")
+    assert failure.exception == "ImportError"
+    assert failure.message.startswith("cannot import name 'cuda_utils'")
+    assert failure.message.endswith("__init__.py)")

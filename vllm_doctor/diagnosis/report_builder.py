@@ -12,7 +12,7 @@ from vllm_doctor.diagnosis.failed import Failed, failed, steps
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.failures import Origin, is_answered_with_5xx
+from vllm_doctor.failures import Origin, ends_engine, is_answered_with_5xx
 from vllm_doctor.failures.exceptions import assertion_in_code
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.failures.phase import phase_of
@@ -48,7 +48,7 @@ def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
         status = run.state(survived=True)  # what was raised while the process tidied up
     failure = None if found is None else _failure(found, analysis, clean, status)
     runs = status == "serving" or (run.is_ended_by_caller and not run.status)
-    is_ended = found is not None and found.candidate.shape == "fatal" and runs
+    is_ended = found is not None and (found.candidate.shape == "fatal" or ends_engine(found.candidate)) and runs
     is_open = is_ended or status in {"unknown", "starting"}
     if failure is not None and failure.counts and is_open and not _passing(found):
         status = "failed"

@@ -9,6 +9,7 @@ from vllm_doctor.catalog import names
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.choose import (
+    ENGINE_PROCESS,
     as_told_by_worker,
     choose,
     is_cascade,
@@ -43,8 +44,6 @@ _MODEL = lazy_pattern(r"\A'\w{1,80}For(?:CausalLM|Conditional|Sequence|Embedding
 """What Python says of a model that vLLM implements."""
 _SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")
 """The name of a native function, of what a stack prints for it."""
-ENGINE_PROCESS = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
-"""Names of the processes that run the engine and the model."""
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
                           "RemoteProtocolError"})
 """Exceptions of a client whose server does not answer."""
@@ -154,6 +153,14 @@ def ends_in_traceback(collected: FailureCollector, last_line: int) -> bool:
                for one in without_exits(collected.candidates()))
 
 
+def ends_engine(candidate: Candidate) -> bool:
+    """Return whether it is the cut traceback of an engine or a worker that Python prints as the process ends."""
+    if candidate.shape != "cut" or candidate.exception is not None or not ENGINE_PROCESS.match(candidate.process):
+        return False
+    return any(frame.path.endswith("multiprocessing/process.py") and frame.function == "_bootstrap"
+               for frame in candidate.frames)
+
+
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:
     """Return the functions on the stack of the first crash in native code that the log shows, the innermost first."""
     shown = next((one.native for one in collected.candidates() if one.native), "")
@@ -261,6 +268,8 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     if candidate.shape == "http" or is_bad_request(candidate):
         return start.status != "starting"
     if start.status in {"serving", "stopped"}:
+        if ends_engine(candidate):
+            return True
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False
         is_headless = start.status == "serving" and not start.serving_line  # it served before the log begins

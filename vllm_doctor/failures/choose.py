@@ -84,6 +84,8 @@ _TEARDOWN_CALLS = frozenset({
     "_cleanup_profiling_kv_cache", "_python_exit", "cleanup_dist_env_and_memory", "_at_exit",
     "_cancel_all_tasks",
 })  # fmt: skip
+ENGINE_PROCESS = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
+"""Names of the processes that run the engine and the model."""
 _HEADING = 8  # lines from a record to the traceback that belongs to it: a compiler's output stands between
 _SHAPES = {"traceback": 0, "exception": 0, "repr": 0, "fatal": 1, "record": 2, "cut": 3, "quoted": 4, "http": 5,
            "sentence": 6}
@@ -146,12 +148,15 @@ def is_teardown(candidate: Candidate) -> bool:
 def without_exits(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates without cut tracebacks of a process that another failure has ended.
 
-    As it exits, Python prints the exception again, and what its exit handlers raise.
+    As it exits, Python prints the exception again, and what its exit handlers raise. The process that started an
+    engine ends after it.
     """
     ended: set[str] = set()
     kept = []
     for one in candidates:
-        if not (one.shape == "cut" and one.exception is None and one.process in ended):
+        is_cut = one.shape == "cut" and one.exception is None
+        has_lost_engine = not ENGINE_PROCESS.match(one.process) and any(map(ENGINE_PROCESS.match, ended))
+        if not (is_cut and (one.process in ended or has_lost_engine)):
             kept.append(one)
         if one.process and one.exception is not None and is_consequence(one):
             ended.add(one.process)

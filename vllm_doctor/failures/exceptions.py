@@ -31,6 +31,9 @@ _MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<t
 """A line that a page shows as code or bold, with the marks for it."""
 _QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
+_OF_RUNPY = lazy_pattern(
+    rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$")
+"""What `python -m` prints where the import of a package fails."""
 _SENTENCE = lazy_pattern(r"[A-Za-z]{2}(?:,? [a-z']{2,}){2}")
 _VALIDATION = lazy_pattern(r"(?P<before>.{0,120}?)(?P<message>\d+ validation errors? for \w+)\s*$")
 _RAISES = lazy_pattern(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
@@ -73,6 +76,9 @@ def bare(text: str) -> Raised | None:
     """Return the exception on a line of its own, also after a prefix or the text of a record."""
     marked = _MARKED.match(text[:_LONGEST]) if text.lstrip()[:1] in {"`", "*", "-", ">"} else None
     text = marked["text"] if marked is not None else text
+    match = _OF_RUNPY.match(text)
+    if match is not None:
+        return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"]))
     match = _BARE.match(text)
     if match is not None and match["name"] not in _WORD_ERROR:
         before = match["before"].strip()
