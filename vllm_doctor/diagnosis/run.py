@@ -9,7 +9,6 @@ from typing import Any
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.events.reader import CHAIN, Event
-from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
@@ -22,6 +21,7 @@ from vllm_doctor.logs.progress_bars import BAR_END
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
 from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.tracebacks import TRACEBACK
 from vllm_doctor.timeline import StartClock
 
 _OMISSIONS = 5

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
 from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.tracebacks import TRACEBACK
 
-TRACEBACK = "Traceback (most recent call last):"
 _CALL = lazy_pattern(
     r'File \\?"(?P<path>[^"\\]{1,400})\\?", line \d+, in (?P<function>[\w<>.]{1,200}?)(?P<more>\s+(?=\S)|\\n|\s*$)',
     cues=('File "', 'File \\"'),

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.reader import CHAIN, Event
-from vllm_doctor.events.single_line_tracebacks import TRACEBACK
 from vllm_doctor.failures import crash_stacks, exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.tracebacks import TRACEBACK
 
 _ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\))? ")
 """What IPython prints before the source line of a call."""

@@ -15,13 +15,14 @@ from typing import NamedTuple
 from vllm_doctor.logs.encoding import line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, JSON_END, SAME_WRAPPER, WRAPPER, process_of
 from vllm_doctor.text.patterns import lazy_pattern, portable
+from vllm_doctor.text.tracebacks import TRACEBACK
 
-HEAD = b"Traceback (most recent call last):"
+HEAD = TRACEBACK.encode()
 # Each line begins as the first one does, except for the time. The calls are indented, the exception is not.
 _PROCESS = process_of(r"[!-~]+(?: (?:rank=\d+|[PT]P\d\w*))? pid=\d+")
 _BY = rf"(?P<process>(?:{_PROCESS})?)"
 _FIRST, _JSON_FIRST = rf"(?P<wrapper>(?:{WRAPPER})?){_BY}", rf"(?P<wrapper>{JSON}){_BY}"
-_HEAD = re.escape(HEAD.decode())
+_HEAD = re.escape(TRACEBACK)
 _STAMP = r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d "
 
 

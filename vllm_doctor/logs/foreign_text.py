@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.text.literal_search import any_of
 from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.tracebacks import TRACEBACK
 
 HIDDEN = "\u2026"
 """The character that replaces hidden text; no command, flag or pattern contains it."""
@@ -28,7 +29,6 @@ _PATH = lazy_pattern(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
 _FOLDERS = lazy_pattern(r"(?:/[a-z0-9_.-]{1,20}){1,4}/", re.ASCII)
 _FAULT = lazy_pattern(r"Error|Exception|Exit|Interrupt|Abort|Killed")
 _QUOTE = lazy_pattern(r"(?<![\w)\]])([\"'])|`")
-_TRACEBACK = "Traceback (most recent call last)"
 _RECORD = lazy_pattern(
     r"(?:\(\w[^()]{0,80}\) {0,4}){0,3}"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: {1,8}(?:\d|\[)|: {1,6}\S)|Traceback \(most recent call last\))"
@@ -240,7 +240,7 @@ class ForeignText:
             marked = marked and any(marker in text for marker in self._table.markers)
         if opened is not None and opened.continues(text, marked=marked):
             begin = min(len(opened.prefix), len(text)) if text.startswith(opened.prefix.rstrip()) else 0
-            if text.startswith(_TRACEBACK, begin) or opened.quote == "request":  # possibly the record's own
+            if text.startswith(TRACEBACK, begin) or opened.quote == "request":  # possibly the record's own
                 self._open[line.source] = opened._replace(quote="request", left=opened.left - 1)
                 return line._replace(text=self._table.hide(text).text if marked else text, refusal=True)
             end = len(text) if opened.quote == "lines" else _closing(text, opened.quote, begin)

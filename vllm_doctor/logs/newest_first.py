@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.tracebacks import TRACEBACK
 
-_HEAD = "Traceback (most recent call last):"
 _TIME = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d")
 _CALL = lazy_pattern(r"(?P<front>.{0,200}?)(?P<indent>[ \t]{1,40})File \"[^\"]{1,400}\", line \d{1,7}")
 _REACH = 120  # characters at the beginning of a line in which its time stands
@@ -47,7 +47,7 @@ def _calls_around_heads(lines: Sequence[str]) -> tuple[int, int]:
     """Return how many heads of tracebacks have a call above them and none below, and how many have one below."""
     above = below = 0
     for before, line, behind in _with_neighbours(lines):
-        if _HEAD in line:
+        if TRACEBACK in line:
             below += 'File "' in behind
             above += 'File "' in before and 'File "' not in behind
     return above, below
