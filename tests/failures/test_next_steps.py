@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from vllm_doctor import diagnose
 from vllm_doctor.authoring import prose
 from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.failures.model import Failure, Origin
@@ -130,3 +131,13 @@ def test_a_template_that_uses_an_unknown_name_is_corrected_and_not_the_request()
     assert [step.action for step in next_steps(refused, None, {}, refused.message)[0]] == ["correct-chat-template"]
     part = failure(kind="request", exception="UndefinedError", message="'dict object' has no attribute 'content'")
     assert next_steps(part, None, {}, part.message)[0][0].action == "fix-request-messages"
+
+
+@pytest.mark.parametrize(("rank", "device", "devices"), [(0, 0, 2), (0, 3, 2), (1, 3, 8), (5, 5, 16), (7, 7, 16)])
+def test_the_ranks_in_the_log_tell_how_many_devices_there_are(rank: int, device: int, devices: int) -> None:
+    log = (f"(VllmWorker rank={rank} pid=9) ERROR 07-07 15:19:48 [multiproc_executor.py:492] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate"
+           f" 2.50 GiB. GPU {device} has a total capacity of 79.25 GiB of which 1.79 GiB is free. Including non-PyTorch memory, this process has 77.46 GiB"
+           " memory in use. Of the allocated memory 76.04 GiB is allocated by PyTorch, and 13.88 MiB is reserved by PyTorch but unallocated.\n")
+    failure = diagnose(log.encode()).failure
+    assert failure is not None
+    assert failure.fixes[0].flags == {"--tensor-parallel-size": str(devices)}

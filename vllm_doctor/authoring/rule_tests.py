@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.errors import InputError
-from vllm_doctor.matching.matcher import why_not
+from vllm_doctor.matching.matcher import is_barred, why_not
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Finding, Fix, Report
 from vllm_doctor.rulebase.model import Rule
@@ -139,7 +139,7 @@ def why_not_fired(reading: LogReading, rule: Rule) -> str:
     hits = analysis.run.hits.get(rule.id)
     if hits is None or not hits.first:
         return "none of its patterns is in the log: " + ", ".join(f"`{p.id}`" for p in rule.any)
-    if hits.absent:
+    if is_barred(rule, hits, analysis.values_for(rule, hits)):
         return "a line that must be absent is in the log"
     missing = [p.id for p in rule.also if p.id not in hits.also]
     if missing:

@@ -160,7 +160,7 @@ def _record_hit(run: Run, ref: PatternRef, event: Event, values: dict[str, str],
         hits.also.add(pattern.id)
         run.settled.add(ref.at)
     elif ref.part == "absent":
-        hits.absent = True
+        hits.absent.add(pattern.id)
         run.settled.add(ref.at)
     else:
         hits.add(Hit(pattern.id, event.line, event.text, event.rank, event.process, phase, values, event.frames), times)

@@ -138,11 +138,19 @@ def _change_asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapp
 
 
 def _device_memory(facts: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"twice_the_devices": 2 * int(facts.get("tensor_parallel_size") or 1)}
+    made: dict[str, Any] = {"twice_the_devices": 2 * int(facts.get("tensor_parallel_size") or _devices_shown(facts))}
     share, tried, total = (facts.get(name) for name in ("gpu_memory_utilization", "oom_tried_gib", "gpu_total_gib"))
     if share and tried and total:  # the budget without the failed allocation and half a GiB
         made["less_utilization"] = math.floor(100 * min(share - 0.02, share - (tried + 0.5) / total)) / 100
     return made
+
+
+def _devices_shown(facts: Mapping[str, Any]) -> int:
+    """Return how many devices the ranks in the log need, as a power of two: an estimate of the parallel size."""
+    ranks = int(facts.get("ranks_at_least") or 1)
+    if ranks > 1:  # a process that is alone may use any device
+        ranks = max(ranks, int(facts.get("oom_gpu_index") or 0) + 1)
+    return 1 << (ranks - 1).bit_length()
 
 
 def _rejects_settings(failure: Failure) -> bool:

@@ -52,7 +52,7 @@ class Hits:
         self.count = 0
         self.ranks: set[int] = set()
         self.also: set[str] = set()
-        self.absent = False
+        self.absent: set[str] = set()
 
     def add(self, hit: Hit, times: int = 1) -> None:
         """Add a hit; `times` is the number of equal messages it represents."""
@@ -280,9 +280,15 @@ def _contains(source: str, required: Literals, frames: str) -> bool:
 
 def fires(rule: Rule, hits: Hits, known: Mapping[str, Any]) -> bool:
     """Return whether the rule's conditions hold for the facts of the run."""
-    if not hits.first or hits.absent or len(hits.also) < len(rule.also):
+    if not hits.first or is_barred(rule, hits, known) or len(hits.also) < len(rule.also):
         return False
     return not why_not(rule, known)
+
+
+def is_barred(rule: Rule, hits: Hits, known: Mapping[str, Any]) -> bool:
+    """Return whether a pattern that must be absent matched a line of a release to which it applies."""
+    return any(pattern.id in hits.absent and known["releases"].admits(pattern.vllm) is not False
+               for pattern in rule.absent)
 
 
 def why_not(rule: Rule, known: Mapping[str, Any]) -> str:

@@ -121,7 +121,8 @@ RULE_SCHEMA: dict[str, Any] = {
             "properties": {
                 "any": {**_PATTERNS, "description": "One of these fires the rule."},
                 "also": {**_PATTERNS, "description": "Each of these must be in the run as well."},
-                "absent": {**_PATTERNS, "description": "None of these may be in the run."},
+                "absent": {**_PATTERNS, "description":
+                           "None of these may be in the run; one with `vllm` counts only in these releases."},
                 "when": {**_EXPRESSIONS, "description": "All must hold, at the end of the run."},
                 "unless": {**_EXPRESSIONS, "description": "None may hold."},
             },

@@ -13,7 +13,7 @@ from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.text.patterns import lazy_pattern
 
 _COMPOSE = lazy_pattern(r"(?:(?P<clock>\d\d:\d\d:\d\d) )?(?P<name>[A-Za-z0-9][\w.@-]{0,120})(?P<pad> {1,80})\|(?: |$)")
-_NOT_A_NAME = lazy_pattern(r"[0-9a-f]{2}[OE]")  # GitLab's stream letters
+_NOT_A_NAME = lazy_pattern(r"[0-9a-f]{2}[OE]|\d{1,6}\.\d{1,4}")  # GitLab's stream letters, seconds of docker build
 _INDEXED = lazy_pattern(r".+[-_]\d+$|.+\.\d+(?:\.[a-z0-9]+)?@[\w.-]+$")
 _CELL = lazy_pattern(r"[^%]*[^%\s]?\s\|(?:\s|$)")
 _PM2 = lazy_pattern(r"\d{1,4}\|(?P<name>[\w.-]{1,80}) {1,40}\| ")
