@@ -43,7 +43,7 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|remote process exited or there was a network error|NCCL communicator was aborted"
     r"|Connection closed by (?:remote )?peer"
     r"|waiting for engines to subscribe"
-    r"|ERR99999 UNKNOWN appli"
+    r"|ERR99999 UNKNOWN appli|died during handshake"
     r"|^(?:NPUModelRunner (?:init )?failed, error is\s*)+$"
     r"|watchdog thread terminated|Parent process exited|Back-off restarting", re.IGNORECASE)
 _THROWS = lazy_pattern(r"terminate called after throwing an instance of 'c10::Error'\n\s*what\(\): (?P<what>[^\n]*)")
