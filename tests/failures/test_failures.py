@@ -1475,3 +1475,11 @@ def test_what_python_says_of_a_module_that_fails_on_import_is_its_exception() ->
     assert failure.exception == "ImportError"
     assert failure.message.startswith("cannot import name 'cuda_utils'")
     assert failure.message.endswith("__init__.py)")
+
+
+@pytest.mark.parametrize(("message", "feature"), [
+    ("Model architectures ['MllamaForConditionalGeneration'] are not supported for now. Supported architectures: ['EAGLEModel', 'MedusaModel']", "model-class"),
+    ("Following weights were not initialized from checkpoint: {'language_model.model.layers.5.self_attn.o_proj.weight'}", "model-loading"),
+])
+def test_names_that_a_message_lists_are_not_its_subject(message: str, feature: str) -> None:
+    assert failure_of(f"ValueError: {message}\n").feature == feature

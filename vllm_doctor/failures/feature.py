@@ -45,6 +45,7 @@ _GENERAL = frozenset({"request", "environment", "platform", "config"})
 _LAST_CALLS = 3  # calls whose names and source lines are read where nothing else decides
 _SHARED_BY_FEATURES = frozenset({"api-server", "attention"})
 """Parts whose source lines name the feature that they serve."""
+_ALL_NAMES = " Supported architectures: "  # names of all features stand behind it
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 _DECORATORS = frozenset({"sync_wrapper", "async_wrapper"})
 """Functions that vLLM puts around calls of all its parts."""
@@ -59,7 +60,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     With `has_settings`, vLLM's own start is in the log, so that it is vLLM that lacks a missing module.
     `direction` is derived from the names in vLLM's releases (`catalog.names`).
     """
-    message = candidate.message[:_FIRST_LINES]
+    message = candidate.message[:_FIRST_LINES].partition(_ALL_NAMES)[0]
     if candidate.shape == "fatal":
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
     text = f"{candidate.said} {candidate.exception or ''}: {message}"
