@@ -1483,3 +1483,17 @@ def test_what_python_says_of_a_module_that_fails_on_import_is_its_exception() ->
 ])
 def test_names_that_a_message_lists_are_not_its_subject(message: str, feature: str) -> None:
     assert failure_of(f"ValueError: {message}\n").feature == feature
+
+
+@pytest.mark.parametrize(("message", "exception", "shown"), [
+    ("'Siglip2Config' object has no attribute 'projector_hidden_act'", "AttributeError", "'Siglip2Config' object has no attribute 'projector_hidden_act'"),
+    ("The engine is not ready.", None, "self.engine = LLMEngine(*args, **kwargs)"),  # no exception has such a message
+])
+def test_the_record_above_a_cut_traceback_may_have_its_message(message: str, exception: str | None, shown: str) -> None:
+    record = "ERROR 02-25 00:03:43 engine.py:400] "
+    call = (f'  File "{SITE}/vllm/engine/multiprocessing/engine.py", line 76, in __init__', "    self.engine = LLMEngine(*args, **kwargs)")
+    failure = failure_of("INFO 02-25 00:03:42 model_runner.py:1110] Starting to load model /models/a...\n" + "".join(
+        f"{record}{line}\n" for line in (message, "Traceback (most recent call last):", *call * 5)))
+    assert (failure.exception, failure.message) == (exception, shown)
+    assert failure.origin is not None
+    assert failure.origin.function == "__init__"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from vllm_doctor.failures import exceptions
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Candidate
 from vllm_doctor.failures.signature import content_words
@@ -60,12 +61,6 @@ _OF_PROXY = lazy_pattern(
 _IN_JSON = lazy_pattern(
     r"[\"']message[\"']: ?(?P<quote>[\"'])(?P<text>(?:\\.|(?!(?P=quote))[^\\]){1,4000})(?P=quote)", re.DOTALL)
 """The message in the answer of an OpenAI API, as JSON or as Python prints it."""
-_WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
-             ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
-             ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
-             ("ImportError", lazy_pattern(r"\Acannot import name '")),
-             ("OutOfMemoryError", lazy_pattern(r"\A(?:CUDA|HIP|XPU|NPU) out of memory\. +Tried to allocate ")))
-"""What Python and PyTorch say with these exceptions only, for a message that is quoted without its class."""
 _WRAPPERS = lazy_pattern(
     r"Failed to (?:load|import|initialize|process|create|get|run)|Unable to|Error (?:while|when|during|in)|could not"
     r"|An error|failed, error is|something went wrong|failed to be inspected|returned non-zero exit status",
@@ -121,8 +116,7 @@ def as_told_by_worker(candidate: Candidate) -> Candidate:
     text = quoted_error(candidate)
     if not text:
         return candidate
-    raised = next((name for name, wording in _WORDINGS if wording.search(text)), None)
-    exception = raised or candidate.exception
+    exception = exceptions.class_by_wording(text) or candidate.exception
     return candidate._replace(exception=exception, message=text, frames=(), said="", is_of_worker=True)
 
 

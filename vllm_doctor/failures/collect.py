@@ -46,6 +46,8 @@ class _Open:
     is_long: bool = False
     lines: int = 0
     last_text: str = ""  # its last line, as the event had it
+    record: Candidate | None = None  # what was read last, if it is one
+    heading: str = ""  # the message of the record right before the traceback
     said: str = ""  # the message that the line with which the traceback began has
     state: tuple[str, bool, int] = ("", False, 0)  # phase, served and advances at that line
     group: int = 0
@@ -168,6 +170,8 @@ class FailureCollector:
 
     def _open_traceback(self, stream: _Open, event: Event) -> None:
         self._close(stream)
+        record = stream.record
+        stream.heading = record.message if record is not None and record.last_line == event.line - 1 else ""
         if not stream.chained:
             self._groups += 1
             stream.group = self._groups
@@ -300,6 +304,7 @@ class FailureCollector:
             frames=calls, said=said, module=module, level=level or event.level, group=stream.group if calls else 0,
             ignored=stream.ignored, begin=stream.begin if calls and stream.begin else event.line)
         stream.last_text, stream.last_line = event.text, event.line
+        stream.record = made if shape == "record" else None
         stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
             exception is not None and not message)
         stream.frames, stream.begin, stream.ignored = [], 0, False
@@ -383,6 +388,8 @@ class FailureCollector:
         if not stream.frames or stream.level in _QUIET or stream.ignored:
             return None
         exception, message = exceptions.in_code(stream.frames[-1].code)
+        if exception is None and (named := exceptions.class_by_wording(stream.heading)) is not None:
+            exception, message = named, stream.heading  # an engine of V0 logs the message before the traceback
         made = Candidate(stream.begin or stream.last_call, stream.last_call, "cut", exception, message,
                          tuple(stream.frames), stream.level, process, group=stream.group)
         if not stream.said or exception is not None:

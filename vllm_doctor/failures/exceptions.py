@@ -34,6 +34,12 @@ _QUOTED = lazy_pattern(
 _OF_RUNPY = lazy_pattern(
     rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$")
 """What `python -m` prints where the import of a package fails."""
+_WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
+             ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
+             ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
+             ("ImportError", lazy_pattern(r"\Acannot import name '")),
+             ("OutOfMemoryError", lazy_pattern(r"\A(?:CUDA|HIP|XPU|NPU) out of memory\. +Tried to allocate ")))
+"""What Python and PyTorch say with these exceptions only, for a message that is quoted without its class."""
 _SENTENCE = lazy_pattern(r"[A-Za-z]{2}(?:,? [a-z']{2,}){2}")
 _VALIDATION = lazy_pattern(r"(?P<before>.{0,120}?)(?P<message>\d+ validation errors? for \w+)\s*$")
 _RAISES = lazy_pattern(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
@@ -61,6 +67,11 @@ def class_of(name: str, inner: str | None = None) -> str:
 def module_of(name: str, inner: str | None = None) -> str:
     """Return the module of a class; empty for an error that Ray wraps, whose own module the line does not show."""
     return "" if inner else name.rpartition(".")[0]
+
+
+def class_by_wording(message: str) -> str | None:
+    """Return the class of the exception that a message is of, if only one class has such a message."""
+    return next((name for name, wording in _WORDINGS if wording.search(message)), None)
 
 
 def ending(text: str) -> Raised | None:
