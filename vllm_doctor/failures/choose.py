@@ -146,14 +146,16 @@ def without_exits(candidates: Iterable[Candidate]) -> list[Candidate]:
     engine ends after it.
     """
     ended: set[str] = set()
+    has_lost_engine = False
     kept = []
     for one in candidates:
+        is_engine = ENGINE_PROCESS.match(one.process) is not None
         is_cut = one.shape == "cut" and one.exception is None
-        has_lost_engine = not ENGINE_PROCESS.match(one.process) and any(map(ENGINE_PROCESS.match, ended))
-        if not (is_cut and (one.process in ended or has_lost_engine)):
+        if not (is_cut and (one.process in ended or (has_lost_engine and not is_engine))):
             kept.append(one)
         if one.process and one.exception is not None and is_consequence(one):
             ended.add(one.process)
+            has_lost_engine = has_lost_engine or is_engine
     return kept
 
 

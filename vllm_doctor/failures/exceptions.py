@@ -32,7 +32,8 @@ _MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<t
 _QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
 _OF_RUNPY = lazy_pattern(
-    rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$")
+    rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$",
+    cues=("Error while finding module specification",))
 """What `python -m` prints where the import of a package fails."""
 _WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
              ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),

@@ -18,6 +18,7 @@ from vllm_doctor.failures.frames import PLUGINS, RAISES_TYPE_ERROR, is_decoder, 
 from vllm_doctor.failures.model import Failure, Origin
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
+from vllm_doctor.templating.filters import power_of_two
 from vllm_doctor.text.patterns import lazy_pattern
 
 _MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")
@@ -150,7 +151,7 @@ def _devices_shown(facts: Mapping[str, Any]) -> int:
     ranks = int(facts.get("ranks_at_least") or 1)
     if ranks > 1:  # a process that is alone may use any device
         ranks = max(ranks, int(facts.get("oom_gpu_index") or 0) + 1)
-    return 1 << (ranks - 1).bit_length()
+    return power_of_two(2 * ranks - 1) or 1
 
 
 def _rejects_settings(failure: Failure) -> bool:

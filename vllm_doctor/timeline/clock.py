@@ -15,7 +15,7 @@ _TIME = lazy_pattern(
 _LEAP_YEAR = 2000  # stands for an unknown year: it has all days
 _YEAR = timedelta(days=366)
 _HALF = timedelta(days=183)
-_WARM_UP = "Warming up model for the compilation"  # on CPUs: before the KV cache or, in older releases, after it
+_WARM_UP = "Warming up model for the compilation"  # on CPUs: before the KV cache a marker; in older releases after it
 _FAILURES = frozenset({"ERROR", "CRITICAL"})
 
 
@@ -33,9 +33,8 @@ class StartClock:
         """Record the time of a line."""
         self.first = self.first or time
         self.last = time
-        if text.startswith(_WARM_UP):
-            has_cache = any(phase == "kv-cache" for phase, _ in self.phases)
-            self.reach("graph-capture" if has_cache else "profiling")
+        if text.startswith(_WARM_UP) and any(phase == "kv-cache" for phase, _ in self.phases):
+            self.reach("graph-capture")
         if level in _FAILURES:
             self.error = self.error or time
 
