@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
+from vllm_doctor.failures import exceptions
 from vllm_doctor.failures.frames import engine_class
 from vllm_doctor.failures.model import Frame
 from vllm_doctor.reports.model import Failure, Place
@@ -1497,3 +1498,82 @@ def test_the_record_above_a_cut_traceback_may_have_its_message(message: str, exc
     assert (failure.exception, failure.message) == (exception, shown)
     assert failure.origin is not None
     assert failure.origin.function == "__init__"
+
+
+def test_an_engine_of_v0_that_logs_its_exception_before_a_cut_traceback() -> None:
+    log = ("INFO 03-22 22:56:38 engine.py:404] Added request 7d10b72b.\n"
+           "ERROR 03-22 22:56:38 engine.py:244] AssertionError()\n"
+           "ERROR 03-22 22:56:38 engine.py:244] Traceback (most recent call last):\n"
+           f'ERROR 03-22 22:56:38 engine.py:244]   File "{SITE}/vllm/engine/multiprocessing/engine.py", line 315, in run_engine_loop\n'
+           "ERROR 03-22 22:56:38 engine.py:244]     request_outputs = self.engine_step()\n")
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert (report.status, report.failure.exception, report.failure.message) == ("failed", "AssertionError", "")
+    assert report.failure.origin is not None
+    assert report.failure.origin.function == "run_engine_loop"
+
+
+@pytest.mark.parametrize(("printed", "exception", "message"), [
+    ("nixlUnknownError('NIXL_ERR')", "nixlUnknownError", "NIXL_ERR"),
+    ("OutOfMemoryError('CUDA out of memory. Tried to", "OutOfMemoryError", "CUDA out of memory. Tried to"),
+    ('ValueError("it\'s") and more', "ValueError", "it's"),
+])
+def test_exceptions_as_python_prints_them(printed: str, exception: str, message: str) -> None:
+    raised = exceptions.quoted(printed)
+    assert raised is not None
+    assert (raised.name, raised.message) == (exception, message)
+
+
+def test_a_serving_log_that_ends_in_a_traceback() -> None:
+    log = STARTED + ASGI
+    failure = failure_of(log)
+    assert (failure.exception, failure.line) == (None, 4)
+    assert failure.fixes[0].action == "add-end-of-traceback"
+    assert diagnose((log + 'INFO:     10.0.0.1:5000 - "GET /health HTTP/1.1" 200 OK\n' * 3).encode()).failure is None
+
+
+def test_a_traceback_on_one_line() -> None:
+    failure = failure_of(f'File "{SITE}/requests/adapters.py", line 519, in send raise ConnectionError(e, request=request) '
+                         "requests.exceptions.ConnectionError: no answer\n")
+    assert (failure.exception, failure.message) == ("ConnectionError", "no answer")
+
+
+def test_the_source_line_of_an_assertion_whose_calls_are_cut_off() -> None:
+    failure = failure_of("    assert issubclass(connector, Base)\nAssertionError\n")
+    assert (failure.exception, failure.message) == ("AssertionError", "assert issubclass(connector, Base)")
+
+
+def test_a_failed_test_of_pytest() -> None:
+    log = ("=================================== FAILURES ===================================\n"
+           "    def test_serve():\n"
+           '>       llm = LLM(model="facebook/opt-125m")\n\n'
+           "tests/test_serve.py:12:\n"
+           "_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _\n"
+           f"{SITE}/vllm/v1/widget.py:44: in bend\n"
+           '>       raise WidgetError("the widget is bent")\n'
+           "E       vllm.v1.widget.WidgetError: the widget is bent\n\n"
+           f"{SITE}/vllm/v1/widget.py:44: WidgetError\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("WidgetError", "the widget is bent")
+    assert failure.origin is not None
+    assert failure.origin.file == "vllm/v1/widget.py"
+
+
+def test_a_request_that_another_service_refuses_is_no_request_to_vllm() -> None:
+    log = traceback(("/srv/app/fetch.py", 6, "<module>", "api.login(TOKEN)"),
+                    (f"{SITE}/modelscope/hub/errors.py", 175, "raise_for_http_status", "raise HTTPError(text)"),
+                    error="requests.exceptions.HTTPError: 400 Client Error: Bad Request for url: https://www.modelscope.cn/api/v1/login")
+    failure = failure_of(log)
+    assert failure.kind == "other-software"
+    assert failure.fixes[0].action == "correct-script"
+
+
+def test_a_request_fails_because_the_engine_had_died() -> None:
+    log = ("(APIServer pid=1) ERROR 05-12 01:48:42 [api_router.py:72] Traceback (most recent call last):\n"
+           f'(APIServer pid=1) ERROR 05-12 01:48:42 [api_router.py:72]   File "{SITE}/vllm/entrypoints/openai/serving.py", line 225, in create_chat_completion\n'
+           "(APIServer pid=1) ERROR 05-12 01:48:42 [api_router.py:72]     raise self.engine_client.dead_error\n"
+           "(APIServer pid=1) ERROR 05-12 01:48:42 [api_router.py:72] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+           '(APIServer pid=1) INFO:     10.0.0.1:16983 - "POST /v1/messages HTTP/1.1" 500 Internal Server Error\n'
+           "(APIServer pid=1) INFO:     Shutting down\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.fixes[0].action) == ("EngineDeadError", "find-root-cause-above")

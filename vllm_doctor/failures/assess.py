@@ -34,12 +34,14 @@ _MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _INPUTS = ("vllm/inputs", "vllm/renderers/inputs", "vllm/sampling_params.py", "vllm/pooling_params.py")
 """What reads the prompts and parameters of a script's calls."""
+_BELOW_CALL = 2  # lines below a call: its source and the marks under that
 _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _OF_ENGINE = lazy_pattern(
     r"vllm/(?:v1/(?:engine/core|executor/\w{1,100}|(?:core|sample|spec_decode|structured_output|attention|kv_offload)/[\w/]{1,200}"
     r"|worker/[\w/]{1,200})|worker/\w{1,100}|engine/(?:multiprocessing/engine|llm_engine)|executor/multiproc_worker_utils)\.py:"
     r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
 """Calls (`path:function`) of the engine and its workers."""
+_LOOP_OF_V0 = lazy_pattern(r"vllm/engine/multiprocessing/engine\.py:run_engine_loop$")
 _MODEL = lazy_pattern(r"\A'\w{1,80}For(?:CausalLM|Conditional|Sequence|Embedding)\w{0,40}' object has no attribute")
 """What Python says of a model that vLLM implements."""
 _SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")
@@ -47,6 +49,7 @@ _SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnectorError", "ServerDisconnectedError",
                           "RemoteProtocolError"})
 """Exceptions of a client whose server does not answer."""
+_DEAD = frozenset({"EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError"})
 _TELLING = 5  # words: other software has errors with fewer of the same
 _ANSWER = 8  # lines from an error to the answer of the request that it ended
 _BEFORE_ANSWER = 3  # lines from such an answer to the traceback, if the web server prints it after the answer
@@ -101,9 +104,12 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
 
 
 def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | None:
-    """Return what failed where a server went on: the answer 5xx, or which other server could not be reached for it."""
+    """Return what failed where a server went on: the answer 5xx, or what says more of its reason.
+
+    That is which other server could not be reached for it, or that the engine had died.
+    """
     answer = next((one for one in told if one.shape == "http" and not is_request(one)), None)
-    return cascade if answer is not None and cascade.exception in _UNREACHABLE else answer
+    return cascade if answer is not None and cascade.exception in _UNREACHABLE | _DEAD else answer
 
 
 def _calls_of_answer(answer: Candidate, collected: FailureCollector) -> Candidate:
@@ -143,22 +149,38 @@ def raised_by_caller(collected: FailureCollector) -> bool:
 
     Python prints such a traceback outside any record; at its end, the process terminates its engine.
     """
-    return any(one.shape == "traceback" and not (one.level or one.served or ENGINE_PROCESS.match(one.process))
+    return any((one.shape == "traceback" or (one.shape == "exception" and not one.said))
+               and not (one.level or one.served or ENGINE_PROCESS.match(one.process))
                and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
 
 
 def ends_in_traceback(collected: FailureCollector, last_line: int) -> bool:
     """Return whether the log of a start ends in a traceback, whose exception is cut off."""
-    return any(one.shape == "cut" and one.exception is None and one.frames and one.last_line >= last_line - 1
-               for one in without_exits(collected.candidates()))
+    return any(_ends_log(one, last_line) for one in without_exits(collected.candidates()))
 
 
 def ends_engine(candidate: Candidate) -> bool:
-    """Return whether it is the cut traceback of an engine or a worker that Python prints as the process ends."""
-    if candidate.shape != "cut" or candidate.exception is not None or not ENGINE_PROCESS.match(candidate.process):
+    """Return whether it is the cut traceback of an engine or a worker that ends the process.
+
+    Python prints it as the process ends; V0's engine logs what its loop has raised.
+    """
+    if candidate.shape not in {"cut", "repr"}:
         return False
-    return any(frame.path.endswith("multiprocessing/process.py") and frame.function == "_bootstrap"
-               for frame in candidate.frames)
+    if any(_LOOP_OF_V0.search(f"{frame.path}:{frame.function}") for frame in candidate.frames):
+        return True
+    return _is_cut(candidate) and ENGINE_PROCESS.match(candidate.process) is not None and any(
+        frame.path.endswith("multiprocessing/process.py") and frame.function == "_bootstrap"
+        for frame in candidate.frames)
+
+
+def _is_cut(candidate: Candidate) -> bool:
+    """Return whether it is a traceback without its exception."""
+    return candidate.shape == "cut" and candidate.exception is None and bool(candidate.frames)
+
+
+def _ends_log(candidate: Candidate, last_line: int) -> bool:
+    """Return whether it is a traceback whose exception is missing because the log ends there."""
+    return _is_cut(candidate) and candidate.last_line >= last_line - _BELOW_CALL
 
 
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:
@@ -213,12 +235,13 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     has_settings = bool(start.phase) or collected.records > _AT_IMPORT
     feature = "other-software" if is_misused else feature_of(
         candidate, kind=kind, has_settings=has_settings, direction=direction,
-        chained=[one for one in collected.candidates() if one.group == candidate.group and one is not candidate])
+        chained=[one for one in collected.candidates() if one.group == candidate.group and one.line != candidate.line])
     if feature == "other-software" and kind not in {"request", "resource"}:
         kind = "other-software"
     if kind == "request" and feature is None:
         feature = "request"
-    is_alone = not start.phase and collected.records <= (candidate.shape == "record") and not candidate.is_of_worker
+    is_of_server = candidate.is_of_worker or ENGINE_PROCESS.match(candidate.process) is not None
+    is_alone = not start.phase and not is_of_server and collected.records <= (candidate.shape == "record")
     text = f"{candidate.said} {candidate.message}"
     return Failure(
         line=candidate.line, last_line=candidate.last_line, exception=candidate.exception, message=candidate.message,
@@ -268,11 +291,12 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     if candidate.shape == "http" or is_bad_request(candidate):
         return start.status != "starting"
     if start.status in {"serving", "stopped"}:
-        if ends_engine(candidate):
+        if ends_engine(candidate) or _ends_log(candidate, start.last_line):
             return True
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False
-        is_headless = start.status == "serving" and not start.serving_line  # it served before the log begins
+        is_headless = not start.serving_line and (  # it served before the log begins
+            start.status == "serving" or start.phase == "runtime")
         return candidate.served or candidate.phase == "runtime" or is_headless
     if candidate.advances < start.advances and candidate.line < start.advance_line:
         return False
@@ -293,6 +317,8 @@ def _of_proof(proof: Proof) -> Candidate:
 
 def _better(chosen: Candidate | None, proof: Candidate) -> Candidate:
     """Return the more informative of the two: the end of the log, or the text the rule matched."""
-    if chosen is None or proof.exception is not None or is_cascade(chosen) or chosen.shape in _WEAK:
+    if chosen is None or proof.exception is not None or chosen.shape in _WEAK:
         return proof
+    if is_cascade(chosen):
+        return chosen if chosen.exception is not None and is_cascade(proof) else proof
     return chosen

@@ -187,7 +187,7 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
 
 def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
     """Return the same exception where the log shows its calls, if this line shows it alone."""
-    if candidate.frames or candidate.exception is None or not candidate.message:
+    if candidate.frames or candidate.exception is None or not (candidate.message or candidate.shape == "repr"):
         return candidate
     return next((one for one in candidates if one.frames and one.exception == candidate.exception
                  and one.message == candidate.message), candidate)

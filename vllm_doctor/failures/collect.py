@@ -47,7 +47,7 @@ class _Open:
     lines: int = 0
     last_text: str = ""  # its last line, as the event had it
     record: Candidate | None = None  # what was read last, if it is one
-    heading: str = ""  # the message of the record right before the traceback
+    heading: Candidate | None = None  # the record right before the traceback
     said: str = ""  # the message that the line with which the traceback began has
     state: tuple[str, bool, int] = ("", False, 0)  # phase, served and advances at that line
     group: int = 0
@@ -104,6 +104,10 @@ class FailureCollector:
         found = frames.call(text)
         if found is not None and not event.frames:
             self._call(stream, event, found)
+            raised = exceptions.behind_call(text)
+            if raised is not None:
+                self._begin(stream, event, "traceback", raised.name, raised.message, state, tuple(stream.frames),
+                            module=raised.module)
             return
         if text.startswith(CHAIN):
             self._chain(stream, "cause" if text.startswith(CHAIN[0]) else "handling")
@@ -171,7 +175,7 @@ class FailureCollector:
     def _open_traceback(self, stream: _Open, event: Event) -> None:
         self._close(stream)
         record = stream.record
-        stream.heading = record.message if record is not None and record.last_line == event.line - 1 else ""
+        stream.heading = record if record is not None and record.last_line == event.line - 1 else None
         if not stream.chained:
             self._groups += 1
             stream.group = self._groups
@@ -243,16 +247,7 @@ class FailureCollector:
         text = event.text
         level = messages.level_of(text, event.level)
         calls = tuple(stream.frames)
-        raised = exceptions.ending(text.strip()) if calls and (event.frames or event.is_code or not event.level
-                                                              or event.level == stream.level) else None
-        if raised is None and event.frames and not event.context:
-            raised = exceptions.ending(text.strip())
-        shape = "traceback"
-        if raised is None:
-            raised = exceptions.bare(text)
-            shape = "traceback" if raised and calls and not raised.said else "exception"
-        if (raised is None and "rror(" in text) or "xception(" in text:
-            raised = raised or exceptions.quoted(text)
+        raised, shape = self._raised(stream, event)
         if raised is not None:
             handled = (stream.level if shape == "traceback" else level) in _QUIET
             if handled and not raised.quoted:
@@ -263,8 +258,8 @@ class FailureCollector:
             self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
                         "WARNING" if handled else level, raised.module)
             return
-        if calls and not event.is_code and not event.frames:
-            stream.frames = []
+        if calls and text.strip() and not event.is_code and not event.frames:
+            stream.frames = []  # a blank line may stand between calls
         told = None if is_foreign else messages.usage(text)
         if told is not None:
             self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))
@@ -286,6 +281,27 @@ class FailureCollector:
             text = messages.without_quote_mark(text[:MAX_MESSAGE])
             self._plain.append((self._made(event, "sentence", None, "", state), text))
 
+    def _raised(self, stream: _Open, event: Event) -> tuple[exceptions.Raised | None, str]:
+        """Return the exception in a line, and whether it ends a traceback or is an exception on its own."""
+        text = event.text
+        is_part = event.frames or event.is_code or not event.level or event.level == stream.level
+        if (stream.frames and is_part) or (event.frames and not event.context):
+            raised = exceptions.ending(text.strip())
+            if raised is not None:
+                return raised, "traceback"
+        raised = exceptions.bare(text)
+        shape = "traceback" if raised and stream.frames and not raised.said else "exception"
+        if raised is None and ("rror(" in text or "xception(" in text):
+            raised = exceptions.quoted(text)
+        if raised is not None and raised.name == "AssertionError" and not (raised.message or stream.frames):
+            raised = raised._replace(message=self._assertion_before(event))
+        return raised, shape
+
+    def _assertion_before(self, event: Event) -> str:
+        """Return the source line of an assertion if the line before holds it, and the log has no calls."""
+        made, text = self._plain[-1] if self._plain else (None, "")
+        return exceptions.assertion_in_code(text) if made is not None and made.line == event.line - 1 else ""
+
     @staticmethod
     def _quoted_shape(raised: exceptions.Raised, event: Event) -> str:
         """Return the shape of an exception that a line shows as repr() prints it: V0's engine logs nothing else."""
@@ -304,7 +320,7 @@ class FailureCollector:
             frames=calls, said=said, module=module, level=level or event.level, group=stream.group if calls else 0,
             ignored=stream.ignored, begin=stream.begin if calls and stream.begin else event.line)
         stream.last_text, stream.last_line = event.text, event.line
-        stream.record = made if shape == "record" else None
+        stream.record = made if shape in {"record", "repr"} else None
         stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
             exception is not None and not message)
         stream.frames, stream.begin, stream.ignored = [], 0, False
@@ -388,9 +404,12 @@ class FailureCollector:
         if not stream.frames or stream.level in _QUIET or stream.ignored:
             return None
         exception, message = exceptions.in_code(stream.frames[-1].code)
-        if exception is None and (named := exceptions.class_by_wording(stream.heading)) is not None:
-            exception, message = named, stream.heading  # an engine of V0 logs the message before the traceback
-        made = Candidate(stream.begin or stream.last_call, stream.last_call, "cut", exception, message,
+        heading = stream.heading
+        if exception is None and heading is not None and (
+                named := heading.exception or exceptions.class_by_wording(heading.message)) is not None:
+            exception, message = named, heading.message  # an engine of V0 logs the exception before its traceback
+        shape = "repr" if heading is not None and heading.shape == "repr" else "cut"
+        made = Candidate(stream.begin or stream.last_call, stream.last_call, shape, exception, message,
                          tuple(stream.frames), stream.level, process, group=stream.group)
         if not stream.said or exception is not None:
             return made

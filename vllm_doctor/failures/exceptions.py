@@ -31,10 +31,18 @@ _MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<t
 """A line that a page shows as code or bold, with the marks for it."""
 _QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
+_REPR = lazy_pattern(
+    r"(?P<name>[A-Za-z_]\w*(?:Error|Exception|Interrupt))\((?:\)|(?P<quote>['\"])(?P<message>(?:(?!(?P=quote),?\)).)*)(?:(?P=quote),?\))?)\s*$",
+    re.DOTALL)
+"""A record that is no more than what repr() prints of an exception, or its beginning where a paste cuts it."""
 _OF_RUNPY = lazy_pattern(
     rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$",
     cues=("Error while finding module specification",))
 """What `python -m` prints where the import of a package fails."""
+_BEHIND_CALL = lazy_pattern(
+    rf'.{{0,200}}?File "[^"]{{1,400}}", line \d{{1,9}}, in \S{{1,200}} .{{1,400}}? (?P<name>{_NAME}): (?P<message>.*)$',
+    re.DOTALL, cues=("Error: ", "Exception: "))
+"""The end of a traceback of which a paste made one line."""
 _WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
              ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
              ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
@@ -108,10 +116,18 @@ def bare(text: str) -> Raised | None:
     return None
 
 
+def behind_call(text: str) -> Raised | None:
+    """Return the exception behind a call and its source line, if all are in one line."""
+    match = _BEHIND_CALL.match(text)
+    return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"])) if match else None
+
+
 def quoted(text: str) -> Raised | None:
     """Return the exception that a sentence shows as `ValueError('message')`."""
-    match = _QUOTED.search(text[:_LONGEST])
-    return Raised(match["name"], match["message"], text[:match.start()].strip(), quoted=True) if match else None
+    match = _REPR.match(text[:_LONGEST]) or _QUOTED.search(text[:_LONGEST])
+    if match is None:
+        return None
+    return Raised(match["name"], match["message"] or "", text[:match.start()].strip(), quoted=True)
 
 
 def in_code(code: str) -> tuple[str | None, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from vllm_doctor.catalog.features import feature_of_function, feature_of_path, features
 from vllm_doctor.catalog.raised_texts import raised_in
-from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of
+from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of, without_dispatchers
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -46,6 +46,7 @@ _LAST_CALLS = 3  # calls whose names and source lines are read where nothing els
 _SHARED_BY_FEATURES = frozenset({"api-server", "attention"})
 """Parts whose source lines name the feature that they serve."""
 _ALL_NAMES = " Supported architectures: "  # names of all features stand behind it
+_ADDRESS = lazy_pattern(r"https?://\S{1,400}")
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 _DECORATORS = frozenset({"sync_wrapper", "async_wrapper"})
 """Functions that vLLM puts around calls of all its parts."""
@@ -60,11 +61,12 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     With `has_settings`, vLLM's own start is in the log, so that it is vLLM that lacks a missing module.
     `direction` is derived from the names in vLLM's releases (`catalog.names`).
     """
-    message = candidate.message[:_FIRST_LINES].partition(_ALL_NAMES)[0]
+    message = _ADDRESS.sub("", candidate.message[:_FIRST_LINES].partition(_ALL_NAMES)[0])
     if candidate.shape == "fatal":
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
     text = f"{candidate.said} {candidate.exception or ''}: {message}"
-    by_calls = _by_calls(candidate.frames)
+    is_cut = candidate.shape == "cut" and candidate.exception is None
+    by_calls = _by_calls(without_dispatchers(candidate.frames) if is_cut else candidate.frames)
     if direction in _OF_CALLERS and not _is_of_library(candidate.frames):
         return "other-software"
     if direction in _OF_INSTALLATION:

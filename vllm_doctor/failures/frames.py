@@ -43,6 +43,8 @@ _CUT_INSTALLED = lazy_pattern(
     r"|starlette|timm|tokenizers|torchao|torchaudio|torchvision|urllib3|uvicorn|uvloop|xformers|zmq)/.{1,300}\.pyi?)$")
 """How a path begins of which a paste cut off what is before the package."""
 _CHECKOUT = lazy_pattern(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
+_SCRIPT_OF_CHECKOUT = lazy_pattern(r"(?:^|/)vllm/(?:examples|tests)/(?!.{0,300}/vllm/)[\w./-]{1,300}\.py$")
+"""A script beside vLLM's package, which a user runs or copies."""
 _ENGINE_CLASSES = {  # by the file of vLLM that a script calls
     "LLM": lazy_pattern(r"vllm/entrypoints/(?:\w+/){0,2}(?:llm|offline\w*)\.py"),
     "AsyncEngineArgs": lazy_pattern(r"vllm/(?:v1/)?engine/async_llm(?:_engine)?\.py"),
@@ -52,7 +54,7 @@ LIBRARIES = frozenset({
     "transformers", "torch", "triton", "flashinfer", "tokenizers", "huggingface_hub", "safetensors", "xgrammar",
     "outlines", "outlines_core", "compressed_tensors", "bitsandbytes", "ray", "numpy", "mistral_common", "flash_attn",
     "deep_gemm", "deep_ep", "torchvision", "torchaudio", "xformers", "aiter", "torch_npu", "cupy", "openai_harmony",
-    "modelscope", "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
+    "numba", "llguidance", "sentencepiece", "tiktoken", "PIL", "librosa", "cv2", "zmq",
     "prometheus_client", "kernels", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks", "tvm_ffi",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
@@ -70,6 +72,7 @@ _DECODERS = ("<frozen codecs>", "codecs.py", "encodings/", "json/", "ast.py", "b
 
 RAISES_TYPE_ERROR = "raise TypeError("
 """How the source line begins of a call that refuses the type of a value itself."""
+_DISPATCHERS = frozenset({"vllm/entrypoints/cli/main.py", "vllm/entrypoints/cli/serve.py"})
 _READERS = frozenset({"__getattr__", "__getattribute__"})
 
 
@@ -96,7 +99,7 @@ def package_of(path: str) -> tuple[str | None, str]:
         match = pattern.search(path)
         if match:
             return ("python" if pattern is _STDLIB else "transformers_modules"), match["rest"]
-    match = _CHECKOUT.search(path)
+    match = None if _SCRIPT_OF_CHECKOUT.search(path) else _CHECKOUT.search(path)
     while match:  # /home/me/vllm/vllm/config.py: the innermost folder of a package
         inner = _CHECKOUT.search(match["rest"].partition("/")[2])
         if inner is None or inner["package"] != match["package"]:
@@ -131,6 +134,11 @@ def without_lookup(frames: Sequence[Frame]) -> Sequence[Frame]:
     package, file = package_of(frames[end - 1].path) if frames else (None, "")
     is_own = package is None and frames and frames[end - 1].function != "<module>" and not _is_launcher(file)
     return frames[:end] if end < len(frames) and is_own else frames
+
+
+def without_dispatchers(frames: Sequence[Frame]) -> list[Frame]:
+    """Return the calls without those that only select what a command of vLLM does."""
+    return [frame for frame in frames if package_of(frame.path)[1] not in _DISPATCHERS]
 
 
 def _serves_caller(frame: Frame) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from vllm_doctor.failures import messages
+from vllm_doctor.failures.choose import ENGINE_PROCESS
 from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, is_decoder, package_of
 from vllm_doctor.failures.model import Candidate, Origin
 from vllm_doctor.text.patterns import lazy_pattern
@@ -61,6 +62,13 @@ _REQUEST = lazy_pattern(
     r"|(?:Error code:|API Error:|API request failed with status code) 4\d\d|^4\d\d\b"
     r"|\"type\": ?\"(?:BadRequest|NotFound|UnprocessableEntity)\w{0,20}Error\"|\blitellm\.BadRequestError: ",
     re.IGNORECASE)
+_CLIENT_ERRORS = frozenset({"BadRequestError", "NotFoundError", "UnprocessableEntityError", "AuthenticationError"})
+_ANY_STATUS = frozenset({None, "HTTPError", "HTTPStatusError", "APIStatusError", "ClientResponseError"})
+"""Exceptions of clients for any status; the message has it."""
+_OF_OTHER_SERVICE = lazy_pattern(
+    r"for url: https?://(?:[\w-]{1,60}\.){0,4}"
+    r"(?:modelscope\.(?:cn|ai|com)|huggingface\.co|hf\.co|github\.com|openai\.com)/")
+"""How a client's exception names the address of a service that is no vLLM server."""
 _READS_BODY = lazy_pattern(r"starlette/(?:requests|formparsers)\.py")
 """What decodes a request's body, as JSON or as a form."""
 _CHECKS_SETTINGS = ("vllm/engine/arg_utils.py", "vllm/config/", "vllm/entrypoints/cli/",
@@ -115,7 +123,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
             package in LIBRARIES and not (origin is not None and origin.file.startswith(_FRAMEWORKS)))
         return "library" if is_library else "other-software"
     if _SIGNATURES.search(message):
-        return "other-software"
+        return "bug" if ENGINE_PROCESS.match(candidate.process) else "other-software"
     if is_refusal:
         return "refusal"
     if name in _BUGS | _REFUSALS:
@@ -145,7 +153,7 @@ def is_bad_request(candidate: Candidate) -> bool:
     """Return whether it is a request rejected as invalid, as a server or a client reports it."""
     if candidate.shape == "http":
         return candidate.message.startswith("4")
-    return candidate.exception in {"BadRequestError", "NotFoundError", "UnprocessableEntityError",
-                                   "AuthenticationError"} or (
-        _REQUEST.search(candidate.message[:200]) is not None and candidate.exception in {
-            None, "HTTPError", "HTTPStatusError", "APIStatusError", "ClientResponseError"})
+    if candidate.exception in _CLIENT_ERRORS:
+        return True
+    return (candidate.exception in _ANY_STATUS and _REQUEST.search(candidate.message[:200]) is not None
+            and _OF_OTHER_SERVICE.search(candidate.message[:1000]) is None)

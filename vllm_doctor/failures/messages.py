@@ -19,7 +19,7 @@ _OVER = lazy_pattern(
     r"|stack backtrace:|note: (?:run with `RUST_|[Ss]ome details are omitted)"
     r"|EngineCore (?:failed to start|encountered a fatal error|hit an exception)|AsyncLLM output_handler failed"
     r"|WorkerProc (?:hit an exception|failed to start|initialization failed)|Invocation of \w+ method failed"
-    r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in worker )")
+    r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in worker |NoneType: None\s*$)")
 _RECORD_OF_ERROR = lazy_pattern(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
 _QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)")
@@ -96,6 +96,7 @@ _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 _SENTENCE = lazy_pattern(
     r"\b(?:error|failed|failure|cannot|can't|could not|couldn't|unable to|must (?:not )?be|not found|no such|invalid"
     r"|unexpected|unsupported|not supported|does not (?:exist|support|have|recognize)|doesn't|has no attribute"
+    r"|object is not|unexpectedly"
     r"|missing \d+ required|got an unexpected keyword|no module named|out of memory|refused|denied|not allowed"
     r"|exceeds|too (?:large|long|small|many)|is larger than|not available|incompatible|mismatch|timed out|problem"
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
