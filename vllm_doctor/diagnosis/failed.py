@@ -36,7 +36,7 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     causes = [item for item in analysis.fired if item.rule.role == "cause" and not item.recovered]
     errors = [item for item in causes if item.rule.severity == "error"]
     start = failures.Start(status, run.phase, run.advances, run.advance_line, run.serving_line,
-                           run.stopped_line, run.last_line)
+                           run.stopped_line, run.last_line, run.healthy_line)
     proofs = [failures.Proof(hit.line, hit.text) for item in errors[:1] for hit in item.hits.first]
     passing = [hit.line for item in causes if item.rule.survives and item.rule.severity != "error"
                for hit in (*item.hits.first, *item.hits.last)]

@@ -146,6 +146,7 @@ class LogSession:
 
     def end_open_message(self, number: int, process: str) -> None:
         """Note a healthy line: the server is serving, and a message of that process before it is over."""
+        self.current.healthy_line = number
         self.current.advance("runtime", "", number)
         self.events.end_message(number, process)
         self.finder.skip_output()

@@ -175,7 +175,7 @@ class RunAnalysis:
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),
                 "caller_raised": raised_by_caller(run.failures),
-                "cut_traceback": ends_in_traceback(run.failures, run.last_line), **crash, **dashes}
+                "cut_traceback": ends_in_traceback(run.failures, run.last_line, run.healthy_line), **crash, **dashes}
 
     @cached_property
     def _benchmark(self) -> str | None:

@@ -74,7 +74,8 @@ class Start(NamedTuple):
     advance_line: int  # of the last one
     serving_line: int
     stopped_line: int
-    last_line: int
+    last_line: int  # that is not known to be healthy
+    healthy_line: int = 0
 
 
 def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
@@ -154,9 +155,9 @@ def raised_by_caller(collected: FailureCollector) -> bool:
                and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
 
 
-def ends_in_traceback(collected: FailureCollector, last_line: int) -> bool:
+def ends_in_traceback(collected: FailureCollector, last_line: int, healthy_line: int) -> bool:
     """Return whether the log of a start ends in a traceback, whose exception is cut off."""
-    return any(_ends_log(one, last_line) for one in without_exits(collected.candidates()))
+    return any(_ends_log(one, last_line, healthy_line) for one in without_exits(collected.candidates()))
 
 
 def ends_engine(candidate: Candidate) -> bool:
@@ -178,9 +179,9 @@ def _is_cut(candidate: Candidate) -> bool:
     return candidate.shape == "cut" and candidate.exception is None and bool(candidate.frames)
 
 
-def _ends_log(candidate: Candidate, last_line: int) -> bool:
+def _ends_log(candidate: Candidate, last_line: int, healthy_line: int) -> bool:
     """Return whether it is a traceback whose exception is missing because the log ends there."""
-    return _is_cut(candidate) and candidate.last_line >= last_line - _BELOW_CALL
+    return _is_cut(candidate) and last_line - _BELOW_CALL <= candidate.last_line > healthy_line
 
 
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:
@@ -291,7 +292,7 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     if candidate.shape == "http" or is_bad_request(candidate):
         return start.status != "starting"
     if start.status in {"serving", "stopped"}:
-        if ends_engine(candidate) or _ends_log(candidate, start.last_line):
+        if ends_engine(candidate) or _ends_log(candidate, start.last_line, start.healthy_line):
             return True
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False
