@@ -449,7 +449,7 @@ def test_the_command_line_of_another_program_is_that_program_s() -> None:
     failure = failure_of(log)
     assert (failure.exception, failure.feature, failure.kind) == (None, "other-software", "other-software")
     assert failure.message == "argument command: invalid choice: 'serve' (choose from 'bend', 'mend')"
-    assert failure.fixes[0].action == "install-package"
+    assert failure.fixes[0].action == "match-caller-release"
 
 
 def test_words_of_vllm_do_not_decide_for_a_program_that_never_called_it() -> None:
@@ -1014,7 +1014,7 @@ def test_an_error_of_one_s_own_code_is_no_call_of_vllm_and_no_conflict_of_releas
                     error="RuntimeError: the widget is bent")
     report = diagnose(log.encode())
     assert report.failure is not None
-    assert [fix.action for fix in report.failure.fixes] == ["correct-plugin-file"]
+    assert [fix.action for fix in report.failure.fixes] == ["correct-script"]
     assert failure_place(report.failure) == "Raised in /app/nb.py:3 (<module>), your own code or a plugin."
 
 
@@ -1097,7 +1097,7 @@ def test_settings_that_a_trainer_rejects_itself() -> None:
         (f"{SITE}/verl/trainer/main_ppo.py", 63, "main", "run_ppo(config)"),
         (f"{SITE}/verl/workers/widget_workers.py", 361, "_build_rollout", "assert size % parts == 0"),
         error="AssertionError: rollout widgets: 1 is not divisible by parts: 2")
-    assert [fix.action for fix in failure_of(rejected).fixes][:2] == ["follow-the-refusal", "install-package"]
+    assert [fix.action for fix in failure_of(rejected).fixes][:2] == ["follow-the-refusal", "match-caller-release"]
 
 
 def test_a_call_in_a_cpp_stack_is_no_exception() -> None:
@@ -1519,7 +1519,7 @@ def test_an_engine_of_v0_that_logs_its_exception_before_a_cut_traceback() -> Non
     ('ValueError("it\'s") and more', "ValueError", "it's"),
 ])
 def test_exceptions_as_python_prints_them(printed: str, exception: str, message: str) -> None:
-    raised = exceptions.quoted(printed)
+    raised = exceptions.printed(printed) or exceptions.quoted(printed)
     assert raised is not None
     assert (raised.name, raised.message) == (exception, message)
 
@@ -1577,3 +1577,23 @@ def test_a_request_fails_because_the_engine_had_died() -> None:
            "(APIServer pid=1) INFO:     Shutting down\n")
     failure = failure_of(log)
     assert (failure.exception, failure.fixes[0].action) == ("EngineDeadError", "find-root-cause-above")
+
+
+def test_a_report_of_a_failure_is_no_progress() -> None:
+    log = ("(NPURayWorkerWrapper pid=1189) ERROR 08-14 11:52:46 worker_base.py:581] RuntimeError: NPU out of memory. Tried to allocate 450.00 MiB\n"
+           "ERROR 08-14 11:52:47 worker_base.py:581] Error executing method 'load_model'. This might cause deadlock in distributed execution.\n"
+           "ERROR 08-14 11:52:47 worker_base.py:581] Traceback (most recent call last):\n"
+           f'ERROR 08-14 11:52:47 worker_base.py:581]   File "{SITE}/vllm/worker/worker_base.py", line 573, in execute_method\n')
+    failure = failure_of(log)
+    assert (failure.exception, failure.line) == ("RuntimeError", 1)
+
+
+def test_a_message_of_the_c_code_of_vllm() -> None:
+    failure = failure_of("CUDA Error: invalid argument at /workspace/csrc/cumem_allocator.cpp:119\n")
+    assert (failure.message_file, failure.kind) == ("csrc/cumem_allocator.cpp", "bug")
+    assert failure.fixes[0].action == "upgrade-vllm"
+
+
+def test_the_error_that_a_compiler_passes_on_is_part_of_its_message() -> None:
+    failure = failure_of("torch._dynamo.exc.BackendCompilerFailed: backend='widget' raised:\nAttributeError: 'Node' object has no attribute 'x'\n")
+    assert failure.message == "backend='widget' raised:\nAttributeError: 'Node' object has no attribute 'x'"

@@ -84,7 +84,8 @@ class Recorder:
             if ref.marker is not None:
                 is_of_another = ref.marker.is_of_script and event.process
                 if not times and not is_of_another:  # how far it had come was known when the line was kept back
-                    run.advance(ref.marker.phase, ref.marker.status, event.line, event.text)
+                    run.advance(ref.marker.phase, ref.marker.status, event.line, event.text,
+                                is_progress=event.level != "ERROR")
                 continue
             extracted.update(self._record_values(run, ref.pattern, values, event))
             if ref.rule:

@@ -101,8 +101,10 @@ class Run:
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far
 
-    def advance(self, phase: str, status: str, line: int, text: str = "") -> None:
+    def advance(self, phase: str, status: str, line: int, text: str = "", *, is_progress: bool = True) -> None:
         """Record the phase and state of the start; a server that is still serving is not a change.
+
+        The report of a failure shows its phase, and is no progress.
 
         A phase never goes back. A progress bar right behind an exception shows the phase in which it was raised.
         Between a stop and a failure the first one counts: a server that is being
@@ -121,7 +123,7 @@ class Run:
         self.begun = self.begun or phase in {"args", "config"}
         if phase and (not self.phase or ORDER[phase] >= ORDER[self.phase]):
             if not (self.crashed and line - self._raised_line <= _LATE and BAR_END.search(text)):
-                if phase != self.phase:
+                if phase != self.phase and is_progress:
                     self.advances, self.advance_line = self.advances + 1, line
                 self.crashed = False
             self.phase = phase

@@ -220,9 +220,10 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     raiser = frames.without_lookup(calls)
     if raiser and frames.package_of(raiser[-1].path)[0] is None:
         origin = frames.origin(raiser[-1])
-    message_file = "" if calls else raised_in(candidate.message, least_words=_TELLING) or ""
+    own_source = messages.own_source(candidate.message)
+    message_file = "" if calls else own_source or raised_in(candidate.message, least_words=_TELLING) or ""
     raised = frames.origin(raiser[-1]) if raiser else None
-    if message_file and candidate.exception is not None:
+    if message_file and (candidate.exception is not None or own_source):
         raised = Origin("vllm", message_file, "", 0)
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     is_of_engine = not calls and (  # its message does not show who called what
@@ -309,7 +310,7 @@ def _counts(candidate: Candidate, start: Start) -> bool:
 def _of_proof(proof: Proof) -> Candidate:
     """Return the candidate shown by a rule's line of evidence."""
     text = proof.text
-    raised = exceptions.quoted(text) or exceptions.bare(text)
+    raised = exceptions.printed(text) or exceptions.quoted(text) or exceptions.bare(text)
     if raised is not None:
         return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message, said=raised.said,
                          module=raised.module)

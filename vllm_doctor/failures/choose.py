@@ -180,7 +180,7 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
     if not ranked:
         return None
     best = _root(ranked[0], told)
-    if best.shape == "cut" and best.exception is None:
+    if best.shape == "cut":
         best = next((one for one in ranked if quoted_error(one)), best)
     return _with_calls(best, told)
 

@@ -254,7 +254,7 @@ class FailureCollector:
                 stream.frames, stream.ignored = [], False
                 return
             if raised.quoted:
-                shape = self._quoted_shape(raised, event)
+                shape = self._quoted_shape(raised, level)
             self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
                         "WARNING" if handled else level, raised.module)
             return
@@ -292,7 +292,7 @@ class FailureCollector:
         raised = exceptions.bare(text)
         shape = "traceback" if raised and stream.frames and not raised.said else "exception"
         if raised is None and ("rror(" in text or "xception(" in text):
-            raised = exceptions.quoted(text)
+            raised = exceptions.printed(messages.record_message(text)) or exceptions.quoted(text)
         if raised is not None and raised.name == "AssertionError" and not (raised.message or stream.frames):
             raised = raised._replace(message=self._assertion_before(event))
         return raised, shape
@@ -303,9 +303,9 @@ class FailureCollector:
         return exceptions.assertion_in_code(text) if made is not None and made.line == event.line - 1 else ""
 
     @staticmethod
-    def _quoted_shape(raised: exceptions.Raised, event: Event) -> str:
+    def _quoted_shape(raised: exceptions.Raised, level: str) -> str:
         """Return the shape of an exception that a line shows as repr() prints it: V0's engine logs nothing else."""
-        if not raised.said and event.level == "ERROR":
+        if not raised.said and level == "ERROR":
             return "repr"
         return "exception" if raised.said.endswith("exception=") else "quoted"
 
@@ -365,7 +365,7 @@ class FailureCollector:
             and text.strip() != made.message.strip()  # V0's engine prints a worker's message again
             and not (frames.call(text) and not stream.is_long)
             and messages.http_answer(text) is None
-            and (text[:1] in " \t" or not self._is_another(text))
+            and (text[:1] in " \t" or made.message.endswith(" raised:") or not self._is_another(text))
             and (made.shape != "record" or text[:1] in " \t")
             and messages.level_of(text, event.level) in ("", made.level)
         )

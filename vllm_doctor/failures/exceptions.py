@@ -32,9 +32,9 @@ _MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<t
 _QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
 _REPR = lazy_pattern(
-    r"(?P<name>[A-Za-z_]\w*(?:Error|Exception|Interrupt))\((?:\)|(?P<quote>['\"])(?P<message>(?:(?!(?P=quote),?\)).)*)(?:(?P=quote),?\))?)\s*$",
-    re.DOTALL)
-"""A record that is no more than what repr() prints of an exception, or its beginning where a paste cuts it."""
+    r"(?:engine\.[a-z_]{1,40}: )?(?P<name>[A-Za-z_]\w*(?:Error|Exception|Interrupt))\("
+    r"(?:\)|(?P<quote>['\"])(?P<message>(?:(?!(?P=quote),?\)).)*)(?:(?P=quote),?\))?)\s*$", re.DOTALL)
+"""Also behind the function that Dynamo's records name."""
 _OF_RUNPY = lazy_pattern(
     rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$",
     cues=("Error while finding module specification",))
@@ -124,10 +124,14 @@ def behind_call(text: str) -> Raised | None:
 
 def quoted(text: str) -> Raised | None:
     """Return the exception that a sentence shows as `ValueError('message')`."""
-    match = _REPR.match(text[:_LONGEST]) or _QUOTED.search(text[:_LONGEST])
-    if match is None:
-        return None
-    return Raised(match["name"], match["message"] or "", text[:match.start()].strip(), quoted=True)
+    match = _QUOTED.search(text[:_LONGEST])
+    return Raised(match["name"], match["message"], text[:match.start()].strip(), quoted=True) if match else None
+
+
+def printed(record: str) -> Raised | None:
+    """Return the exception of which a record is what repr() prints, or its beginning where a paste cuts it."""
+    match = _REPR.match(record[:_LONGEST])
+    return Raised(match["name"], match["message"] or "", quoted=True) if match else None
 
 
 def in_code(code: str) -> tuple[str | None, str]:

@@ -48,8 +48,8 @@ _SHARED_BY_FEATURES = frozenset({"api-server", "attention"})
 _ALL_NAMES = " Supported architectures: "  # names of all features stand behind it
 _ADDRESS = lazy_pattern(r"https?://\S{1,400}")
 _FIRST_LINES = 1200  # characters of a message that are asked for words
-_DECORATORS = frozenset({"sync_wrapper", "async_wrapper"})
-"""Functions that vLLM puts around calls of all its parts."""
+_WRAPPING = frozenset({"vllm/tracing/otel.py", "flashinfer/api_logging.py"})
+"""Files whose functions are put around calls of all parts, and are called like `sync_wrapper`."""
 
 
 def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction: str = "",
@@ -213,7 +213,7 @@ def _by_deepest_call(frames: Sequence[Frame]) -> str | None:
                 fallback = fallback or _of_file(file, frame.function)
             continue
         is_in_worker = is_in_worker or _SHARED_FILES.match(file) is not None
-        if package == "python" or (file == "vllm/tracing/otel.py" and frame.function in _DECORATORS):
+        if package == "python" or (file in _WRAPPING and frame.function.endswith("_wrapper")):
             continue
         if _LAUNCHES.match(file):
             launched = "compilation"

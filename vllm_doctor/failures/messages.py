@@ -22,7 +22,7 @@ _OVER = lazy_pattern(
     r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in worker |NoneType: None\s*$)")
 _RECORD_OF_ERROR = lazy_pattern(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
-_QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)")
+_QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)(?!.*'\s*$)")
 _LONG = lazy_pattern(
     r"(?::|\braised:|validation errors? for \S+|Error building extension .*|returned non-zero exit status \d+\.?"
     r"|with outputs?|stderr|failed with)\s*$")
@@ -109,6 +109,9 @@ _SOURCE_LINE = lazy_pattern(
     r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$")
 _DEVICE_MEMORY = lazy_pattern(
     r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
+_OWN_SOURCE = lazy_pattern(
+    r"(?:/workspace|/vllm(?:-workspace)?|\s)/?(?P<file>csrc/[\w./-]{1,200}\.(?:cpp|cu|cuh|h)):\d{1,6}\b")
+"""How a message names a file of vLLM's C++ and CUDA code."""
 REFUSED_CALL = lazy_pattern(r"\[Errno -?\d{1,4}\] (?:[^':]{1,100}(?P<path>: ')?)?")
 """How an exception begins that reports a refused system call, whatever its class; `path` matches before a path."""
 _QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
@@ -207,6 +210,12 @@ def is_source_line(text: str) -> bool:
 def is_of_device_memory(text: str) -> bool:
     """Return whether a message says that a device ran out of memory."""
     return _DEVICE_MEMORY.search(text) is not None
+
+
+def own_source(message: str) -> str | None:
+    """Return the file of vLLM's C++ or CUDA code that a message names."""
+    match = _OWN_SOURCE.search(message[:_LONGEST])
+    return match["file"] if match else None
 
 
 def without_quote_mark(text: str) -> str:

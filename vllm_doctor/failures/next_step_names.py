@@ -65,6 +65,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "refuses_path": refused is not None and refused["path"] is not None,
         "refuses_call": refused is not None,
         "is_called_by_own_code": own is not None and own.file == failure.caller,
+        "is_called_by_vllm": failure.vllm_frame is not None,
         "calls_other_library": own is not None and bool(origin and origin.package not in {None, "vllm"})
         and failure.vllm_frame is None and failure.caller is None,
         "refuses_call_of_script": failure.source_line.startswith(RAISES_TYPE_ERROR),
