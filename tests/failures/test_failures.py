@@ -449,7 +449,7 @@ def test_the_command_line_of_another_program_is_that_program_s() -> None:
     failure = failure_of(log)
     assert (failure.exception, failure.feature, failure.kind) == (None, "other-software", "other-software")
     assert failure.message == "argument command: invalid choice: 'serve' (choose from 'bend', 'mend')"
-    assert failure.fixes[0].action == "match-caller-release"
+    assert failure.fixes[0].action == "install-package"
 
 
 def test_words_of_vllm_do_not_decide_for_a_program_that_never_called_it() -> None:
@@ -1097,7 +1097,7 @@ def test_settings_that_a_trainer_rejects_itself() -> None:
         (f"{SITE}/verl/trainer/main_ppo.py", 63, "main", "run_ppo(config)"),
         (f"{SITE}/verl/workers/widget_workers.py", 361, "_build_rollout", "assert size % parts == 0"),
         error="AssertionError: rollout widgets: 1 is not divisible by parts: 2")
-    assert [fix.action for fix in failure_of(rejected).fixes][:2] == ["follow-the-refusal", "match-caller-release"]
+    assert [fix.action for fix in failure_of(rejected).fixes][:2] == ["follow-the-refusal", "install-package"]
 
 
 def test_a_call_in_a_cpp_stack_is_no_exception() -> None:

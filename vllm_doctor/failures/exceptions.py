@@ -46,6 +46,8 @@ _BEHIND_CALL = lazy_pattern(
 _WORDINGS = (("KeyError", lazy_pattern(r"\A'[^'\n]{1,300}'\Z")),
              ("AttributeError", lazy_pattern(r"\A'[^'\n]{1,100}' object has no attribute '[^'\n]{1,100}'")),
              ("ModuleNotFoundError", lazy_pattern(r"\ANo module named '[^'\n]{1,200}'")),
+             ("FileNotFoundError", lazy_pattern(r"\A\[Errno 2\] ")),
+             ("PermissionError", lazy_pattern(r"\A\[Errno 13\] ")),
              ("ImportError", lazy_pattern(r"\Acannot import name '")),
              ("OutOfMemoryError", lazy_pattern(r"\A(?:CUDA|HIP|XPU|NPU) out of memory\. +Tried to allocate ")))
 """What Python and PyTorch say with these exceptions only, for a message that is quoted without its class."""
