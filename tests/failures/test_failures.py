@@ -1597,3 +1597,19 @@ def test_a_message_of_the_c_code_of_vllm() -> None:
 def test_the_error_that_a_compiler_passes_on_is_part_of_its_message() -> None:
     failure = failure_of("torch._dynamo.exc.BackendCompilerFailed: backend='widget' raised:\nAttributeError: 'Node' object has no attribute 'x'\n")
     assert failure.message == "backend='widget' raised:\nAttributeError: 'Node' object has no attribute 'x'"
+
+
+def test_what_the_logger_of_vllm_prints_is_of_a_library_that_vllm_called() -> None:
+    log = ("ERROR 04-27 01:52:36 [core.py:387] EngineCore hit an exception: Traceback (most recent call last):\n"
+           f'ERROR 04-27 01:52:36 [core.py:387]   File "{SITE}/widgetcache/__init__.py", line 68, in __getitem__\n'
+           "ERROR 04-27 01:52:36 [core.py:387]     return self.__data[key]\n"
+           "ERROR 04-27 01:52:36 [core.py:387] KeyError: 'abc'\n")
+    failure = failure_of(log)
+    assert (failure.kind, failure.fixes[0].action) == ("library", "upgrade-vllm")
+
+
+def test_a_debugger_s_words_are_no_exception_of_python() -> None:
+    assert exceptions.bare("CUDA Exception: Warp Illegal Instruction") is None
+    raised = exceptions.quoted("future: <Task finished exception=Exception('NCCL error: internal error')>")
+    assert raised is not None
+    assert (raised.name, raised.message) == ("Exception", "NCCL error: internal error")

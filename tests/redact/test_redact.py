@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor.redact import MASK, redact, redact_lines, redact_value, secrets_in
 from vllm_doctor.redact.named_values import SOURCE_CODE as _CODE
+from vllm_doctor.redact.named_values import named_spans
 from vllm_doctor.redact.spans import compiled
 
 ALNUM = string.ascii_letters + string.digits
@@ -417,3 +418,12 @@ def test_time_is_linear(piece):
 @pytest.mark.parametrize("call", ["sha2", "sha256", "sha3_512", "md5", "blake2b"])
 def test_a_password_in_a_digest_s_call_is_masked(call: str) -> None:
     assert redact(f"password hash {call}('hunter2secret', 256)") == f"password hash {call}('***', 256)"
+
+
+@pytest.mark.parametrize("nested", ["'a': {", "'a': (", "['b', ", "["])
+def test_a_value_in_thousands_of_brackets_is_hidden(nested: str) -> None:
+    text = "password={" + nested * 3_000 + "'hunter2secret'\nand more"
+    spans = named_spans(text)
+    at = text.index("hunter2secret")
+    assert any(span.start <= at and span.end >= at + len("hunter2secret") for span in spans)
+    assert all(span.end <= text.index("\n") for span in spans)

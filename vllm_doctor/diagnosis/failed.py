@@ -50,8 +50,8 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     by = errors[0] if errors else next(
         (item for item in causes if _lies_in(item, candidate, run.hits) or _is_answered(item, candidate)
          or _is_repeated(item, candidate, status)), None)
-    if by is not None and found.feature is None:
-        found = found._replace(feature=feature_of_rule(by.rule.id))
+    if by is not None and found.feature in {None, "other-software"}:
+        found = found._replace(feature=feature_of_rule(by.rule.id) or found.feature)
     return Failed(found, by, candidate)
 
 

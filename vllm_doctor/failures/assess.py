@@ -216,7 +216,8 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     origin = frames.origin(calls[-1]) if calls else None
     vllm = frames.deepest(calls, "vllm")
     own = frames.own_frame(calls)
-    in_service = bool(start.serving_line and candidate.line > start.serving_line) or start.phase == "runtime"
+    has_served = bool(start.serving_line and candidate.line > start.serving_line) or start.phase == "runtime"
+    in_service = has_served and start.status != "failed"  # a request that ended the server is more than a request
     raiser = frames.without_lookup(calls)
     if raiser and frames.package_of(raiser[-1].path)[0] is None:
         origin = frames.origin(raiser[-1])

@@ -332,7 +332,8 @@ class FailureCollector:
               state: tuple[str, bool, int]) -> Candidate:
         phase, served, advances = state
         return Candidate(event.line, event.line, shape, exception, message[:MAX_MESSAGE], level=event.level,
-                         process=event.process, phase=phase, served=served, advances=advances)
+                         process=event.process, phase=phase, served=served, advances=advances,
+                         is_logged=bool(event.level))
 
     def _continues_sentence(self, stream: _Open, event: Event) -> bool:
         """Return whether an event continues the open message; if so, add it to the message."""

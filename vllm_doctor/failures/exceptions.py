@@ -30,7 +30,7 @@ _ALONE = lazy_pattern(
 _MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<text>.*)(?P=mark)\s*$")
 """A line that a page shows as code or bold, with the marks for it."""
 _QUOTED = lazy_pattern(
-    r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
+    r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception)|Exception)\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
 _REPR = lazy_pattern(
     r"(?:engine\.[a-z_]{1,40}: )?(?P<name>[A-Za-z_]\w*(?:Error|Exception|Interrupt))\("
     r"(?:\)|(?P<quote>['\"])(?P<message>(?:(?!(?P=quote),?\)).)*)(?:(?P=quote),?\))?)\s*$", re.DOTALL)
@@ -104,8 +104,8 @@ def bare(text: str) -> Raised | None:
     match = _BARE.match(text)
     if match is not None and match["name"] not in _WORD_ERROR:
         before = match["before"].strip()
-        if before.endswith(("except", "raise", "import", "class", "->")) or '"' in before[-1:]:
-            return None
+        if before.endswith(("except", "raise", "import", "class", "->", "CUDA")) or '"' in before[-1:]:
+            return None  # a statement, or what cuda-gdb says
         said = before.rstrip(": ") if _SENTENCE.search(before) else ""
         return Raised(class_of(match["name"], match["inner"]), match["message"], said,
                       module=module_of(match["name"], match["inner"]))

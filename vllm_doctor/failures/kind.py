@@ -119,7 +119,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if package in {"python", "pydantic", *_WEB_SERVERS} and vllm_frame is not None:
         return "refusal" if is_refusal else "bug"
     if package:
-        is_library = vllm_frame is not None or package in PLUGINS or (
+        is_library = vllm_frame is not None or (candidate.is_logged and package != "python") or package in PLUGINS or (
             package in LIBRARIES and not (origin is not None and origin.file.startswith(_FRAMEWORKS)))
         return "library" if is_library else "other-software"
     if _SIGNATURES.search(message):

@@ -70,6 +70,7 @@ class Candidate(NamedTuple):
     begin: int = 0  # the line with which its traceback begins; its own line where it has none
     module: str = ""  # of the exception's class, where the log shows it
     is_of_worker: bool = False  # a worker's error that the engine quotes
+    is_logged: bool = False  # vLLM's logger printed it
     native: str = ""  # the symbols of native code on the stack of a crash, one a line, the most recent first
 
 

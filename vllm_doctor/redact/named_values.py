@@ -33,6 +33,7 @@ _TYPE = r"""[A-Za-z][\w.]{0,40}(?:\[[\w, .|\[\]]{0,60}\])?(?:[ ]\|[ ][\w.]{1,40}
 _PAIR = r"""\\*["']\s{0,40},\s{0,40}(?=\\*(?:[bu]\\*)?["'])"""  # ('name', 'value'  and  ["--flag", "value"
 # --flag value
 _SPACE = r"""(?:\\*["'])?(?:[ \t]{0,80}[\\`^]\r?\n[ \t]*|\n[ \t]*-[ \t]+|[ \t]+)(?![-\s|>&;<\[\])}]|\\\s|\\*["']?$)"""
+_DEEPEST = 32  # nested brackets whose items are told apart
 _MORE = r"""[ \t]+(?![-|>&;<\\#\[(]|[0-9]?[>&])(?=\S)"""  # --api-key value value
 _DEFAULT = r":?[-=+](?=[^\s}])"  # ${KEY:-X}
 _EXPANSION = r"\$\{[A-Za-z_][A-Za-z0-9_]{0,80}:?[-=+](?=[^\s}])"
@@ -93,6 +94,7 @@ class _Scan:
         self._lower = lower
         self._values = ValueReader(text)
         self._found: list[Span] = []
+        self._depth = 0  # of the brackets that are being read
 
     def run(self) -> list[Span]:
         """Return the values found."""
@@ -195,6 +197,19 @@ class _Scan:
                 return end
             at = more.end()
 
+    def _container(self, at: int, what: Name, name: str, *, is_explicit: bool) -> int:
+        """Record the values in brackets; in deeply nested ones, all that follows in the line."""
+        if self._depth >= _DEEPEST or compiled(r"[\[({,\s]{400}").match(self._text, at):
+            end = self._text.find("\n", at)
+            end = len(self._text) if end < 0 else end
+            self._add(at, end, what)
+            return end
+        self._depth += 1
+        try:
+            return self._items(at, what, name, is_explicit=is_explicit)
+        finally:
+            self._depth -= 1
+
     def _items(self, at: int, what: Name, name: str, *, is_explicit: bool) -> int:
         """Record the items of a list or tuple, or the values of a dict."""
         text = self._text
@@ -216,7 +231,7 @@ class _Scan:
         text = self._text
         if not is_flag and text[at : at + 1] in {"[", "(", "{"}:
             is_meant = what.is_sure or is_explicit or what.kind in {"registry-token", "secret"}
-            return self._items(at, what, name, is_explicit=is_explicit) if is_meant else at
+            return self._container(at, what, name, is_explicit=is_explicit) if is_meant else at
         if done := compiled(_DONE).match(text, at):
             return done.end()
         if (hint := compiled(r"<[^<>\n]{1,80}>").match(text, at)) and compiled(HARMLESS).fullmatch(hint[0]):
