@@ -104,9 +104,8 @@ class Run:
     def advance(self, phase: str, status: str, line: int, text: str = "", *, is_progress: bool = True) -> None:
         """Record the phase and state of the start; a server that is still serving is not a change.
 
-        The report of a failure shows its phase, and is no progress.
-
-        A phase never goes back. A progress bar right behind an exception shows the phase in which it was raised.
+        A phase never goes back. A progress bar right behind an exception shows the phase in which it was raised; what
+        reports a failure shows its phase too, and is no progress (`is_progress`).
         Between a stop and a failure the first one counts: a server that is being
         stopped reports dead engines, and one whose engine died shuts down in good order.
         """

@@ -42,6 +42,7 @@ _OF_ENGINE = lazy_pattern(
     r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
 """Calls (`path:function`) of the engine and its workers."""
 _LOOP_OF_V0 = lazy_pattern(r"vllm/engine/multiprocessing/engine\.py:run_engine_loop$")
+"""The call of V0's engine process that no exception leaves without ending it."""
 _MODEL = lazy_pattern(r"\A'\w{1,80}For(?:CausalLM|Conditional|Sequence|Embedding)\w{0,40}' object has no attribute")
 """What Python says of a model that vLLM implements."""
 _SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")
@@ -50,6 +51,7 @@ _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnector
                           "RemoteProtocolError"})
 """Exceptions of a client whose server does not answer."""
 _DEAD = frozenset({"EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError"})
+"""Exceptions of an API server whose engine had died."""
 _TELLING = 5  # words: other software has errors with fewer of the same
 _ANSWER = 8  # lines from an error to the answer of the request that it ended
 _BEFORE_ANSWER = 3  # lines from such an answer to the traceback, if the web server prints it after the answer
@@ -92,7 +94,7 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     chosen = choose(told, advances=start.advances, evidence=[proof.line for proof in proofs])
     if proofs and not (chosen and any(chosen.line <= proof.line <= chosen.last_line for proof in proofs)):
         chosen = _better(chosen, _of_proof(proofs[0]))
-    is_bare = chosen is None or (chosen.shape == "cut" and chosen.exception is None)
+    is_bare = chosen is None or chosen.is_cut
     if is_bare and start.status in {"unknown", "failed"} and not start.phase and not collected.records:
         chosen = next(iter(collected.sentences()), chosen)
     if chosen is None and start.status == "failed":
@@ -169,19 +171,14 @@ def ends_engine(candidate: Candidate) -> bool:
         return False
     if any(_LOOP_OF_V0.search(f"{frame.path}:{frame.function}") for frame in candidate.frames):
         return True
-    return _is_cut(candidate) and ENGINE_PROCESS.match(candidate.process) is not None and any(
+    return candidate.is_cut and ENGINE_PROCESS.match(candidate.process) is not None and any(
         frame.path.endswith("multiprocessing/process.py") and frame.function == "_bootstrap"
         for frame in candidate.frames)
 
 
-def _is_cut(candidate: Candidate) -> bool:
-    """Return whether it is a traceback without its exception."""
-    return candidate.shape == "cut" and candidate.exception is None and bool(candidate.frames)
-
-
 def _ends_log(candidate: Candidate, last_line: int, healthy_line: int) -> bool:
     """Return whether it is a traceback whose exception is missing because the log ends there."""
-    return _is_cut(candidate) and last_line - _BELOW_CALL <= candidate.last_line > healthy_line
+    return candidate.is_cut and bool(candidate.frames) and last_line - _BELOW_CALL <= candidate.last_line > healthy_line
 
 
 def native_functions(collected: FailureCollector) -> tuple[str, ...]:

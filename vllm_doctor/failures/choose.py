@@ -150,8 +150,7 @@ def without_exits(candidates: Iterable[Candidate]) -> list[Candidate]:
     kept = []
     for one in candidates:
         is_engine = ENGINE_PROCESS.match(one.process) is not None
-        is_cut = one.shape == "cut" and one.exception is None
-        if not (is_cut and (one.process in ended or (has_lost_engine and not is_engine))):
+        if not (one.is_cut and (one.process in ended or (has_lost_engine and not is_engine))):
             kept.append(one)
         if one.process and one.exception is not None and is_consequence(one):
             ended.add(one.process)
@@ -234,7 +233,7 @@ def _root(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
 
 def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
     """Return whether an exception is more informative than the one it was raised from."""
-    if outer.shape == "cut" and outer.exception is None:
+    if outer.is_cut:
         return False
     if is_cascade(inner):
         return not is_cascade(outer)

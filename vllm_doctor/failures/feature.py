@@ -27,6 +27,7 @@ _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/
                "vllm/config",
               "vllm/v1/engine/async_llm", "ray/", "argparse.py")
 _OFFLINE = ("vllm/entrypoints/llm.py", "vllm/entrypoints/offline")
+"""What scripts call, which start no API server."""
 _CHECKS_VALUES = "pydantic/"
 """A library that checks the values of all parts: its calls decide where no other call does."""
 _LAUNCHES = lazy_pattern(r"triton/(?:runtime/(?:jit|autotuner)\.py|backends/\w+/driver\.py)")
@@ -66,10 +67,9 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     if candidate.shape == "fatal":
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
     text = f"{candidate.said} {candidate.exception or ''}: {message}"
-    is_cut = candidate.shape == "cut" and candidate.exception is None
-    by_calls = _by_calls(without_dispatchers(candidate.frames) if is_cut else candidate.frames)
+    by_calls = _by_calls(without_dispatchers(candidate.frames) if candidate.is_cut else candidate.frames)
     if by_calls == "api-server" and any(package_of(frame.path)[1].startswith(_OFFLINE) for frame in candidate.frames):
-        by_calls = None  # a script that calls LLM has no API server
+        by_calls = None
     if direction in _OF_CALLERS and not _is_of_library(candidate.frames):
         return "other-software"
     if direction in _OF_INSTALLATION:

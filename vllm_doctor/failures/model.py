@@ -73,6 +73,11 @@ class Candidate(NamedTuple):
     is_logged: bool = False  # vLLM's logger printed it
     native: str = ""  # the symbols of native code on the stack of a crash, one a line, the most recent first
 
+    @property
+    def is_cut(self) -> bool:
+        """Return whether it is a traceback of which the log does not show the exception."""
+        return self.shape == "cut" and self.exception is None
+
 
 class Failure(NamedTuple):
     """What failed. `exception` is None where the log shows none; features.yaml lists the features."""
