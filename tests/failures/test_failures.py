@@ -1613,3 +1613,14 @@ def test_a_debugger_s_words_are_no_exception_of_python() -> None:
     raised = exceptions.quoted("future: <Task finished exception=Exception('NCCL error: internal error')>")
     assert raised is not None
     assert (raised.name, raised.message) == ("Exception", "NCCL error: internal error")
+
+
+def test_a_rule_that_fired_before_a_cut_traceback_does_not_explain_it() -> None:
+    log = ('INFO:     10.0.0.1:50 - "POST /v1/embeddings HTTP/1.1" 400 Bad Request\n'
+           "ERROR 06-25 14:27:21 async_llm_engine.py:52] Engine background task failed\n"
+           "ERROR 06-25 14:27:21 async_llm_engine.py:52] Traceback (most recent call last):\n"
+           f'ERROR 06-25 14:27:21 async_llm_engine.py:52]   File "{SITE}/vllm/engine/async_llm_engine.py", line 532, in run_engine_loop\n')
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert (report.status, report.failure.explained_by) == ("failed", "")
+    assert report.failure.fixes[0].action == "add-end-of-traceback"

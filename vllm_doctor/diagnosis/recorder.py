@@ -85,7 +85,7 @@ class Recorder:
                 is_of_another = ref.marker.is_of_script and event.process
                 if not times and not is_of_another:  # how far it had come was known when the line was kept back
                     run.advance(ref.marker.phase, ref.marker.status, event.line, event.text,
-                                is_progress=event.level != "ERROR")
+                                is_progress=not ref.marker.is_of_failure)
                 continue
             extracted.update(self._record_values(run, ref.pattern, values, event))
             if ref.rule:

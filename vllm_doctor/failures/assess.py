@@ -41,8 +41,8 @@ _OF_ENGINE = lazy_pattern(
     r"|worker/[\w/]{1,200})|worker/\w{1,100}|engine/(?:multiprocessing/engine|llm_engine)|executor/multiproc_worker_utils)\.py:"
     r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
 """Calls (`path:function`) of the engine and its workers."""
-_LOOP_OF_V0 = lazy_pattern(r"vllm/engine/multiprocessing/engine\.py:run_engine_loop$")
-"""The call of V0's engine process that no exception leaves without ending it."""
+_LOOP_OF_V0 = lazy_pattern(r"vllm/engine/(?:multiprocessing/engine|async_llm_engine)\.py:run_engine_loop$")
+"""The calls of V0's engine that no exception leaves without ending it."""
 _MODEL = lazy_pattern(r"\A'\w{1,80}For(?:CausalLM|Conditional|Sequence|Embedding)\w{0,40}' object has no attribute")
 """What Python says of a model that vLLM implements."""
 _SYMBOL = lazy_pattern(r"[A-Za-z_][\w:~]{3,120}(?=[ (<+]|$)")

@@ -410,8 +410,9 @@ class FailureCollector:
                 named := heading.exception or exceptions.class_by_wording(heading.message)) is not None:
             exception, message = named, heading.message  # an engine of V0 logs the exception before its traceback
         shape = "repr" if heading is not None and heading.shape == "repr" else "cut"
-        made = Candidate(stream.begin or stream.last_call, stream.last_call, shape, exception, message,
-                         tuple(stream.frames), stream.level, process, group=stream.group)
+        begin = stream.begin or stream.last_call
+        made = Candidate(begin, stream.last_call, shape, exception, message, tuple(stream.frames), stream.level,
+                         process, group=stream.group, begin=begin)
         if not stream.said or exception is not None:
             return made
         phase, served, advances = stream.state

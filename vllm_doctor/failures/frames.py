@@ -27,7 +27,7 @@ _REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
 # Packages that people run from a checkout or install with `pip install --target`, by the folder of their modules.
 _CHECKOUTS = (
     "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "tpu_inference",
-    "tpu_commons", "vllm_gguf_plugin", "vllm", "lmcache", "fastchat", "flashinfer", "transformers",
+    "tpu_commons", "vllm_gguf_plugin", "vllm", "lmcache_vllm", "lmcache", "fastchat", "flashinfer", "transformers",
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
@@ -43,7 +43,8 @@ _CUT_INSTALLED = lazy_pattern(
     r"|starlette|timm|tokenizers|torchao|torchaudio|torchvision|urllib3|uvicorn|uvloop|xformers|zmq)/.{1,300}\.pyi?)$")
 """How a path begins of which a paste cut off what is before the package."""
 _CHECKOUT = lazy_pattern(rf"(?:^|/)(?P<rest>(?P<package>{'|'.join(_CHECKOUTS)})/.*\.py)$")
-_SCRIPT_OF_CHECKOUT = lazy_pattern(r"(?:^|/)vllm/(?:examples|tests)/(?!.{0,300}/vllm/)[\w./-]{1,300}\.py$")
+_SCRIPT_OF_CHECKOUT = lazy_pattern(
+    r"(?:^|/)vllm(?:-workspace)?/(?:examples|tests)/(?!.{0,300}/vllm/)[\w./-]{1,300}\.py$")
 """A script beside vLLM's package, which a user runs or copies."""
 _ENGINE_CLASSES = {  # by the file of vLLM that a script calls
     "LLM": lazy_pattern(r"vllm/entrypoints/(?:\w+/){0,2}(?:llm|offline\w*)\.py"),

@@ -28,7 +28,7 @@ def rule_base(document: Document, folder: str) -> RuleBase:
         wordings=[wording for rule in rules.values() for wording in wordings(rule)],
         facts=[pattern_of(entry, literals=literals) for entry in document["facts"]],
         markers=[Marker(pattern_of(entry, literals=literals), entry.get("phase", ""), entry.get("status", ""),
-                        entry.get("of_script", False))
+                        entry.get("of_script", False), entry.get("of_failure", False))
                  for entry in document["markers"]],
         names={name: _fact(name, entry) for name, entry in document["names"].items()},
         actions={name: Action(name, entry["title"], tuple(entry.get("steps", ())))

@@ -152,6 +152,7 @@ class Marker(NamedTuple):
     phase: str = ""
     status: str = ""
     is_of_script: bool = False  # counts only on lines that name no process of vLLM
+    is_of_failure: bool = False  # reports a failure in the phase, which is no progress
 
 
 class Stall(NamedTuple):
