@@ -1529,6 +1529,7 @@ def test_a_serving_log_that_ends_in_a_traceback() -> None:
     failure = failure_of(log)
     assert (failure.exception, failure.line) == (None, 4)
     assert failure.fixes[0].action == "add-end-of-traceback"
+    assert failure_status(diagnose(log.encode())).startswith("The server was serving; the log does not show whether it went on.")
     assert diagnose((log + 'INFO:     10.0.0.1:5000 - "GET /health HTTP/1.1" 200 OK\n' * 3).encode()).failure is None
 
 

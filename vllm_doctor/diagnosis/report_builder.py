@@ -12,7 +12,7 @@ from vllm_doctor.diagnosis.failed import Failed, failed, steps
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.failures import Origin, ends_engine, is_answered_with_5xx
+from vllm_doctor.failures import Origin, ends_engine, ends_log, is_answered_with_5xx
 from vllm_doctor.failures.exceptions import assertion_in_code
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.failures.phase import phase_of
@@ -255,6 +255,7 @@ def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any], 
         explained_by=by.rule.id if by else "",
         is_consequence=failure.is_consequence,
         is_alone=failure.is_alone,
+        ends_log=ends_log(found.candidate, analysis.run.last_line, analysis.run.healthy_line),
         message_file=failure.message_file,
     )
 

@@ -13,8 +13,8 @@ from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import FailureCollector, exceptions
-from vllm_doctor.failures.choose import ENGINE_PROCESS
 from vllm_doctor.failures.collect import RepeatedCalls
+from vllm_doctor.failures.model import ENGINE_PROCESS
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.progress_bars import BAR_END

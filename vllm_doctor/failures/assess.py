@@ -9,7 +9,6 @@ from vllm_doctor.catalog import names
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.choose import (
-    ENGINE_PROCESS,
     as_told_by_worker,
     choose,
     is_cascade,
@@ -77,7 +76,7 @@ class Start(NamedTuple):
     serving_line: int
     stopped_line: int
     last_line: int  # that is not known to be healthy
-    healthy_line: int = 0
+    healthy_line: int
 
 
 def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
@@ -128,7 +127,7 @@ def raised_by_engine(collected: FailureCollector) -> bool:
     raised = (one for one in collected.candidates() if one.shape in _EXCEPTIONS and not is_teardown(one)
               and (one.message or one.exception == "AssertionError")
               and not (is_cascade(as_told_by_worker(one)) or _passes_on(one)))
-    return any(ENGINE_PROCESS.match(one.process)
+    return any(one.is_of_engine
                or (one.shape == "repr" and not one.process)
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)
 
@@ -153,13 +152,13 @@ def raised_by_caller(collected: FailureCollector) -> bool:
     Python prints such a traceback outside any record; at its end, the process terminates its engine.
     """
     return any((one.shape == "traceback" or (one.shape == "exception" and not one.said))
-               and not (one.level or one.served or ENGINE_PROCESS.match(one.process))
+               and not (one.level or one.served or one.is_of_engine)
                and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
 
 
 def ends_in_traceback(collected: FailureCollector, last_line: int, healthy_line: int) -> bool:
     """Return whether the log of a start ends in a traceback, whose exception is cut off."""
-    return any(_ends_log(one, last_line, healthy_line) for one in without_exits(collected.candidates()))
+    return any(ends_log(one, last_line, healthy_line) for one in without_exits(collected.candidates()))
 
 
 def ends_engine(candidate: Candidate) -> bool:
@@ -171,12 +170,12 @@ def ends_engine(candidate: Candidate) -> bool:
         return False
     if any(_LOOP_OF_V0.search(f"{frame.path}:{frame.function}") for frame in candidate.frames):
         return True
-    return candidate.is_cut and ENGINE_PROCESS.match(candidate.process) is not None and any(
+    return candidate.is_cut and candidate.is_of_engine and any(
         frame.path.endswith("multiprocessing/process.py") and frame.function == "_bootstrap"
         for frame in candidate.frames)
 
 
-def _ends_log(candidate: Candidate, last_line: int, healthy_line: int) -> bool:
+def ends_log(candidate: Candidate, last_line: int, healthy_line: int) -> bool:
     """Return whether it is a traceback whose exception is missing because the log ends there."""
     return candidate.is_cut and bool(candidate.frames) and last_line - _BELOW_CALL <= candidate.last_line > healthy_line
 
@@ -225,7 +224,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         raised = Origin("vllm", message_file, "", 0)
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     is_of_engine = not calls and (  # its message does not show who called what
-        ENGINE_PROCESS.match(candidate.process) or names.is_of_engine_class(candidate.message))
+        candidate.is_of_engine or names.is_of_engine_class(candidate.message))
     answer = None if is_of_engine else names.direction(candidate.exception, candidate.message, release,
                                                        _raising_file(candidate))
     direction = "" if answer is None else answer.kind
@@ -240,7 +239,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         kind = "other-software"
     if kind == "request" and feature is None:
         feature = "request"
-    is_of_server = candidate.is_of_worker or ENGINE_PROCESS.match(candidate.process) is not None
+    is_of_server = candidate.is_of_worker or candidate.is_of_engine
     is_alone = not start.phase and not is_of_server and collected.records <= (candidate.shape == "record")
     text = f"{candidate.said} {candidate.message}"
     return Failure(
@@ -291,7 +290,7 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     if candidate.shape == "http" or is_bad_request(candidate):
         return start.status != "starting"
     if start.status in {"serving", "stopped"}:
-        if ends_engine(candidate) or _ends_log(candidate, start.last_line, start.healthy_line):
+        if ends_engine(candidate) or ends_log(candidate, start.last_line, start.healthy_line):
             return True
         if candidate.shape in _WEAK or candidate.shape == "quoted":
             return False

@@ -79,8 +79,6 @@ _TEARDOWN_CALLS = frozenset({
     "_cleanup_profiling_kv_cache", "_python_exit", "cleanup_dist_env_and_memory", "_at_exit",
     "_cancel_all_tasks",
 })  # fmt: skip
-ENGINE_PROCESS = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
-"""Names of the processes that run the engine and the model."""
 _HEADING = 8  # lines from a record to the traceback that belongs to it: a compiler's output stands between
 _SHAPES = {"traceback": 0, "exception": 0, "repr": 0, "fatal": 1, "record": 2, "cut": 3, "quoted": 4, "http": 5,
            "sentence": 6}
@@ -149,12 +147,11 @@ def without_exits(candidates: Iterable[Candidate]) -> list[Candidate]:
     has_lost_engine = False
     kept = []
     for one in candidates:
-        is_engine = ENGINE_PROCESS.match(one.process) is not None
-        if not (one.is_cut and (one.process in ended or (has_lost_engine and not is_engine))):
+        if not (one.is_cut and (one.process in ended or (has_lost_engine and not one.is_of_engine))):
             kept.append(one)
         if one.process and one.exception is not None and is_consequence(one):
             ended.add(one.process)
-            has_lost_engine = has_lost_engine or is_engine
+            has_lost_engine = has_lost_engine or one.is_of_engine
     return kept
 
 

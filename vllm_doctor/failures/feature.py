@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from vllm_doctor.catalog.features import feature_of_function, feature_of_path, features
 from vllm_doctor.catalog.raised_texts import raised_in
-from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, package_of, without_dispatchers
+from vllm_doctor.failures.frames import LIBRARIES, OFFLINE, PLUGINS, package_of, without_dispatchers
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -26,8 +26,6 @@ _OF_INSTALLATION = frozenset({"incomplete", "shadowed", "not-installed", "depend
 _PASSES_ON = ("uvicorn/", "starlette/", "fastapi/", "anyio/", "vllm/entrypoints/", "vllm/engine/arg_utils",
                "vllm/config",
               "vllm/v1/engine/async_llm", "ray/", "argparse.py")
-_OFFLINE = ("vllm/entrypoints/llm.py", "vllm/entrypoints/offline")
-"""What scripts call, which start no API server."""
 _CHECKS_VALUES = "pydantic/"
 """A library that checks the values of all parts: its calls decide where no other call does."""
 _LAUNCHES = lazy_pattern(r"triton/(?:runtime/(?:jit|autotuner)\.py|backends/\w+/driver\.py)")
@@ -68,7 +66,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
     text = f"{candidate.said} {candidate.exception or ''}: {message}"
     by_calls = _by_calls(without_dispatchers(candidate.frames) if candidate.is_cut else candidate.frames)
-    if by_calls == "api-server" and any(package_of(frame.path)[1].startswith(_OFFLINE) for frame in candidate.frames):
+    if by_calls == "api-server" and any(package_of(frame.path)[1].startswith(OFFLINE) for frame in candidate.frames):
         by_calls = None
     if direction in _OF_CALLERS and not _is_of_library(candidate.frames):
         return "other-software"

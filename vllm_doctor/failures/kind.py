@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from vllm_doctor.failures import messages
-from vllm_doctor.failures.choose import ENGINE_PROCESS
 from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, is_decoder, package_of
 from vllm_doctor.failures.model import Candidate, Origin
 from vllm_doctor.text.patterns import lazy_pattern
@@ -123,7 +122,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
             package in LIBRARIES and not (origin is not None and origin.file.startswith(_FRAMEWORKS)))
         return "library" if is_library else "other-software"
     if _SIGNATURES.search(message):
-        return "bug" if ENGINE_PROCESS.match(candidate.process) else "other-software"
+        return "bug" if candidate.is_of_engine else "other-software"
     if is_refusal:
         return "refusal"
     if name in _BUGS | _REFUSALS:

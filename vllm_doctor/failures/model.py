@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vllm_doctor.text.patterns import lazy_pattern
+
 MAX_MESSAGE = 4096  # characters of a message that are kept
+ENGINE_PROCESS = lazy_pattern(r"EngineCore|(?:Vllm|Ray)?Worker")
+"""Names of the processes that run the engine and the model."""
 
 
 class Frame(NamedTuple):
@@ -72,6 +76,11 @@ class Candidate(NamedTuple):
     is_of_worker: bool = False  # a worker's error that the engine quotes
     is_logged: bool = False  # vLLM's logger printed it
     native: str = ""  # the symbols of native code on the stack of a crash, one a line, the most recent first
+
+    @property
+    def is_of_engine(self) -> bool:
+        """Return whether a process printed it that runs the engine or the model."""
+        return ENGINE_PROCESS.match(self.process) is not None
 
     @property
     def is_cut(self) -> bool:

@@ -14,7 +14,7 @@ from vllm_doctor.catalog.requirements import distribution_of, is_required
 from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
-from vllm_doctor.failures.frames import PLUGINS, RAISES_TYPE_ERROR, is_decoder, passes_errors_on
+from vllm_doctor.failures.frames import OFFLINE, PLUGINS, RAISES_TYPE_ERROR, is_decoder, passes_errors_on
 from vllm_doctor.failures.model import Failure, Origin
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
@@ -27,7 +27,7 @@ _CHECKED = lazy_pattern(r"validation errors? for (?P<settings>\w{1,60}(?:Config|
 _PLAIN = lazy_pattern(r"[\w./-]{1,120}")
 _OF_SETTINGS = ("vllm/engine/", "vllm/entrypoints/cli/", "vllm/envs.py", "vllm/ir/", "vllm/benchmarks/")
 """What reads nothing but settings."""
-_OF_CALLS = ("vllm/sampling_params.py", "vllm/pooling_params.py", "vllm/entrypoints/llm.py", "vllm/entrypoints/offline",
+_OF_CALLS = ("vllm/sampling_params.py", "vllm/pooling_params.py", *OFFLINE,
              "vllm/entrypoints/generate/", "vllm/entrypoints/pooling/")
 """What a script calls, and what checks its arguments."""
 _BEHIND_CALLS = ("vllm/inputs/", "vllm/v1/engine/processor.py", "vllm/v1/engine/input_processor.py")

@@ -92,6 +92,7 @@ class Failure(NamedTuple):
     person; `counts` means that it is a failure of the server or of a request that it should have answered, and no
     bad request among good ones; `is_consequence`, of another one that the log does not show; `explained_by` is the
     id of the rule that explains it, or empty. `is_alone` says that nothing of a server stands in the log beside it;
+    `ends_log`, that the log ends in its traceback, before the exception;
     `message_file` is the file of vLLM that has an error with the message's words, where the log shows no calls.
     """
 
@@ -113,6 +114,7 @@ class Failure(NamedTuple):
     explained_by: str = ""
     is_consequence: bool = False
     is_alone: bool = False
+    ends_log: bool = False
     message_file: str = ""
 
 

@@ -163,9 +163,6 @@ def _without_envelope(message: str) -> str:
     return _ERROR_HEAD.sub(r"\1: ", _ERROR_DETAILS.sub("", message))
 
 
-_LINES_OF_CALL = 3  # of a traceback
-
-
 def _is_cut(failure: Failure) -> bool:
     """Return whether the log ends in the calls of a traceback, before its exception."""
     return not failure.exception and failure.origin is not None
@@ -188,7 +185,7 @@ def failure_status(report: Report) -> str:
     if failure is None:
         return ""
     _ = report.language.say
-    if report.status == "serving" and _is_cut(failure) and failure.last_line + _LINES_OF_CALL >= report.source.lines:
+    if report.status == "serving" and failure.ends_log:
         done = _("The server was serving; the log does not show whether it went on.")
     elif failure.kind == "request" or report.status in {"serving", "stopped"}:
         done = _("A request failed; the server still runs.") if report.status == "serving" else _("A request failed.")
