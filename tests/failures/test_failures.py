@@ -56,6 +56,68 @@ def test_the_object_of_a_failure_in_vllm() -> None:
     assert re.fullmatch(r"AttributeError-[0-9a-f]{8}", failure.signature)
 
 
+@pytest.mark.parametrize("log", [
+    ('I0911 08:21:51.554457 1 pb_stub.cc:389] "Failed to initialize Python stub: TypeError: start() got an unexpected keyword argument '
+    "'loggers'\\n\\nAt:\\n  /usr/lib/python3.12/contextlib.py(105): __init__\\n  /opt/tritonserver/backends/vllm/model.py(301): _run\\n"
+    '  /usr/lib/python3.12/asyncio/events.py(103): _run\\n"\n'),
+    ("E1115 02:58:51.162611 1 backend_model.cc:634] ERROR: Failed to create instance: TypeError: start() got an unexpected keyword argument "
+    "'loggers'\n\nAt:\n  /usr/lib/python3.12/contextlib.py(105): __init__\n  /opt/tritonserver/backends/vllm/model.py(301): _run\n\n"),
+], ids=["escaped", "in-lines"])
+def test_calls_that_pybind11_adds_to_the_message_are_its_calls(log: str) -> None:
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("TypeError", "start() got an unexpected keyword argument 'loggers'")
+    assert failure.origin == Place("tritonserver", "tritonserver/backends/vllm/model.py", "_run", 301)
+    assert (failure.feature, failure.kind) == ("other-software", "other-software")
+    assert [fix.action for fix in failure.fixes] [:2] == ["install-package", "match-caller-release"]
+
+
+CUT = ("Traceback (most recent call last):\n"
+       f'  File "{SITE}/vllm/lora/utils.py", line 148, in parse_fine_tuned_lora_name\n')
+
+
+def test_a_cut_traceback_is_explained_by_the_line_that_raises() -> None:
+    report = diagnose((CUT + '    raise ValueError(f"{name} is unsupported LoRA weight")\n').encode())
+    assert report.primary == "lora-modules-not-supported"
+    assert [evidence.text for evidence in report.findings[0].evidence] == ["ValueError: … is unsupported LoRA weight"]
+    failure = report.failure
+    assert failure is not None
+    assert (failure.exception, failure.message, failure.feature) == ("ValueError", "… is unsupported LoRA weight", "lora")
+    assert failure.origin == Place("vllm", "vllm/lora/utils.py", "parse_fine_tuned_lora_name", 148)
+
+
+@pytest.mark.parametrize("line", ["    raise ValueError(", "    raise error", "    if weight is unsupported LoRA weight:"])
+def test_a_line_without_the_message_explains_nothing(line: str) -> None:
+    assert diagnose((CUT + line + "\n").encode()).primary is None
+
+
+def test_a_line_that_raises_counts_only_at_the_end_of_the_log() -> None:
+    rest = '    raise ValueError(f"{name} is unsupported LoRA weight")\nValueError: b is unsupported LoRA weight\n'
+    (finding,) = diagnose((CUT + rest).encode()).findings
+    assert [evidence.text for evidence in finding.evidence] == ["ValueError: b is unsupported LoRA weight"]
+
+
+def test_a_class_that_is_cut_off_is_completed_from_the_line_that_raises() -> None:
+    failure = failure_of(CUT + "    raise EngineDeadError()\nvllm.v1.engine.exceptions.Engin\n")
+    assert (failure.exception, failure.is_consequence) == ("EngineDeadError", True)
+    assert failure_of(CUT + "    raise EngineDeadError()\nKeyError: 'a'\n").exception == "KeyError"
+
+
+def test_a_record_and_the_exception_with_its_message_are_one() -> None:
+    log = ("ERROR 02-22 00:01:41 engine.py:400] The input has an odd size.\n"
+           "ValueError: The input has an odd size.\n")
+    assert (failure_of(log).exception, failure_of(log).line) == ("ValueError", 2)
+
+
+def test_a_notebook_s_traceback_names_its_exception_at_the_beginning() -> None:
+    log = ("---------------------------------------------------------------------------\n"
+           "OutOfMemoryError                          Traceback (most recent call last)\n"
+           f"File {SITE}/vllm/v1/worker/gpu_model_runner.py:2874, in GPUModelRunner._dummy_sampler_run(self, hidden_states)\n"
+           "   2873 try:\n"
+           "-> [2874](https://example.org/lab/tree/gpu_model_runner.py\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message, failure.kind, failure.feature) == ("OutOfMemoryError", "", "resource", "sampling")
+
+
 def test_an_error_that_the_engine_logs_as_repr_is_its_error() -> None:
     log = ("CRITICAL 03-07 10:00:01 [launcher.py:116] MQLLMEngine is already dead, terminating server process\n"
            "ERROR 03-07 10:00:01 engine.py:135] RuntimeError('expected 4 tensors, got 3')\n"

@@ -14,6 +14,7 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.reader import Event, EventReader
 from vllm_doctor.facts.request_lengths import MARKER as REQUEST_MARKER
 from vllm_doctor.facts.store import FactStore
+from vllm_doctor.failures import exceptions
 from vllm_doctor.fastpath.line_skipper import READ_WHOLE
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.retained_lines import RetainedLine
@@ -97,6 +98,10 @@ class LogSession:
         for line in self.lines.finish():
             self._read_line(line)
         self.finder.finish()
+        for number, frames, code in self._open_tracebacks():
+            raised = exceptions.raised_in_code(code)
+            if raised:
+                self._recorder.record_raise(self.current, Event(number, raised, "ERROR", frames=frames))
 
     def read(self, data: bytes) -> None:
         """Read bytes in full."""
@@ -167,9 +172,12 @@ class LogSession:
     def settle(self) -> None:
         """Read in full all lines that were kept back, and the calls of a traceback the log ends in."""
         self._settle_run()
-        for line, frames in self.events.unfinished():
-            if line + _CUT_OFF >= self.current.last_line:
-                self._recorder.record_code_paths(self.current, frames, line)
+        for number, frames, _ in self._open_tracebacks():
+            self._recorder.record_code_paths(self.current, frames, number)
+
+    def _open_tracebacks(self) -> list[tuple[int, str, str]]:
+        """Return the last line, the calls and the last source line of the tracebacks that the log ends in."""
+        return [one for one in self.events.unfinished() if one[0] + _CUT_OFF >= self.current.last_line]
 
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source, refusal in kept:

@@ -76,6 +76,10 @@ class Recorder:
             if run.facts.get(name) is None:
                 self._record_fact(run, name, value, line)
 
+    def record_raise(self, run: Run, event: Event) -> None:
+        """Record what matches an exception of which the log shows only the source line that raises it."""
+        self._record_matches(run, event, event.text, 0)
+
     def _record_matches(self, run: Run, event: Event, text: str, times: int) -> None:
         known_before = run.evidence_count
         extracted: dict[str, Any] = {}

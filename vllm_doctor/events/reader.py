@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
+from vllm_doctor.events.rich_tracebacks import RICH_HEAD, RichBox, is_head
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
 from vllm_doctor.events.single_line_tracebacks import JoinedTraceback, parse_joined_traceback
@@ -90,9 +91,9 @@ _BARE_DETAIL = 6  # lines that may belong to the message of an exception without
 _PYDANTIC = lazy_pattern(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """The sentences between the chained tracebacks of one failure."""
-START_WORDS = (TRACEBACK, "Error:", "Exception:", *RUN_WORDS)
+START_WORDS = (TRACEBACK, RICH_HEAD, "Error:", "Exception:", *RUN_WORDS)
 """Literals; a line without any of them neither begins nor ends a server start, nor the traceback that ends one."""
-WORDS = (TRACEBACK, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
+WORDS = (TRACEBACK, RICH_HEAD, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
 """Literals; a line without any of them opens no traceback and neither begins nor ends a server start."""
 MAX_FRAMES = 200
 _MAX_DETAIL = 40
@@ -153,6 +154,7 @@ class _Stream:
         self.level = ""  # of the traceback's first line
         self.other_messages = 0  # other messages since then
         self.frames: list[str] = []
+        self.code = ""  # the source line of the last call
         self.depth = 2  # the indentation of the last call's line
         self.inside = False  # between "Traceback" and the exception's line
         self.is_clients = False  # the traceback began in the message of a request's exception, or of a refusal
@@ -160,10 +162,12 @@ class _Stream:
         self.detail = 0  # how many more lines may belong to the exception's message
         self.last_frames = ""  # the frames of the exception just printed
         self.message: list[str] = []  # the lines of that exception's message so far
+        self.box = RichBox()
 
     def open(self, level: str) -> None:
         """Begin a traceback."""
-        self.frames, self.inside, self.detail, self.level, self.other_messages = [], True, 0, level, 0
+        self.frames, self.code = [], ""
+        self.inside, self.detail, self.level, self.other_messages = True, 0, level, 0
 
     def begin_message(self, message: str) -> None:
         """Begin the message of an exception without a traceback; pydantic prints three lines for each error."""
@@ -194,11 +198,11 @@ class EventReader:
         self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
         self._runs = RunCounter()
 
-    def unfinished(self) -> Iterator[tuple[int, str]]:
-        """Yield the last line and the calls of each traceback that has not ended."""
+    def unfinished(self) -> Iterator[tuple[int, str, str]]:
+        """Yield the last line, the calls and the last source line of each traceback that has not ended."""
         for stream in self._streams.values():
             if stream.inside and stream.frames:
-                yield stream.last, "\n".join(stream.frames)
+                yield stream.last, "\n".join(stream.frames), stream.code
 
     @property
     def run(self) -> int:
@@ -264,11 +268,14 @@ class EventReader:
         stream = self._stream(key)
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
+        row = stream.box.line(event.text)
+        if row is not None:
+            event = event._replace(text=row)
         is_clients = line.refusal or self._quotes_client(stream, event.level)
         if stream.inside and "Traceback (" in event.text and not is_clients:  # quoted by a request's exception
             is_quoted = not event.text.lstrip(" |+").startswith(TRACEBACK)
             is_clients = is_quoted and self._is_request("\n".join(stream.frames))
-        placed = self._in_context(stream, event, logged=logged)
+        placed = _as_code(event) if row == "" else self._in_context(stream, event, logged=logged)
         is_quoted = TRACEBACK in event.text and not event.text.startswith(TRACEBACK)
         if line.handler and (is_quoted or not (placed.frames or placed.is_code)):  # else its calls decide
             placed = placed._replace(refusal=True)
@@ -319,7 +326,7 @@ class EventReader:
             joined = parse_joined_traceback(text)
             if joined is not None and joined.exception:
                 crash = "whole"
-            elif TRACEBACK in text:
+            elif TRACEBACK in text or is_head(text):
                 crash = "opens"
             elif _EXCEPTION.match(text):
                 crash = "ends"
@@ -481,6 +488,7 @@ class EventReader:
                                            call["function"] or call["short_function"]))
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
+            stream.code = message.strip() if message.strip(" ^~|") else stream.code
             _name_variable(stream.frames, message)
             return _as_code(event)
         if is_omission(message):

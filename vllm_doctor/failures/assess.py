@@ -91,7 +91,7 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
             one.shape not in _WEAK and not is_teardown(one) and not is_cascade(one) for one in lasting):
         told = lasting
     chosen = choose(told, advances=start.advances, evidence=[proof.line for proof in proofs])
-    if proofs and not (chosen and any(chosen.line <= proof.line <= chosen.last_line for proof in proofs)):
+    if proofs and not (chosen and any(_shows(chosen, proof) for proof in proofs)):
         chosen = _better(chosen, _of_proof(proofs[0]))
     is_bare = chosen is None or chosen.is_cut
     if is_bare and start.status in {"unknown", "failed"} and not start.phase and not collected.records:
@@ -99,10 +99,24 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     if chosen is None and start.status == "failed":
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
     if chosen is None or start.status not in {"serving", "stopped"}:
-        return chosen
+        return chosen and _with_class(chosen, told)
     if is_consequence(chosen):
         chosen = _of_answer(chosen, told)
     return _calls_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
+
+
+def _with_class(chosen: Candidate, told: Sequence[Candidate]) -> Candidate:
+    """Return the exception with the same message as a record, if the log shows one: it names its class."""
+    if chosen.shape != "record":
+        return chosen
+    said = chosen.message.strip()
+    return next((one for one in told if one.shape in _EXCEPTIONS and one.message.strip() == said), chosen)
+
+
+def _shows(candidate: Candidate, proof: Proof) -> bool:
+    """Return whether a line of evidence is of this candidate; of a cut traceback, the source line of the last call."""
+    below = _BELOW_CALL if candidate.shape == "cut" and candidate.exception is not None else 0
+    return candidate.line <= proof.line <= candidate.last_line + below
 
 
 def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | None:
@@ -208,7 +222,7 @@ def _passes_on(candidate: Candidate) -> bool:
 def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None, source: str,
              collected: FailureCollector, *, release: str | None = None) -> Failure:
     """Return the failure object of what failed."""
-    calls = candidate.frames
+    calls = frames.without_contextlib(candidate.frames)
     origin = frames.origin(calls[-1]) if calls else None
     vllm = frames.deepest(calls, "vllm")
     own = frames.own_frame(calls)

@@ -9,16 +9,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.reader import CHAIN, Event
-from vllm_doctor.failures import crash_stacks, exceptions, frames, messages
+from vllm_doctor.failures import crash_stacks, embedded_calls, exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.tracebacks import TRACEBACK
 
-_ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\))? ")
+_ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\)?)?(?: |$)")
 """What IPython prints before the source line of a call."""
 _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""
+_NOTEBOOK_HEAD = lazy_pattern(r"(?P<name>[A-Z]\w{2,80}) {2,}Traceback \(most recent call last\)\s*$",
+                              cues=("Traceback (most recent call last)",))
+"""With what IPython begins a traceback: the class of the exception."""
 _GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -49,6 +52,7 @@ class _Open:
     record: Candidate | None = None  # what was read last, if it is one
     heading: Candidate | None = None  # the record right before the traceback
     said: str = ""  # the message that the line with which the traceback began has
+    named: str | None = None  # the class of the exception, where the line with which the traceback began has it
     state: tuple[str, bool, int] = ("", False, 0)  # phase, served and advances at that line
     group: int = 0
     chained: bool = False
@@ -95,9 +99,10 @@ class FailureCollector:
         if stream.candidate is not None and self._continues_sentence(stream, event):
             return
         state = (phase, served, advances)
-        if TRACEBACK in text and not event.frames:
+        head = _NOTEBOOK_HEAD.match(text)
+        if (TRACEBACK in text or head is not None) and not event.frames:
             self._open_traceback(stream, event)
-            stream.state = state
+            stream.state, stream.named = state, head and head["name"]
             return
         if event.line - stream.last_call > _STALE:
             stream.frames = []
@@ -288,7 +293,7 @@ class FailureCollector:
         if (stream.frames and is_part) or (event.frames and not event.context):
             raised = exceptions.ending(text.strip())
             if raised is not None:
-                return raised, "traceback"
+                return exceptions.completed(raised, stream.frames[-1].code if stream.frames else ""), "traceback"
         raised = exceptions.bare(text)
         shape = "traceback" if raised and stream.frames and not raised.said else "exception"
         if raised is None and ("rror(" in text or "xception(" in text):
@@ -319,6 +324,7 @@ class FailureCollector:
         made = self._made(event, shape, exception, message, state)._replace(
             frames=calls, said=said, module=module, level=level or event.level, group=stream.group if calls else 0,
             ignored=stream.ignored, begin=stream.begin if calls and stream.begin else event.line)
+        made = embedded_calls.with_escaped_calls(made)
         stream.last_text, stream.last_line = event.text, event.line
         stream.record = made if shape in {"record", "repr"} else None
         stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
@@ -343,7 +349,8 @@ class FailureCollector:
         text = event.text
         gap = event.line - made.last_line
         stream.last_line = event.line
-        called = None if stream.crash is None else crash_stacks.extended(made, stream.crash, text)
+        called = (embedded_calls.extended(made, text, event.line) if stream.crash is None
+                  else crash_stacks.extended(made, stream.crash, text))
         if called is not None:
             stream.candidate = called
             return True
@@ -409,6 +416,8 @@ class FailureCollector:
         if exception is None and heading is not None and (
                 named := heading.exception or exceptions.class_by_wording(heading.message)) is not None:
             exception, message = named, heading.message  # an engine of V0 logs the exception before its traceback
+        if exception is None and stream.named is not None:
+            exception, message = stream.named, ""
         shape = "repr" if heading is not None and heading.shape == "repr" else "cut"
         begin = stream.begin or stream.last_call
         made = Candidate(begin, stream.last_call, shape, exception, message, tuple(stream.frames), stream.level,

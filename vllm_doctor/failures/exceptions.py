@@ -56,6 +56,7 @@ _VALIDATION = lazy_pattern(r"(?P<before>.{0,120}?)(?P<message>\d+ validation err
 _RAISES = lazy_pattern(r"raise (?P<name>(?:\w+\.)*[A-Z]\w*)(?:\(\s*[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote))?")
 _LONGEST = 1_000  # characters of a line in which a quoted message is looked for
 _ASSERTS = lazy_pattern(r"assert .*?(?:, \(?[rbf]*(?P<quote>['\"])(?P<message>.*?)(?P=quote)\)?)?$")
+_FILLED_IN = lazy_pattern(r"\{[^{}]{1,200}\}")
 _OPEN_ENDS = ("(", "[", "{", ",", "\\", " and", " or")  # of a statement that goes on in the next line
 _WORD_ERROR = {"Error", "HTTPStatus", "Failure"}
 
@@ -137,14 +138,30 @@ def printed(record: str) -> Raised | None:
 
 
 def in_code(code: str) -> tuple[str | None, str]:
-    """Return the exception that a source line raises and its message, as far as both are in the line."""
+    """Return the exception that a source line raises and its message, as far as both are in the line.
+
+    An ellipsis stands for what the message is filled in with.
+    """
     match = _RAISES.match(code)
     if match is not None:
-        return class_of(match["name"]), match["message"] or code
+        return class_of(match["name"]), _FILLED_IN.sub("…", match["message"] or "") or code
     match = _ASSERTS.match(code[:_LONGEST].rstrip())
     if match is not None:
         return "AssertionError", match["message"] or ""
     return None, code
+
+
+def completed(raised: Raised, code: str) -> Raised:
+    """Return an exception with the class that a source line raises, if a cut log shows only the class's beginning."""
+    name, _ = in_code(code)
+    is_cut = name is not None and not raised.message and name.startswith(raised.name)
+    return raised._replace(name=name) if is_cut and name is not None else raised
+
+
+def raised_in_code(code: str) -> str:
+    """Return the exception that a source line raises as Python prints it; empty if the line lacks the message."""
+    name, message = in_code(code)
+    return f"{name}: {message}" if name is not None and message not in {"", code} else ""
 
 
 def assertion_in_code(code: str) -> str:

@@ -17,7 +17,6 @@ _IPYTHON = lazy_pattern(
     r"^\s*(?:File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?(?:\]\([^)\s]{0,400}\))?,? in "
     r"(?P<function><?[\w.]+)")
 """Also where an editor made a link of the path."""
-_RICH = lazy_pattern(r"^\s*[│|] (?P<path>[~/.\w][^\s:]{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
 _PYTEST = lazy_pattern(
     r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d{1,9}): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
 _SITE = lazy_pattern(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
@@ -32,7 +31,7 @@ _CHECKOUTS = (
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
     "huggingfaceserver", "huggingface_hub", "mistral_common", "prometheus_client", "safetensors",
-    "deep_ep", "deep_gemm",
+    "deep_ep", "deep_gemm", "tritonserver",
 )  # fmt: skip
 _CYTHON = lazy_pattern(r"^(?:python/)?(?P<rest>(?P<package>[a-z_]\w*)/.*\.(?:pyx|pxi))$")
 _LONGEST = 1_000  # characters of a path; its end is kept
@@ -84,7 +83,7 @@ def call(text: str) -> Frame | None:
     """Return the call that a line of a traceback shows."""
     if ".py" not in text and 'File "' not in text:
         return None
-    match = _CALL.search(text) or _CUT.match(text) or _RICH.match(text) or _IPYTHON.match(text) or _PYTEST.match(text)
+    match = _CALL.search(text) or _CUT.match(text) or _IPYTHON.match(text) or _PYTEST.match(text)
     if match is None:
         return None
     known = match.groupdict()
@@ -138,6 +137,14 @@ def without_lookup(frames: Sequence[Frame]) -> Sequence[Frame]:
     package, file = package_of(frames[end - 1].path) if frames else (None, "")
     is_own = package is None and frames and frames[end - 1].function != "<module>" and not _is_launcher(file)
     return frames[:end] if end < len(frames) and is_own else frames
+
+
+def without_contextlib(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the calls without those of contextlib at the end: the arguments that they pass on do not fit."""
+    end = len(frames)
+    while end > 1 and package_of(frames[end - 1].path)[1] == "contextlib.py":
+        end -= 1
+    return frames[:end]
 
 
 def without_dispatchers(frames: Sequence[Frame]) -> list[Frame]:
