@@ -90,6 +90,19 @@ def test_a_restart_that_has_only_begun_does_not_hide_the_failure_before() -> Non
     assert report.source.run == 1
 
 
+def test_a_last_run_whose_exception_is_cut_off_does_not_hide_the_failure_before() -> None:
+    cut = ("ERROR 10-01 10:00:09 [core.py:1374] EngineCore failed to start.\n"
+           "ERROR 10-01 10:00:09 [core.py:1374] Traceback (most recent call last):\n"
+           'ERROR 10-01 10:00:09 [core.py:1374]   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 9, in run\n'
+           "ERROR 10-01 10:00:09 [core.py:1374]     self._init_executor()\n")
+    report = diagnose((START + SMALL + START + cut).encode())
+    assert (report.source.runs, report.source.run, report.primary) == (2, 1, "kv-cache-too-small-for-max-len")
+    report = diagnose((START + cut).encode())
+    assert (report.source.run, report.primary, report.status) == (1, None, "failed")
+    whole = cut + "ERROR 10-01 10:00:09 [core.py:1374] KeyError: 'a'\n"
+    assert diagnose((START + SMALL + START + whole).encode()).source.run == 2
+
+
 def test_a_cascade_alone_names_no_cause() -> None:
     log = START + "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
     report = diagnose(log.encode())
