@@ -26,9 +26,7 @@ from vllm_doctor.failures.signature import signature
 from vllm_doctor.text.patterns import lazy_pattern
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
-_OFFLINE = ("vllm/entrypoints/llm.py", "vllm/entrypoints/offline_utils.py")
-"""What reads the arguments of a script's calls."""
-_INTERFACE = (*_OFFLINE, "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
+_INTERFACE = (*frames.OFFLINE, "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
 _MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
 _INPUTS = ("vllm/inputs", "vllm/renderers/inputs", "vllm/sampling_params.py", "vllm/pooling_params.py")
@@ -292,7 +290,7 @@ def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
         return True
     is_of_call = candidate.exception in {"AttributeError", "TypeError"} and last.function != "__init__"
     return (file.startswith(_INTERFACE) and _MISUSED.search(candidate.message) is not None) or (
-        file.startswith(_OFFLINE) and is_of_call)
+        file.startswith(frames.OFFLINE) and is_of_call)
 
 
 def _counts(candidate: Candidate, start: Start) -> bool:

@@ -72,7 +72,7 @@ _DECODERS = ("<frozen codecs>", "codecs.py", "encodings/", "json/", "ast.py", "b
 
 RAISES_TYPE_ERROR = "raise TypeError("
 """How the source line begins of a call that refuses the type of a value itself."""
-OFFLINE = ("vllm/entrypoints/llm.py", "vllm/entrypoints/offline")
+OFFLINE = ("vllm/entrypoints/llm.py", "vllm/entrypoints/offline", "vllm/entrypoints/common/offline.py")
 """What scripts call, which start no API server."""
 _DISPATCHERS = frozenset({"vllm/entrypoints/cli/main.py", "vllm/entrypoints/cli/serve.py"})
 """What selects the command of `vllm` and calls it."""

@@ -24,8 +24,8 @@ _LACKS = lazy_pattern(
 _ENVIRONMENT = lazy_pattern(
     r"undefined symbol|cannot open shared object|DLL load failed|No module named|cannot import name|GLIBC|nvcc"
     r"|CUDA_HOME"
-    r"|not found in \$?PATH|command not found|Permission denied|driver(?!_worker)|no kernel image|libcuda|CUDA (?:version"
-    r"|capability)"
+    r"|not found in \$?PATH|command not found|Permission denied|driver(?!_worker)|no kernel image|libcuda"
+    r"|CUDA (?:version|capability)"
     r"|Failed to infer devi|Device string must not be empty|unsatisfied condition|Address already in use|EADDRINUSE"
     r"|Connection refused|Read-only file system|Error building extension|ninja|exec format|not compiled with"
     r"|No supported CUDA architectures|executable file not found|only supports Linux"
