@@ -501,7 +501,7 @@ def test_the_calls_of_a_notebook_are_read_past_its_arrows() -> None:
            "KeyError: 'bent'\n")
     failure = failure_of(log)
     assert (failure.exception, failure.message, failure.feature) == ("KeyError", "'bent'", "lora")
-    assert failure.origin == Place("vllm", "vllm/lora/widgets.py", "Widgets.get", 9)
+    assert failure.origin == Place("vllm", "vllm/lora/widgets.py", "get", 9)
 
 
 def test_the_command_line_of_another_program_is_that_program_s() -> None:

@@ -174,7 +174,7 @@ class Run:
         if (event.frames and event.level in {"", "ERROR", "CRITICAL"}) or self._ends_engine(event):
             self.crashed, self._raised_line = True, event.line
         begins = TRACEBACK in event.text
-        if "Traceback (most" in event.text and not begins and _OF_NOTEBOOK.match(event.text):
+        if begins and _OF_NOTEBOOK.match(event.text):
             self.is_notebook = True
         if begins:
             self.crash_line = self.crash_line if self._chained else event.line

@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
-from vllm_doctor.events.rich_tracebacks import RICH_HEAD, RichBox, is_head
+from vllm_doctor.events.notebook_tracebacks import NotebookTraceback
+from vllm_doctor.events.rich_tracebacks import RichBox, is_head
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
 from vllm_doctor.events.single_line_tracebacks import JoinedTraceback, parse_joined_traceback
@@ -23,7 +24,7 @@ from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
 from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern, portable
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.tracebacks import TRACEBACK, TRACEBACK_WORDS
 
 _PROCESS = lazy_pattern(
     r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?:\([\w.-]{1,60}\))?"  # a Ray actor may be `A(b)`
@@ -91,9 +92,9 @@ _BARE_DETAIL = 6  # lines that may belong to the message of an exception without
 _PYDANTIC = lazy_pattern(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """The sentences between the chained tracebacks of one failure."""
-START_WORDS = (TRACEBACK, RICH_HEAD, "Error:", "Exception:", *RUN_WORDS)
+START_WORDS = (TRACEBACK_WORDS, "Error:", "Exception:", *RUN_WORDS)
 """Literals; a line without any of them neither begins nor ends a server start, nor the traceback that ends one."""
-WORDS = (TRACEBACK, RICH_HEAD, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
+WORDS = (TRACEBACK_WORDS, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
 """Literals; a line without any of them opens no traceback and neither begins nor ends a server start."""
 MAX_FRAMES = 200
 _MAX_DETAIL = 40
@@ -163,6 +164,7 @@ class _Stream:
         self.last_frames = ""  # the frames of the exception just printed
         self.message: list[str] = []  # the lines of that exception's message so far
         self.box = RichBox()
+        self.notebook = NotebookTraceback()
 
     def open(self, level: str) -> None:
         """Begin a traceback."""
@@ -269,6 +271,8 @@ class EventReader:
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
         row = stream.box.line(event.text)
+        if row is None:
+            row = stream.notebook.line(event.text)
         if row is not None:
             event = event._replace(text=row)
         is_clients = line.refusal or self._quotes_client(stream, event.level)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.tracebacks import TRACEBACK, TRACEBACK_WORDS
 
-RICH_HEAD = "Traceback (most recent call last) "
-"""A literal of the line with which such a box begins."""
-_HEAD = lazy_pattern(r"\s*[╭+][─-]+ Traceback \(most recent call last\) [─-]+", cues=(RICH_HEAD,))
+_HEAD = lazy_pattern(r"\s*[╭+][─-]+ Traceback \(most recent call last\) [─-]+", cues=(TRACEBACK_WORDS,))
 _FOOT = lazy_pattern(r"\s*[╰+][─-]{8,}")
 _CALL = lazy_pattern(
     r"(?P<path>(?:[~/.\w*]|[A-Za-z]:\\)[^:\n]{0,400}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200})$")

@@ -15,12 +15,9 @@ from vllm_doctor.failures.signature import content_words
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.tracebacks import TRACEBACK
 
-_ARROW = lazy_pattern(r"-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\)?)?(?: |$)")
-"""What IPython prints before the source line of a call."""
 _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""
-_NOTEBOOK_HEAD = lazy_pattern(r"(?P<name>[A-Z]\w{2,80}) {2,}Traceback \(most recent call last\)\s*$",
-                              cues=("Traceback (most recent call last)",))
+_NOTEBOOK_HEAD = lazy_pattern(r"\s*(?P<name>[A-Z]\w{2,80}) {2,}Traceback \(most", cues=("Traceback (most",))
 """With what IPython begins a traceback: the class of the exception."""
 _GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
@@ -99,9 +96,9 @@ class FailureCollector:
         if stream.candidate is not None and self._continues_sentence(stream, event):
             return
         state = (phase, served, advances)
-        head = _NOTEBOOK_HEAD.match(text)
-        if (TRACEBACK in text or head is not None) and not event.frames:
+        if TRACEBACK in text and not event.frames:
             self._open_traceback(stream, event)
+            head = _NOTEBOOK_HEAD.match(text)
             stream.state, stream.named = state, head and head["name"]
             return
         if event.line - stream.last_call > _STALE:
@@ -219,10 +216,6 @@ class FailureCollector:
     def _is_source(stream: _Open, event: Event) -> bool:
         """Return whether a line is the source of the last call, or marks a part of it."""
         text = event.text
-        arrow = _ARROW.match(text)
-        if arrow is not None:
-            stream.frames[-1] = stream.frames[-1]._replace(code=text[arrow.end():].strip()[:300])
-            return True
         if not event.is_code and text[:1] not in " \t":
             return FailureCollector._is_flat_source(stream, event)
         if text[:1] not in " \t" and exceptions.ending(text) is not None:

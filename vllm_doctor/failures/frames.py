@@ -1,4 +1,4 @@
-"""Calls of tracebacks: Python's, IPython's, pytest's; whose code each is."""
+"""Calls of tracebacks: Python's, pytest's; whose code each is."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ _CALL = lazy_pattern(
 _CUT = lazy_pattern(
     r'^(?P<path>[~/.\w][^\s":]{0,300}\.py)", line (?P<line>\d{1,9}), in (?P<function>[\w<>.]{1,200})')
 """Where a paste begins within a path."""
-_IPYTHON = lazy_pattern(
-    r"^\s*(?:File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?(?:\]\([^)\s]{0,400}\))?,? in "
-    r"(?P<function><?[\w.]+)")
-"""Also where an editor made a link of the path."""
 _PYTEST = lazy_pattern(
     r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d{1,9}): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
 _SITE = lazy_pattern(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
@@ -83,7 +79,7 @@ def call(text: str) -> Frame | None:
     """Return the call that a line of a traceback shows."""
     if ".py" not in text and 'File "' not in text:
         return None
-    match = _CALL.search(text) or _CUT.match(text) or _IPYTHON.match(text) or _PYTEST.match(text)
+    match = _CALL.search(text) or _CUT.match(text) or _PYTEST.match(text)
     if match is None:
         return None
     known = match.groupdict()
