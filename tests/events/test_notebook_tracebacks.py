@@ -37,13 +37,17 @@ OLDER = PRINTED.replace("Cell In[1], line 5\n", "<ipython-input-1-5ea7e5> in <mo
     "Cell In[1], line 3, in go()\n", "<ipython-input-1-5ea7e5> in go()\n").replace("File /opt", "/opt").replace(".py:7, in Model.", ".py in ")
 
 
+COLAB = "\n".join(OLDER.replace(f"{SITE}/lighteval/models/vllm/vllm_model.py in ",
+                               f"[{SITE}/lighteval/models/vllm/vllm_model.py](https://localhost:8080/#) in ").splitlines()[11:])
+
+
 def read(text: str) -> list[Event]:
     reader = EventReader()
     events = [reader.read(Line(number, row, "")) for number, row in enumerate(text.splitlines(), 1)]
     return [event for event in events if event is not None]
 
 
-@pytest.mark.parametrize("text", [PRINTED, LINKED, OLDER], ids=["printed", "linked", "older"])
+@pytest.mark.parametrize("text", [PRINTED, LINKED, OLDER, COLAB], ids=["printed", "linked", "older", "colab-without-its-head"])
 def test_the_exception_has_the_calls(text: str) -> None:
     *rows, last = read(text)
     assert all(row.is_code for row in rows[2:])

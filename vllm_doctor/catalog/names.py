@@ -188,7 +188,7 @@ _IMPORT_NAME = lazy_pattern(
     r"cannot import name '(?P<name>\w+)'\s+from (?P<partial>partially initialized module )?'(?P<module>[\w.]+)'"
     r"(?: \(most likely due to a circular import\))?(?: \((?P<path>[^()\n]{1,400})\))?"
 )
-_NO_MODULE = lazy_pattern(r"No module named '?(?P<module>[\w.]+)'?(?P<plain>; '[\w.]+' is not a package)?")
+_NO_MODULE = lazy_pattern(r"No module named '?(?P<module>[\w.]+)'?(?P<plain>; '(?!vllm\.)[\w.]+' is not a package)?")
 _NO_MODULE_ATTRIBUTE = lazy_pattern(
     r"(?P<partial>partially initialized )?module '(?P<module>[\w.]+)'(?: from '[^'\n]*')?"
     r" has no attribute '(?P<name>\w+)'"

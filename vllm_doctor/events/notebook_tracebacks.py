@@ -9,9 +9,9 @@ _HEAD = lazy_pattern(r"\s*[A-Z]\w{2,80} {2,}Traceback \(most recent call last\)\
                      cues=(TRACEBACK_WORDS,))
 """The class of the exception, and no colon behind it."""
 _CALL = lazy_pattern(
-    r"\s*(?P<file>File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?(?:\]\([^)\s]{0,400}\))?,? in "
-    r"(?:[\w.]{1,200}\.)?(?P<function><?\w{1,200}>?)", cues=(".py",))
-"""Also where an editor made a link of the path."""
+    r"\s*(?P<file>File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?"
+    r"(?P<link>\]\([^)\s]{0,400}\))?,? in (?:[\w.]{1,200}\.)?(?P<function><?\w{1,200}>?)", cues=(".py",))
+"""Also where Colab or an editor made a link of the path."""
 _CELL = lazy_pattern(r"\s*(?:(?:Cell|Input) In ?\[|<ipython-input-|/tmp/ipykernel_)")
 _RAISES = lazy_pattern(r"\s*-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\)?)?(?: (?P<code>.*))?$")
 _CONTEXT = lazy_pattern(r"\s*\d{1,6}(?: |$)")
@@ -29,7 +29,7 @@ class NotebookTraceback:
             self._is_open = True
             return f"{text.rstrip()}:"
         call = _CALL.match(text)
-        if call is not None and (self._is_open or (call["file"] and call["line"])):
+        if call is not None and (self._is_open or call["link"] or (call["file"] and call["line"])):
             self._is_open = True
             return f'  File "{call["path"]}", line {call["line"] or 0}, in {call["function"]}'
         if not self._is_open:
