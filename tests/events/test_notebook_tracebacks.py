@@ -74,3 +74,13 @@ def test_a_rule_reads_the_calls() -> None:
 def test_other_lines_stay_as_they_are(text: str) -> None:
     (event,) = read(text)
     assert (event.text, event.is_code, event.frames) == (text, False, "")
+
+
+def test_a_start_that_ends_in_a_notebook_counts_alike_in_full_and_by_its_notes() -> None:
+    rows = PRINTED.splitlines()
+    full, noted = EventReader(), EventReader()
+    for number, row in enumerate(rows, 1):
+        full.read(Line(number, row, ""))
+        noted.apply_start_note(number, noted.start_note(Line(number, row, "")))
+    start = Line(99, "INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5", "")
+    assert [reader.read(start).run for reader in (full, noted)] == [2, 2]  # type: ignore[union-attr]

@@ -98,10 +98,10 @@ class LogSession:
         for line in self.lines.finish():
             self._read_line(line)
         self.finder.finish()
-        for number, frames, code in self._open_tracebacks():
-            raised = exceptions.raised_in_code(code)
+        for event in self._open_tracebacks():
+            raised = exceptions.raised_in_code(event.text)
             if raised:
-                self._recorder.record_raise(self.current, Event(number, raised, "ERROR", frames=frames))
+                self._recorder.record_raise(self.current, event._replace(text=raised, is_code=False))
 
     def read(self, data: bytes) -> None:
         """Read bytes in full."""
@@ -172,12 +172,12 @@ class LogSession:
     def settle(self) -> None:
         """Read in full all lines that were kept back, and the calls of a traceback the log ends in."""
         self._settle_run()
-        for number, frames, _ in self._open_tracebacks():
-            self._recorder.record_code_paths(self.current, frames, number)
+        for event in self._open_tracebacks():
+            self._recorder.record_code_paths(self.current, event.frames, event.line)
 
-    def _open_tracebacks(self) -> list[tuple[int, str, str]]:
-        """Return the last line, the calls and the last source line of the tracebacks that the log ends in."""
-        return [one for one in self.events.unfinished() if one[0] + _CUT_OFF >= self.current.last_line]
+    def _open_tracebacks(self) -> list[Event]:
+        """Return the tracebacks that the log ends in, each with its calls and its last source line."""
+        return [event for event in self.events.unfinished() if event.line + _CUT_OFF >= self.current.last_line]
 
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source, refusal in kept:

@@ -8,6 +8,7 @@ from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
+from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
@@ -20,13 +21,10 @@ from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.progress_bars import BAR_END
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
-from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.tracebacks import TRACEBACK
 from vllm_doctor.timeline import StartClock
 
 _OMISSIONS = 5
-_OF_NOTEBOOK = lazy_pattern(r"\s*[A-Z]\w{2,60} {2,}Traceback \(most recent call last\)")
-"""How IPython begins a traceback below a cell."""
 _LATE = 4  # lines within which a bar may be of the moment before an exception: both are written to stderr
 _HIDDEN_LINES = 256
 _MAX_HIDDEN = 8192  # characters of such a line
@@ -174,7 +172,7 @@ class Run:
         if (event.frames and event.level in {"", "ERROR", "CRITICAL"}) or self._ends_engine(event):
             self.crashed, self._raised_line = True, event.line
         begins = TRACEBACK in event.text
-        if begins and _OF_NOTEBOOK.match(event.text):
+        if class_at_head(event.text) is not None:
             self.is_notebook = True
         if begins:
             self.crash_line = self.crash_line if self._chained else event.line

@@ -5,9 +5,8 @@ from __future__ import annotations
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.tracebacks import TRACEBACK_WORDS
 
-_HEAD = lazy_pattern(r"\s*[A-Z]\w{2,80} {2,}Traceback \(most recent call last\)\s*$",
+_HEAD = lazy_pattern(r"\s*(?P<name>[A-Z]\w{2,80}) {2,}Traceback \(most recent call last\):?\s*$",
                      cues=(TRACEBACK_WORDS,))
-"""The class of the exception, and no colon behind it."""
 _CALL = lazy_pattern(
     r"\s*(?P<file>File )?\[?(?P<path>[~/.\w][^\s:\]]{0,300}\.py)(?::(?P<line>\d{1,9}))?"
     r"(?P<link>\]\([^)\s]{0,400}\))?,? in (?:[\w.]{1,200}\.)?(?P<function><?\w{1,200}>?)", cues=(".py",))
@@ -15,6 +14,12 @@ _CALL = lazy_pattern(
 _CELL = lazy_pattern(r"\s*(?:(?:Cell|Input) In ?\[|<ipython-input-|/tmp/ipykernel_)")
 _RAISES = lazy_pattern(r"\s*-{1,5}> ?\[?\d{1,6}(?:\]\([^)\s]{0,400}\)?)?(?: (?P<code>.*))?$")
 _CONTEXT = lazy_pattern(r"\s*\d{1,6}(?: |$)")
+
+
+def class_at_head(text: str) -> str | None:
+    """Return the class of the exception, with which IPython begins a traceback; None for another line."""
+    match = _HEAD.match(text)
+    return match["name"] if match is not None else None
 
 
 class NotebookTraceback:
@@ -25,9 +30,9 @@ class NotebookTraceback:
 
     def line(self, text: str) -> str | None:
         """Return the line of a traceback for a row; empty for a row that has none, None for a line of no traceback."""
-        if _HEAD.match(text):
+        if class_at_head(text) is not None:
             self._is_open = True
-            return f"{text.rstrip()}:"
+            return f"{text.rstrip(': ')}:"
         call = _CALL.match(text)
         if call is not None and (self._is_open or call["link"] or (call["file"] and call["line"])):
             self._is_open = True

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
-from vllm_doctor.events.notebook_tracebacks import NotebookTraceback
-from vllm_doctor.events.rich_tracebacks import RichBox, is_head
+from vllm_doctor.events.notebook_tracebacks import NotebookTraceback, class_at_head
+from vllm_doctor.events.rich_tracebacks import RichBox, begins_box
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
 from vllm_doctor.events.single_line_tracebacks import JoinedTraceback, parse_joined_traceback
@@ -200,11 +200,12 @@ class EventReader:
         self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
         self._runs = RunCounter()
 
-    def unfinished(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the last line, the calls and the last source line of each traceback that has not ended."""
+    def unfinished(self) -> Iterator[Event]:
+        """Yield an event for each traceback that has not ended: its last line, its calls and the last source line."""
         for stream in self._streams.values():
             if stream.inside and stream.frames:
-                yield stream.last, "\n".join(stream.frames), stream.code
+                yield Event(stream.last, stream.code, stream.level, run=self.run, frames="\n".join(stream.frames),
+                            is_code=True, refusal=stream.is_clients)
 
     @property
     def run(self) -> int:
@@ -330,7 +331,7 @@ class EventReader:
             joined = parse_joined_traceback(text)
             if joined is not None and joined.exception:
                 crash = "whole"
-            elif TRACEBACK in text or is_head(text):
+            elif TRACEBACK in text or begins_box(text) or class_at_head(text):
                 crash = "opens"
             elif _EXCEPTION.match(text):
                 crash = "ends"

@@ -14,7 +14,7 @@ _PATH = lazy_pattern(r"(?:[~/]|[A-Za-z]:\\)\S{20,400}$")
 _RAISES = lazy_pattern(r"(?:[❱>?]|\\u2771) +\d{1,6} (?:[│|] {0,3})*(?P<code>.*)$")
 
 
-def is_head(text: str) -> bool:
+def begins_box(text: str) -> bool:
     """Return whether a line begins such a traceback."""
     return _HEAD.match(text) is not None
 
@@ -28,7 +28,7 @@ class RichBox:
 
     def line(self, text: str) -> str | None:
         """Return the line of a traceback for a row; empty for a row that has none, None for a line of no box."""
-        if is_head(text):
+        if begins_box(text):
             self._is_open, self._path = True, ""
             return TRACEBACK
         row = text.strip()

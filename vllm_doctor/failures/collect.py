@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.reader import CHAIN, Event
 from vllm_doctor.failures import crash_stacks, embedded_calls, exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
@@ -17,8 +18,6 @@ from vllm_doctor.text.tracebacks import TRACEBACK
 
 _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""
-_NOTEBOOK_HEAD = lazy_pattern(r"\s*(?P<name>[A-Z]\w{2,80}) {2,}Traceback \(most", cues=("Traceback (most",))
-"""With what IPython begins a traceback: the class of the exception."""
 _GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -98,8 +97,7 @@ class FailureCollector:
         state = (phase, served, advances)
         if TRACEBACK in text and not event.frames:
             self._open_traceback(stream, event)
-            head = _NOTEBOOK_HEAD.match(text)
-            stream.state, stream.named = state, head and head["name"]
+            stream.state, stream.named = state, class_at_head(text)
             return
         if event.line - stream.last_call > _STALE:
             stream.frames = []

@@ -154,8 +154,9 @@ def in_code(code: str) -> tuple[str | None, str]:
 def completed(raised: Raised, code: str) -> Raised:
     """Return an exception with the class that a source line raises, if a cut log shows only the class's beginning."""
     name, _ = in_code(code)
-    is_cut = name is not None and not raised.message and name.startswith(raised.name)
-    return raised._replace(name=name) if is_cut and name is not None else raised
+    if name is None or raised.message or not name.startswith(raised.name):
+        return raised
+    return raised._replace(name=name)
 
 
 def raised_in_code(code: str) -> str:
