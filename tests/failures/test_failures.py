@@ -71,6 +71,15 @@ def test_calls_that_pybind11_adds_to_the_message_are_its_calls(log: str) -> None
     assert [fix.action for fix in failure.fixes] [:2] == ["install-package", "match-caller-release"]
 
 
+def test_an_exception_is_read_where_a_paste_joined_it_to_the_next_record() -> None:
+    log = ("HIP out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 15.98 GiB of which 22.00 MiB is free."
+           "                  ERROR 07-04 14:53:23 [engine.py:458] Traceback (most recent call last):              "
+           '    ERROR 07-04 14:53:23 [engine.py:458]   File "/opt/venv/lib/python3.12/site-packages/vllm/engine/multiprocessing/engine.py", line 446,\n')
+    failure = failure_of(log)
+    assert (failure.exception, failure.kind) == ("OutOfMemoryError", "resource")
+    assert failure.message.endswith("22.00 MiB is free.")
+
+
 CUT = ("Traceback (most recent call last):\n"
        f'  File "{SITE}/vllm/lora/utils.py", line 148, in parse_fine_tuned_lora_name\n')
 

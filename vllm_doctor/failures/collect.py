@@ -18,6 +18,7 @@ from vllm_doctor.text.tracebacks import TRACEBACK
 
 _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""
+_NEXT_RECORD = lazy_pattern(r" {4,200}(?:ERROR|CRITICAL) [^\n]{0,100}$", cues=("ERROR ", "CRITICAL "))
 _GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -96,6 +97,10 @@ class FailureCollector:
             return
         state = (phase, served, advances)
         if TRACEBACK in text and not event.frames:
+            before = _NEXT_RECORD.sub("", text.partition(TRACEBACK)[0])
+            named = exceptions.class_by_wording(before)
+            if named is not None:  # a paste joined the line of an exception to the next record
+                self._begin(stream, event, "exception", named, before, state)
             self._open_traceback(stream, event)
             stream.state, stream.named = state, class_at_head(text)
             return
