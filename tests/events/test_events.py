@@ -3,17 +3,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from read_events import read
 
 from vllm_doctor.events.code_paths import shorten_path
 from vllm_doctor.events.reader import Event, EventReader
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.logs.lines import Line
-
-
-def read(*texts: str, source: str = "") -> list[Event]:
-    reader = EventReader()
-    events = [reader.read(Line(number, text, source)) for number, text in enumerate(texts, 1)]
-    return [event for event in events if event is not None]
 
 
 @pytest.mark.parametrize(("text", "level", "process", "rank", "message"), [

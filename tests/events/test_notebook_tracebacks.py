@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from read_events import read
 
 from vllm_doctor import diagnose
-from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.events.reader import EventReader
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.reports.model import Place
 
@@ -41,15 +42,9 @@ COLAB = "\n".join(OLDER.replace(f"{SITE}/lighteval/models/vllm/vllm_model.py in 
                                f"[{SITE}/lighteval/models/vllm/vllm_model.py](https://localhost:8080/#) in ").splitlines()[11:])
 
 
-def read(text: str) -> list[Event]:
-    reader = EventReader()
-    events = [reader.read(Line(number, row, "")) for number, row in enumerate(text.splitlines(), 1)]
-    return [event for event in events if event is not None]
-
-
 @pytest.mark.parametrize("text", [PRINTED, LINKED, OLDER, COLAB], ids=["printed", "linked", "older", "colab-without-its-head"])
 def test_the_exception_has_the_calls(text: str) -> None:
-    *rows, last = read(text)
+    *rows, last = read(*text.splitlines())
     assert all(row.is_code for row in rows[2:])
     assert last.text == "ValueError: The engine returned no log probabilities"
     assert last.frames == "lighteval/models/vllm/vllm_model.py:loglikelihood_tokens"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from read_events import read
 
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis.engine import Diagnosis
-from vllm_doctor.events.reader import Event, EventReader
 from vllm_doctor.fastpath import line_skipper
-from vllm_doctor.logs.lines import Line
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Place
 from vllm_doctor.reports.to_json import render
@@ -42,16 +41,10 @@ PLAIN = BOX.translate(str.maketrans("╭╮╰╯─│", "++++-|")).replace("�
 LOGGED = [f"(APIServer pid=7) {line}" for line in BOX.splitlines()]
 
 
-def read(lines: list[str]) -> list[Event]:
-    reader = EventReader()
-    events = [reader.read(Line(number, text, "")) for number, text in enumerate(lines, 1)]
-    return [event for event in events if event is not None]
-
-
 @pytest.mark.parametrize("lines", [BOX.splitlines(), PLAIN.splitlines(), LOGGED, BOX.splitlines()[1:]],
                          ids=["box", "ascii", "of-a-process", "without-its-head"])
 def test_the_exception_has_the_calls_of_the_box(lines: list[str]) -> None:
-    *rows, last = read(lines)
+    *rows, last = read(*lines)
     assert all(row.is_code for row in rows[1:])
     assert last.text == "ValueError: The engine returned no log probabilities"
     assert last.frames == "/srv/app/run.py:<module>\nlighteval/models/vllm/vllm_model.py:loglikelihood_tokens"
@@ -70,7 +63,7 @@ def test_the_failure_has_its_place_and_its_source_line() -> None:
     "Traceback (most recent call last) is a heading",
 ])
 def test_other_rows_stay_as_they_are(text: str) -> None:
-    (event,) = read([text])
+    (event,) = read(text)
     assert (event.text, event.is_code, event.frames) == (text, False, "")
 
 

@@ -16,7 +16,6 @@ from vllm_doctor.diagnosis.report_builder import build
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.errors import InputError
-from vllm_doctor.failures.assess import ends_in_traceback
 from vllm_doctor.gpu_status import Card
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.messages import message
@@ -114,25 +113,17 @@ class LogReading:
         last = self.runs[-1 - self._typed_only()]
         if self.is_page:  # its starts are of several servers: the last one with output counts
             return last
-        if not self.is_live and self._ends_too_early(last):
-            complete = [run for run in self.runs if self._has_cause(run) or (
-                run.state() == "failed" and not self._ends_too_early(run))]
+        analysis = self.analysis(last)
+        if not self.is_live and last.state() == "failed" and analysis.ends_in_traceback and not analysis.has_cause:
+            complete = [run for run in self.runs if (found := self.analysis(run)).has_cause or (
+                run.state() == "failed" and not found.ends_in_traceback)]
             return complete[-1] if complete else last
-        if last.state() not in {"starting", "unknown"} or self.analysis(last).fired:
+        if last.state() not in {"starting", "unknown"} or analysis.fired:
             return last
         explained = [run for run in self.runs if run.state() == "failed" or self.analysis(run).fired]
         if not explained:
             explained = [run for run in self.runs if self._shows_a_failure(run)]
         return explained[-1] if explained else last
-
-    def _ends_too_early(self, run: Run) -> bool:
-        """Return whether the log of a start that failed ends before the exception, so that nothing explains it."""
-        ends_early = run.state() == "failed" and ends_in_traceback(run.failures, run.last_line, run.healthy_line)
-        return ends_early and not self._has_cause(run)
-
-    def _has_cause(self, run: Run) -> bool:
-        """Return whether a rule explains why a start failed."""
-        return any(fired.rule.role == "cause" and fired.rule.severity == "error" for fired in self.analysis(run).fired)
 
     def _shows_a_failure(self, run: Run) -> bool:
         """Return whether a start without markers and rules shows a failure, such as a bare exception."""

@@ -175,7 +175,17 @@ class RunAnalysis:
                 "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),
                 "caller_raised": raised_by_caller(run.failures),
-                "cut_traceback": ends_in_traceback(run.failures, run.last_line, run.healthy_line), **crash, **dashes}
+                "cut_traceback": self.ends_in_traceback, **crash, **dashes}
+
+    @cached_property
+    def ends_in_traceback(self) -> bool:
+        """Return whether the log of the start ends in a traceback, before its exception."""
+        return ends_in_traceback(self.run.failures, self.run.last_line, self.run.healthy_line)
+
+    @cached_property
+    def has_cause(self) -> bool:
+        """Return whether a rule explains why the start failed."""
+        return any(item.rule.role == "cause" and item.rule.severity == "error" for item in self.fired)
 
     @cached_property
     def _benchmark(self) -> str | None:

@@ -87,7 +87,7 @@ _GLOG = lazy_pattern(
     r"^[EF]\d{4}(?:\d{4})? [\d:.]{8,18} +\d{1,9} [^\]]{1,160}:\d{1,6}\] (?P<text>\S.*)$", re.DOTALL)
 """Records of C++ libraries, such as Mooncake's."""
 _CUT_PREFIX = lazy_pattern(
-    r"(?:(?:\([^()\n]{1,80}(?:\) ?)?)*(?:ERRO?|ERROR|CRITICAL|FATAL)"
+    r"(?:(?:\([^()\n]{1,80}(?:\) ?)?)*(?:ERR(?:OR?)?|CRITICAL|FATAL)"
     r"(?: [\d-]{0,10}(?: [\d:]{0,8}(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)?"
     r"|\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)$")
 """A record that a paste cut within its prefix."""
