@@ -80,6 +80,8 @@ def home() -> Path:
 
 def find(release: Release) -> Environment:
     """The environment of that release, made when there is none yet. Raises Unavailable."""
+    if not release.serves_here:
+        raise Unavailable(f"vLLM {release.version} selects AMX kernels on this processor, and its wheel has none")
     for name in filter(None, os.environ.get("VLLM_PYTHON", "").split(os.pathsep)):
         found = shutil.which(name)
         if found and _version(Path(found)) == release.version:

@@ -36,6 +36,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import processor
 import yaml
 from packaging.specifiers import SpecifierSet
 
@@ -90,6 +91,12 @@ class Release:
     left_out: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
+    has_amx: bool = True
+
+    @property
+    def serves_here(self) -> bool:
+        """Whether its wheel has the attention kernels that it selects on this processor."""
+        return self.has_amx or "amx_tile" not in processor.flags()
 
 
 def releases() -> list[Release]:
@@ -105,7 +112,8 @@ def release_of(version: str) -> Release:
     held, preloaded = (tuple(name for span, names in data[kind].items() if SpecifierSet(span).contains(version) for name in names)
                        for kind in ("held", "preloaded"))
     wheel = data["wheels"].get(version, f"{version}.*")
-    return Release(version, data["environment"], wheel, tuple(data["left_out"]), held, preloaded)
+    return Release(version, data["environment"], wheel, tuple(data["left_out"]), held, preloaded,
+                   has_amx=version not in data["without_amx"])
 
 
 @lru_cache(maxsize=1)

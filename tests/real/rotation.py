@@ -29,15 +29,16 @@ class Pair(NamedTuple):
 
 @lru_cache(maxsize=1)
 def pairs() -> dict[str, list[Pair]]:
-    """By release the launches that came out as expected, as the catalogue has them now; those that were cured first."""
+    """By release that serves here the launches that came out as expected, as the catalogue has them now; those that were cured first."""
     launches = {launch.id: launch for launch in catalogue()}
     found: dict[str, list[Pair]] = {}
     for (version, name), row in sorted(rows().items()):
         launch = launches.get(name)
         if launch is None or row["digest"] != digest(launch) or row["problems"] or row["cured"] is False:
             continue
-        if not launch.root or os.geteuid() == 0:
-            found.setdefault(version, []).append(Pair(release_of(version), launch, row["cured"] is True))
+        release = release_of(version)
+        if release.serves_here and (not launch.root or os.geteuid() == 0):
+            found.setdefault(version, []).append(Pair(release, launch, row["cured"] is True))
     return {version: sorted(each, key=lambda pair: not pair.cure) for version, each in found.items()}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import processor
 import pytest
 from rotation import Pair
 from table import OUTCOMES
@@ -17,14 +18,9 @@ from trial import Trial
 pytestmark = pytest.mark.real
 
 
-def flags_of_processor() -> set[str]:
-    """What Linux says the processor can do."""
-    return set(Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("flags")[2].partition("\n")[0].split())
-
-
 def test_it_is_diagnosed_and_cured(real: Any, tmp_path: Path, pair: Pair) -> None:
     release, launch, cure = pair
-    if launch.cpu_flags and not set(launch.cpu_flags) & flags_of_processor():
+    if launch.cpu_flags and not processor.flags() & set(launch.cpu_flags):
         pytest.skip(f"this processor has none of {', '.join(launch.cpu_flags)}")
     outcome = Trial(release, *real.of(release), launch, tmp_path).run(cure=cure)
     OUTCOMES.setdefault(release.version, []).append(outcome)

@@ -221,7 +221,8 @@ class Trial:
                 return True, ""
         elif server.wait_for_health():
             status, answer = ASKED[self.launch.asked](server)
-            return status == OK, "" if status == OK else f"a request is answered {status}: {str(answer)[:200]}"
+            answered = status == OK and "error" not in (answer or {})  # 0.16 answers 200 with the error of a dead engine
+            return answered, "" if answered else f"a request is answered {status}: {str(answer)[:200]}"
         lines = server.text().strip().splitlines() or ["without a word"]
         return False, f"it ends: {self.neutral(lines[-1][:200])}"
 
