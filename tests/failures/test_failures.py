@@ -1436,7 +1436,7 @@ def test_an_engine_that_quotes_a_worker_s_error_is_no_engine_of_which_nothing_is
 
 @pytest.mark.parametrize(("message", "exception"), [
     ("CUDA out of memory. Tried to allocate 2.00 GiB", "OutOfMemoryError"), ("No module named 'widget'", "ModuleNotFoundError"),
-    ("the widget is gone", "RuntimeError"),
+    ("the widget is gone", "RuntimeError"), ("LookupError: no widget", "LookupError"), ("AssertionError: ", "RuntimeError"),
 ])
 def test_the_class_of_a_quoted_error_is_the_one_that_its_words_show(message: str, exception: str) -> None:
     assert failure_of(f"RuntimeError: Worker failed with error '{message}', please check the stack trace above for the root cause\n").exception == exception
@@ -1696,3 +1696,38 @@ def test_a_rule_that_fired_before_a_cut_traceback_does_not_explain_it() -> None:
     assert report.failure is not None
     assert (report.status, report.failure.explained_by) == ("failed", "")
     assert report.failure.fixes[0].action == "add-end-of-traceback"
+
+
+def test_a_record_whose_traceback_is_cut_off_has_its_calls() -> None:
+    lines = ["Unexpected widget of request 7", "Traceback (most recent call last):",
+             f'  File "{SITE}/vllm/multimodal/cache.py", line 607, in get_and_update_widgets', "    return self.widgets[key]"]
+    failure = failure_of("".join(f"(EngineCore pid=8) ERROR 06-22 07:32:23 [core.py:1616] {line}\n" for line in lines) + "(Engin\n")
+    assert (failure.exception, failure.message) == (None, "Unexpected widget of request 7")
+    assert (failure.origin, failure.feature) == (
+        Place("vllm", "vllm/multimodal/cache.py", "get_and_update_widgets", 607), "multimodal")
+
+
+@pytest.mark.parametrize(("process", "message"), [
+    ("(APIServer pid=9) ", "404 Not Found: Error with model: the widget `bolt` is not served"), ("", "404 Not Found")])
+def test_an_answer_of_404_is_told_with_the_record_of_its_process(process: str, message: str) -> None:
+    failure = failure_of("(APIServer pid=9) ERROR 10-14 22:29:52 [serving_chat.py:178] Error with model: the widget `bolt` is not served\n"
+                         f'{process}INFO:     127.0.0.1:4640 - "POST /v1/chat/completions HTTP/1.1" 404 Not Found\n')
+    assert (failure.message, failure.kind, failure.last_line) == (message, "request", 2)
+
+
+@pytest.mark.parametrize("end", ["F", "Fi", "File"])
+def test_a_call_that_is_cut_off_in_its_first_word_is_no_exception(end: str) -> None:
+    failure = failure_of('Traceback (most recent call last):\n  File "bolt/widget.pyx", line 558, in turn\n    raise ex\n  ' + end + "\n")
+    assert failure.exception is None
+
+
+def test_what_a_kubelet_s_client_raises_is_no_failure_of_the_server() -> None:
+    failure = failure_of('10m  Warning  Unhealthy  pod/bolt-0  Readiness probe failed: Get "http://bolt-0:5000/health": MaxRetryError('
+                         "'HTTPConnectionPool: (Caused by NewConnectionError('<widget>: Errno 111 Connection refused'))')\n")
+    assert (failure.exception, failure.fixes[0].action) == (None, "follow-server-log")
+
+
+@pytest.mark.parametrize("line", ["**KeyError: 'bent_widget'**", "- `KeyError: 'bent_widget'`", "[rank0]: **KeyError: 'bent_widget'**"])
+def test_the_marks_of_a_page_around_a_message_are_not_of_it(line: str) -> None:
+    failure = failure_of(f"{line}\n")
+    assert (failure.exception, failure.message) == ("KeyError", "'bent_widget'")

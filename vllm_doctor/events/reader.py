@@ -66,6 +66,9 @@ _RECORD_APART = lazy_pattern(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
+_MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<text>.*)(?P=mark)\s*$")
+"""A message that a page shows as code or bold, with the marks for it."""
+_MARKS = ("`", "*", "-", ">")
 _VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
 _NUMBER_READ = lazy_pattern(
     r"(?:int|float)\(.{0,80}?(?:environ(?:\.get\(|\[)|getenv\()\s{0,4}[\"']([A-Z][A-Z0-9_]{1,100})[\"']")
@@ -409,10 +412,14 @@ class EventReader:
         """Split a line: the process as printed, the event without the prefixes, and whether it has a record prefix."""
         process, rank, rest = self._process(line.text, line.source)
         level, message, style, time = _record(rest)
+        is_logged = rest is not message
+        marked = _MARKED.match(message) if message.lstrip().startswith(_MARKS) else None
+        if marked is not None:
+            message = marked["text"]
         releases = _releases_of(process) or style if process else style
         event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
                       refusal=line.refusal, time=time)
-        return process, event, rest is not message
+        return process, event, is_logged
 
     def _in_context(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
         """Return the event in the context of its process: as part of a traceback or of an exception's message."""

@@ -20,7 +20,7 @@ from vllm_doctor.failures.choose import (
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
-from vllm_doctor.failures.model import Candidate, Failure, Frame, Origin
+from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Failure, Frame, Origin
 from vllm_doctor.failures.settings import settings_of
 from vllm_doctor.failures.signature import signature
 from vllm_doctor.text.patterns import lazy_pattern
@@ -97,10 +97,10 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     if chosen is None and start.status == "failed":
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
     if chosen is None or start.status not in {"serving", "stopped"}:
-        return chosen and _with_class(chosen, told)
+        return chosen and _with_cut_calls(_with_class(chosen, told), told)
     if is_consequence(chosen):
         chosen = _of_answer(chosen, told)
-    return _calls_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
+    return _reason_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
 
 
 def _with_class(chosen: Candidate, told: Sequence[Candidate]) -> Candidate:
@@ -109,6 +109,15 @@ def _with_class(chosen: Candidate, told: Sequence[Candidate]) -> Candidate:
         return chosen
     said = chosen.message.strip()
     return next((one for one in told if one.shape in _EXCEPTIONS and one.message.strip() == said), chosen)
+
+
+def _with_cut_calls(chosen: Candidate, told: Sequence[Candidate]) -> Candidate:
+    """Return a record with the calls of the traceback below it, if the log shows these without the exception."""
+    if chosen.shape != "record" or chosen.frames:
+        return chosen
+    below = (one.frames for one in told if one.is_cut and one.process == chosen.process
+             and one.begin == chosen.last_line + 1)
+    return chosen._replace(frames=next(below, ()))
 
 
 def _shows(candidate: Candidate, proof: Proof) -> bool:
@@ -126,8 +135,17 @@ def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | Non
     return cascade if answer is not None and cascade.exception in _UNREACHABLE | _DEAD else answer
 
 
-def _calls_of_answer(answer: Candidate, collected: FailureCollector) -> Candidate:
-    """Return the traceback next to an answer 5xx, whose exception the log cuts off; the answer where there is none."""
+def _reason_of_answer(answer: Candidate, collected: FailureCollector) -> Candidate:
+    """Return an answer with what the log says of its reason.
+
+    Next to an answer 5xx that is the traceback whose exception the log cuts off, right before an answer 4xx the record
+    of the error, whose message is added.
+    """
+    if is_request(answer):
+        record = next((one for one in collected.candidates() if one.shape == "record" and one.process == answer.process
+                       and one.last_line == answer.line - 1), None)
+        return answer if record is None else answer._replace(
+            line=record.line, message=f"{answer.message}: {record.message}"[:MAX_MESSAGE])
     if not answer.message.startswith("5"):
         return answer
     return next((one for one in collected.candidates() if one.shape == "cut" and one.frames

@@ -109,13 +109,16 @@ def quoted_error(candidate: Candidate) -> str:
 def as_told_by_worker(candidate: Candidate) -> Candidate:
     """Return a worker's error that the engine quotes as its own: the calls are those of the engine that waited.
 
-    Its class is the one that its words show; where they show none, that of the exception that quotes it.
+    Its class is the one that its words show; where they show none, that of the exception that quotes it. A class alone
+    says less than the sentence that quotes it.
     """
     text = quoted_error(candidate)
-    if not text:
+    named = exceptions.ending(text)
+    if not text or (named is not None and not named.message):
         return candidate
-    exception = exceptions.class_by_wording(text) or candidate.exception
-    return candidate._replace(exception=exception, message=text, frames=(), said="", is_of_worker=True)
+    exception = named.name if named is not None else exceptions.class_by_wording(text) or candidate.exception
+    message = named.message if named is not None else text
+    return candidate._replace(exception=exception, message=message, frames=(), said="", is_of_worker=True)
 
 
 def as_told_by_server(candidate: Candidate) -> Candidate:

@@ -19,6 +19,7 @@ from vllm_doctor.text.tracebacks import TRACEBACK
 _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""
 _NEXT_RECORD = lazy_pattern(r" {4,200}(?:ERROR|CRITICAL) [^\n]{0,100}$", cues=("ERROR ", "CRITICAL "))
+_PROBE = " probe failed: "  # a kubelet quotes behind it what its own client raises
 _GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
@@ -285,6 +286,8 @@ class FailureCollector:
     def _raised(self, stream: _Open, event: Event) -> tuple[exceptions.Raised | None, str]:
         """Return the exception in a line, and whether it ends a traceback or is an exception on its own."""
         text = event.text
+        if _PROBE in text:
+            return None, ""
         is_part = event.frames or event.is_code or not event.level or event.level == stream.level
         if (stream.frames and is_part) or (event.frames and not event.context):
             raised = exceptions.ending(text.strip())

@@ -19,6 +19,7 @@ _NAME = (
 _ENDS_TRACEBACK = lazy_pattern(
     r"(?:\| +)*(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\((?P<inner>[A-Z]\w*)\))?(?::(?: (?P<message>.*))?)?\s*$",
     re.DOTALL)
+_CALL = "File"  # the line of a call begins with it; a log may be cut off within the word
 # A line of its own, behind any prefix that is no sentence.
 _BARE = lazy_pattern(
     rf"(?P<before>.{{0,200}}?)(?<![\w.'\"`(=/<$-])(?P<name>{_NAME})(?:\((?P<inner>[A-Z]\w*)\))?"
@@ -27,8 +28,6 @@ _BARE = lazy_pattern(
 _ALONE = lazy_pattern(
     r"(?P<before>(?:\[(?:[^\[\]]{0,60}\]|(?![^\[\]]{0,60}\]))|\((?:[^()]{0,60}\)|(?![^()]{0,60}\)))|[^\w\[(]|E )*)"
     r"(?P<name>(?:[a-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt))\s*$")
-_MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<text>.*)(?P=mark)\s*$")
-"""A line that a page shows as code or bold, with the marks for it."""
 _QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception)|Exception)\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
 _REPR = lazy_pattern(
@@ -89,7 +88,7 @@ def class_by_wording(message: str) -> str | None:
 def ending(text: str) -> Raised | None:
     """Return the exception that ends a traceback."""
     match = _ENDS_TRACEBACK.match(text)
-    if match is None or not _is_class(match["name"]):
+    if match is None or not _is_class(match["name"]) or _CALL.startswith(match["name"]):
         return None
     return Raised(class_of(match["name"], match["inner"]), match["message"] or "",
                   module=module_of(match["name"], match["inner"]))
@@ -97,8 +96,6 @@ def ending(text: str) -> Raised | None:
 
 def bare(text: str) -> Raised | None:
     """Return the exception on a line of its own, also after a prefix or the text of a record."""
-    marked = _MARKED.match(text[:_LONGEST]) if text.lstrip()[:1] in {"`", "*", "-", ">"} else None
-    text = marked["text"] if marked is not None else text
     match = _OF_RUNPY.match(text)
     if match is not None:
         return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"]))
