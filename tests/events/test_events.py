@@ -30,6 +30,8 @@ from vllm_doctor.logs.lines import Line
     ("2025-03-19 21:40:35,123 INFO [engine.py:64] m", "INFO", "", None, "m"),
     ("2024-12-23 18:28:10 - vllm.engine.metrics - INFO - m", "INFO", "", None, "m"),
     ("2024-12-23 18:28:10,123 - app.worker - INFO - m", "INFO", "", None, "m"),
+    ("2025-06-06T09:51:44.102Z  INFO core.__init__: m", "INFO", "", None, "m"),
+    ("2025-06-06T09:51:44.102Z  WARN dynamo_llm::http: m", "WARNING", "", None, "m"),
     ("plain words", "", "", None, "plain words"),
     (" [multiproc_executor.py:852] KeyError: 'a'", "", "", None, "KeyError: 'a'"),
     ("(Worker_TP1 pid=7) [v1/executor/multiproc_executor.py:852] boom", "", "Worker_TP1 pid=7", 1, "boom"),

@@ -121,6 +121,8 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "jenkins clock": (lambda t: f"10:00:01  {t}", "timestamp", ""),
     "clock": (lambda t: f"2024-10-27 22:58:11 {t}", "timestamp", ""),
     "clock in brackets": (lambda t: f"[10:00:01] {t}", "timestamp", ""),
+    "cloudwatch": (lambda t: f"1756144013378,{t}", "cloudwatch", ""),
+    "cloudwatch, quoted": (lambda t: '1756144013378,"' + t.replace('"', '""') + '"', "cloudwatch", ""),
     "hugging face endpoint": (lambda t: f"2024/10/27 22:58:11 ~ {t}", "timestamp", ""),
     "ray": (lambda t: f"(RayWorkerWrapper pid=123, ip=10.0.0.2) {t}", "ray", "RayWorkerWrapper pid=123 ip=10.0.0.2"),
     "ray local": (lambda t: f"\x1b[36m(RayWorkerVllm pid=44)\x1b[0m {t}", "ray", "RayWorkerVllm pid=44"),

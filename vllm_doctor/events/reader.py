@@ -22,6 +22,7 @@ from vllm_doctor.events.single_line_tracebacks import JoinedTraceback, parse_joi
 from vllm_doctor.logs.line_prefix import BARE, QUOTING
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
+from vllm_doctor.logs.wrappers.structured import level_name
 from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern, portable
 from vllm_doctor.text.tracebacks import TRACEBACK, TRACEBACK_WORDS
@@ -53,6 +54,9 @@ _PYTHON_RECORD = lazy_pattern(  # of a program that configures Python's logging:
     r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} {1,4}(?:- )?(?:\[?[\w./:-]{1,100}\]? (?:- )?)?"
     r"\[?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?: -|:)? {1,8}(?=\S)",
 )
+_TRACING_RECORD = lazy_pattern(  # NVIDIA Dynamo, whose Python records are written by Rust's `tracing`
+    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z {1,2}(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) "
+    r"[A-Za-z_][\w:.]{0,200}: ")
 _TIMELESS = lazy_pattern(  # a shortened record: without its time and mostly without its process id
     r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
@@ -66,7 +70,8 @@ _RECORD_APART = lazy_pattern(portable(
     rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
     r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
 _PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
-_MARKED = lazy_pattern(r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?=[A-Za-z])(?P<text>.*)(?P=mark)\s*$")
+_MARKED = lazy_pattern(
+    r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?P<slant>_?)(?=[A-Za-z])(?P<text>.*)(?P=slant)(?P=mark)\s*$")
 """A message that a page shows as code or bold, with the marks for it."""
 _MARKS = ("`", "*", "-", ">")
 _VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
@@ -618,9 +623,10 @@ def _record(text: str) -> tuple[str, str, str, str]:
     match = _UVICORN.match(text)
     if match:
         return match["level"], text[match.end():], "", ""
-    match = (_OWN_RECORD.match(text) or _PYTHON_RECORD.match(text)) if text[:1].isdigit() else None
+    match = (_OWN_RECORD.match(text) or _PYTHON_RECORD.match(text) or _TRACING_RECORD.match(text)
+             ) if text[:1].isdigit() else None
     if match:
-        return match["level"], text[match.end():], "", match["time"]
+        return level_name(match["level"]), text[match.end():], "", match["time"]
     return ("", text[place.end():], "", "") if place else ("", text, "", "")
 
 

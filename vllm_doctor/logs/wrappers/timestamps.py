@@ -19,7 +19,7 @@ PART_WORDS = ("stdout P", "stderr P")
 _GITLAB = lazy_pattern(r" [0-9a-f]{2}[OE](?: |\+|$)")
 HOST_AND_PROGRAM = lazy_pattern(r" (?P<host>[\w.-]{1,255}) (?P<prog>[A-Za-z(][^\s\[\]:]{0,80}(?:\[\d+\])?): ?")
 # A program's own format that begins with a time stamp: `… - name - INFO - msg`, Rust's `…Z  INFO crate::mod: msg`.
-_OWN_FORMAT = lazy_pattern(r" (?:[-|:,\[] | {0,2}(?:TRACE|DEBUG|INFO|WARN|ERROR) [a-z_][\w:]*[:{] )")
+_OWN_FORMAT = lazy_pattern(r" (?:[-|:,\[] | {0,2}(?:TRACE|DEBUG|INFO|WARN|ERROR) [a-z_][\w:.]*[:{] )")
 
 
 def stamped(text: str) -> WrapperMatch | None:
@@ -49,6 +49,7 @@ _CLOCK = lazy_pattern(
 # loguru and FastChat, which capture a worker's standard error.
 _CAUGHT = lazy_pattern(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})? \| (?:INFO|ERROR|WARNING) +\| (?:stderr|stdout) \| ?")
+_CLOUDWATCH = lazy_pattern(r"1\d{12},(?P<quote>\"?)")
 _HF_ENDPOINT = lazy_pattern(r"(?:- )?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ~ ")
 
 
@@ -77,3 +78,12 @@ def clock_wide(text: str) -> WrapperMatch | None:
     if m is None or not text.startswith("  ", m.end()):
         return None
     return WrapperMatch("timestamp", text[m.end() + 2 :], key="clock-wide", sure=False)
+
+
+def cloudwatch(text: str) -> WrapperMatch | None:
+    """Match a row of CloudWatch's export as CSV, `milliseconds,message`; a message with commas or quotes is quoted."""
+    m = _CLOUDWATCH.match(text)
+    if m is None:
+        return None
+    rest = text[m.end():]
+    return WrapperMatch("cloudwatch", rest.removesuffix('"').replace('""', '"') if m["quote"] else rest)

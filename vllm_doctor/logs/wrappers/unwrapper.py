@@ -26,7 +26,7 @@ from vllm_doctor.logs.wrappers.kubernetes import google_viewer, kubectl_prefix, 
 from vllm_doctor.logs.wrappers.logfmt import logfmt
 from vllm_doctor.logs.wrappers.quotes import quoted
 from vllm_doctor.logs.wrappers.ranks import djl, mpirun, ray, srun, torchrun, torchserve
-from vllm_doctor.logs.wrappers.timestamps import PART_WORDS, clock, clock_wide, stamped
+from vllm_doctor.logs.wrappers.timestamps import PART_WORDS, clock, clock_wide, cloudwatch, stamped
 from vllm_doctor.logs.wrappers.wrapper_match import Wrapper, WrapperMatch
 
 MAX_DEPTH = 8  # wrappers around one line; a line with more is no log line
@@ -39,8 +39,8 @@ _LETTERS: tuple[Wrapper, ...] = (
     gitlab, compose, journald, gh_run_view, google_viewer, djl, torchserve, process_manager, pod, logfmt,
 )  # fmt: skip
 _DIGITS: tuple[Wrapper, ...] = (
-    relayed, stamped, process_manager, docker_build, gitlab, compose, clock_wide, clock, srun, journald, gh_run_view,
-    pod,
+    relayed, stamped, cloudwatch, process_manager, docker_build, gitlab, compose, clock_wide, clock, srun, journald,
+    gh_run_view, pod,
 )  # fmt: skip
 _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "{": (json_line, loki),
