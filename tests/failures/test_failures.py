@@ -258,6 +258,15 @@ def test_a_chain_is_told_by_its_root() -> None:
     assert (failure.exception, failure.message, failure.feature) == ("AssertionError", "3 widgets are left", "scheduler")
 
 
+def test_a_file_that_python_cannot_parse_goes_before_the_lookup_that_was_handled() -> None:
+    failure = failure_of(traceback((f"{SITE}/vllm/utils/import_utils.py", 94, "import_plugin", "importlib.import_module(name)"),
+                                   error="ModuleNotFoundError: No module named '/srv/app/bolt'")
+                         + "\nDuring handling of the above exception, another exception occurred:\n\n"
+                         + traceback((f"{SITE}/vllm/utils/import_utils.py", 99, "import_plugin", "import_from_path(path)"),
+                                     error="SyntaxError: expected ':'"))
+    assert (failure.exception, failure.message) == ("SyntaxError", "expected ':'")
+
+
 def test_a_lookup_that_was_handled_gives_way_to_what_was_said_then() -> None:
     log = (traceback((f"{SITE}/vllm/config/model.py", 9, "get", "x[key]"), error="KeyError: 'bent'")
            + "\nDuring handling of the above exception, another exception occurred:\n\n"

@@ -109,6 +109,7 @@ def test_facts_of_one_server_do_not_explain_another() -> None:
     BANNER, KV, "Traceback (most recent call last):", '  File "/x.py", line 3, in y', "ValueError: no", "[rank0]: x",
     "llm-1  | INFO 10-08 20:33:48 [x.py:1] y", "(Worker_TP1 pid=7) text", "INFO:     Application startup complete.",
     "2025-01-01 10:00:00,123 ERROR something", "    ^^^^^^^^",
+    "  Value error, The checkpoint you are trying to load has model type `widget`", "1 validation error for ModelConfig",
 ])
 def test_output(text: str) -> None:
     assert is_output(text)

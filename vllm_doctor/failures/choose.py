@@ -69,6 +69,7 @@ _LOOKUPS = frozenset({
     "KeyError", "IndexError", "StopIteration", "AttributeError", "LookupError", "FileNotFoundError", "TypeError",
     "ModuleNotFoundError", "ImportError", "NotImplementedError", "UnicodeDecodeError",
 })  # fmt: skip
+_UNPARSED = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _TRANSPORT = frozenset({
     "HTTPError", "HTTPStatusError", "MaxRetryError", "NewConnectionError", "NameResolutionError", "gaierror",
     "LocalEntryNotFoundError", "ConnectTimeoutError", "ReadTimeoutError", "SSLError", "SSLCertVerificationError",
@@ -239,6 +240,8 @@ def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
         return not is_cascade(outer)
     if is_cascade(outer):
         return False
+    if outer.exception in _UNPARSED:  # the file was found, whatever was looked for before
+        return True
     if outer.exception == inner.exception and outer.message and not inner.message:
         return True  # only the outer one says what failed
     if inner.exception in _LOOKUPS and outer.message and not inner.message:

@@ -38,6 +38,7 @@ _OF_RUNPY = lazy_pattern(
     rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$",
     cues=("Error while finding module specification",))
 """What `python -m` prints where the import of a package fails."""
+_OF_JAVA = lazy_pattern(r'\AException in thread "[^"\n]{1,100}" (?=[a-z]\w*\.)')
 _BEHIND_CALL = lazy_pattern(
     rf'.{{0,200}}?File "[^"]{{1,400}}", line \d{{1,9}}, in \S{{1,200}} .{{1,400}}? (?P<name>{_NAME}): (?P<message>.*)$',
     re.DOTALL, cues=("Error: ", "Exception: "))
@@ -96,6 +97,7 @@ def ending(text: str) -> Raised | None:
 
 def bare(text: str) -> Raised | None:
     """Return the exception on a line of its own, also after a prefix or the text of a record."""
+    text = _OF_JAVA.sub("", text)
     match = _OF_RUNPY.match(text)
     if match is not None:
         return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"]))

@@ -47,6 +47,8 @@ _SHARED_BY_FEATURES = frozenset({"api-server", "attention"})
 """Parts whose source lines name the feature that they serve."""
 _ALL_NAMES = " Supported architectures: "  # names of all features stand behind it
 _ADDRESS = lazy_pattern(r"https?://\S{1,400}")
+_PARAMETERS = lazy_pattern(r"\b(?:Sampling|Pooling|BeamSearch)Params\(\w.*", re.DOTALL)
+"""Parameters of a request with all their fields, whatever the message says of them."""
 _FIRST_LINES = 1200  # characters of a message that are asked for words
 _WRAPPING = frozenset({"vllm/tracing/otel.py", "flashinfer/api_logging.py"})
 """Files whose functions are put around calls of all parts, and are called like `sync_wrapper`."""
@@ -61,11 +63,12 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     With `has_settings`, vLLM's own start is in the log, so that it is vLLM that lacks a missing module.
     `direction` is derived from the names in vLLM's releases (`catalog.names`).
     """
-    message = _ADDRESS.sub("", candidate.message[:_FIRST_LINES].partition(_ALL_NAMES)[0])
+    message = _ADDRESS.sub("", _PARAMETERS.sub("", candidate.message[:_FIRST_LINES].partition(_ALL_NAMES)[0]))
     if candidate.shape == "fatal":
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
     text = f"{candidate.said} {candidate.exception or ''}: {message}"
-    by_calls = _by_calls(without_dispatchers(candidate.frames) if candidate.is_cut else candidate.frames)
+    by_calls = _by_calls(
+        without_dispatchers(candidate.frames) if candidate.is_cut or candidate.shape == "record" else candidate.frames)
     if by_calls == "api-server" and any(package_of(frame.path)[1].startswith(OFFLINE) for frame in candidate.frames):
         by_calls = None
     if direction in _OF_CALLERS and not _is_of_library(candidate.frames):

@@ -24,6 +24,7 @@ _AT_START = lazy_pattern(
     r"\b(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\b|INFO: {1,8}(?:\d{1,3}\.){3}\d{1,3}:\d+ - \"|\[rank\d+\]:"
     r"|\{\"(?:log|message|level|time|timestamp|ts|msg)\"|\{?\s{0,8}\"object\": ?\"error\""
     r"|\"type\": \"[A-Z]\w{1,40}Error\""
+    r"|(?<! )  (?:Value|Assertion) error, \S|\d{1,6} validation errors? for \w{1,80}\s*$"  # pydantic
     r"|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ?$"
     r"|(?:rocblaslt|rocBLAS|hipBLASLt) error: (?:Cannot|Could not) \S"
     r"|(?:(?:#\d{1,4} )?\d{1,6}\.\d{1,4} )?CMake Error at |< HTTP/[\d.]{1,4} \d{3}"
