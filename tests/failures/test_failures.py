@@ -282,6 +282,21 @@ def test_the_engine_s_own_error_goes_before_its_parent_s() -> None:
     assert (failure.exception, failure.feature) == ("IndexError", "lora")
 
 
+def test_what_asyncio_reports_of_a_callback_is_no_part_of_the_message_before() -> None:
+    log = DRAFT + "Exception in callback functools.partial(<function bolt>)\nhandle: <Handle functools.partial(<function bolt>)>\n"
+    assert failure_of(log).message == "'MedusaProposer' object has no attribute 'widgets'"
+
+
+def test_a_call_that_is_cut_off_is_no_record_of_an_error() -> None:
+    call = f'(EngineCore pid=1)   File "{SITE}/vllm/v1/core/sched/scheduler.py", line 59, in turn\n'
+    log = (f"{call}(EngineCore pid=1)     assert request.bolts >= 0\n(EngineCore pid=1) AssertionError\n"
+           "(APIServer pid=2) ERROR 03-17 12:30:26 [async_llm.py:546] AsyncLLM output_handler failed.\n"
+           "(APIServer pid=2) ERROR 03-17 12:30:26 [async_llm.py:546] Traceback (most recent call last):\n"
+           f'(APIServer pid=2) ERROR 03-17 12:30:26 [async_llm.py:546]   File "{SITE}/vll\n')
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("AssertionError", "assert request.bolts >= 0")
+
+
 def test_a_traceback_whose_exception_is_cut_off() -> None:
     log = ("Traceback (most recent call last):\n"
            f'  File "{SITE}/vllm/model_executor/offloader/uva.py", line 56, in wrap\n'

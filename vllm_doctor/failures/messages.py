@@ -19,7 +19,8 @@ _OVER = lazy_pattern(
     r"|stack backtrace:|note: (?:run with `RUST_|[Ss]ome details are omitted)"
     r"|EngineCore (?:failed to start|encountered a fatal error|hit an exception)|AsyncLLM output_handler failed"
     r"|WorkerProc (?:hit an exception|failed to start|initialization failed)|Invocation of \w+ method failed"
-    r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in worker |NoneType: None\s*$)")
+    r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in (?:worker |callback )"
+    r"|NoneType: None\s*$)")
 _RECORD_OF_ERROR = lazy_pattern(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
 _QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)(?!.*'\s*$)")
@@ -106,7 +107,8 @@ _NO_SENTENCE = lazy_pattern(
     r"|(?-i:(?:^|[ (])(?:I|I'm|I've|I'd|my|My)(?=[ ,.]))", re.IGNORECASE)
 _SOURCE_LINE = lazy_pattern(
     r" {4}(?:return |raise |await |yield (?:from )?|[\w.\[\], ]{1,120} = )?(?:await )?[\w.\[\]]{1,120}\("
-    r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$")
+    r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$"
+    r"| {0,8}File \"[^\"]{0,300}$")  # a call that is cut off
 _DEVICE_MEMORY = lazy_pattern(
     r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _OWN_SOURCE = lazy_pattern(

@@ -20,7 +20,7 @@ from vllm_doctor.messages import Message, Translate, joined, say
 from vllm_doctor.templating import filters
 from vllm_doctor.templating.evaluator import UNKNOWN, apply_filter, arithmetic
 from vllm_doctor.templating.parser import ExpressionError, checked_template
-from vllm_doctor.text.devices import device_word
+from vllm_doctor.text.devices import device_word, with_article
 from vllm_doctor.text.patterns import lazy_pattern
 
 _EXPRESSION = r"\{\{[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}"
@@ -29,7 +29,7 @@ EXPRESSION = lazy_pattern(_EXPRESSION)
 _VALUE = lazy_pattern(r"\{\{[^{}]{0,500}\}\}")
 _BETWEEN_IDEOGRAPHS = lazy_pattern("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # beside a value, which may be Chinese
 _GPU = lazy_pattern(rf"(?P<code>{_EXPRESSION}|(?:NVIDIA(?:'s)?|AMD|Intel|WSL) GPU)"
-                    r"|(?<![\w'\"/.$-])GPU(?=s?(?![\w'\"-]))")
+                    r"|(?P<article>\b[Aa] )?(?<![\w'\"/.$-])GPU(?=s?(?![\w'\"-]))")
 _LETTER = lazy_pattern(r"[^\W\d_]")
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv"}
 
@@ -92,7 +92,7 @@ def render_line(source: str, known: Mapping[str, Any]) -> Message | None:
 
 def _rendered(source: str, known: Mapping[str, Any], translate: Translate | None = None) -> str | None:
     if "GPU" in source and (device := device_word(known.get("device"))) != "GPU":
-        source = _GPU.sub(lambda found: found["code"] or device, source)
+        source = _GPU.sub(lambda found: found["code"] or with_article(found["article"] or "", device), source)
     if "{" not in source:
         return one_line(source)
     try:
