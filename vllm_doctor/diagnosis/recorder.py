@@ -52,6 +52,7 @@ class Recorder:
             run.clock.see(event.time, event.level, event.text)
         if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
             run.ranks.add(event.rank)
+            self._record_size(run, event)
         elif "world" in text and (joined := _JOINED.search(text)):
             run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
@@ -123,15 +124,19 @@ class Recorder:
             run.releases = Releases.of(str(fact.value))
         return fact
 
+    @staticmethod
+    def _record_size(run: Run, event: Event) -> None:
+        """Record the number of ranks that the engine has at least, also from the source lines of a traceback."""
+        if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
+            run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
+
     def _record_prefix(self, run: Run, event: Event, text: str) -> None:
-        """Record the engine's generation, if only one prints such lines, and the number of ranks."""
+        """Record the engine's generation, if only one prints such lines."""
         if run.facts.get("engine") is None:
             if event.process.startswith("VllmWorkerProcess"):
                 run.facts.add("engine", "V0", event.line, event.rank)
             elif event.process.startswith(_V1_PROCESSES) or (event.level and code_paths.is_of_v1(text)):
                 run.facts.add("engine", "V1", event.line, event.rank)
-        if event.rank and _OF_ONE_ENGINE.match(event.process) and run.facts.exceeds("ranks_at_least", event.rank + 1):
-            run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
 
     def _record_settings(self, run: Run, event: Event) -> None:
         settings = read_settings(event.text)
