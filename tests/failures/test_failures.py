@@ -1755,3 +1755,62 @@ def test_what_a_kubelet_s_client_raises_is_no_failure_of_the_server() -> None:
 def test_the_marks_of_a_page_around_a_message_are_not_of_it(line: str) -> None:
     failure = failure_of(f"{line}\n")
     assert (failure.exception, failure.message) == ("KeyError", "'bent_widget'")
+
+
+def test_the_traceback_of_a_request_after_v0_lost_its_engine_is_a_consequence() -> None:
+    failure = failure_of("ERROR 10-09 02:13:55 client.py:250] RuntimeError('Engine loop has died')\n"
+                         "ERROR 10-09 02:13:55 client.py:250] Traceback (most recent call last):\n"
+                         f'ERROR 10-09 02:13:55 client.py:250]   File "{SITE}/vllm/engine/multiprocessing/client.py", line 150, in beat\n'
+                         "ERROR 10-09 02:13:55 client.py:250]     await self.check()\n"
+                         "ERROR 10-09 02:13:55 client.py:250] RuntimeError: Engine loop has died\n"
+                         "ERROR:    Exception in ASGI application\n"
+                         "Traceback (most recent call last):\n"
+                         f'  File "{SITE}/starlette/responses.py", line 257, in __call__\n'
+                         "    await wrap(self.bolt)\n")
+    assert (failure.exception, failure.message, failure.is_consequence) == ("RuntimeError", "Engine loop has died", True)
+
+
+def test_a_client_that_kills_itself_was_not_killed_for_memory() -> None:
+    failure = failure_of("ERROR 05-19 22:17:53 [core.py:386] RuntimeError: ('Worker failed with error %s, please check the stack trace "
+                         "above for the root cause', \"'bolt' object has no attribute 'thread'\")\n"
+                         "CRITICAL 05-19 22:17:53 [core_client.py:359] Got fatal signal from worker processes, shutting down. "
+                         "See stack trace above for root cause issue.\nKilled\n")
+    assert (failure.exception, failure.message) == ("AttributeError", "'bolt' object has no attribute 'thread'")
+
+
+def test_the_source_line_of_an_assertion_stands_in_the_record_before() -> None:
+    prefix = "(Worker_TP6 pid=903) ERROR 06-12 08:47:02 [multiproc_executor.py:962] "
+    failure = failure_of(f"{prefix}    assert self.bolts is not None\n{prefix}           ^^^^^^^^^^^^^^^^^^^^^^\n{prefix}AssertionError\n")
+    assert (failure.exception, failure.message) == ("AssertionError", "assert self.bolts is not None")
+
+
+def test_a_stack_in_ray_s_log_format() -> None:
+    head = "(RayWorkerWrapper pid=812) [2025-04-17 15:09:14,925 E 812 812] logging.cc:447: "
+    failure = failure_of(f"{head}*** SIGSEGV received at time=1744873754 on cpu 137 ***\n"
+                         f"{head}PC: @     0x7f817f64c0ad  (unknown)  addBoltCollToPlan()\n{head}    @     0x7f8159fc7872         80  (unknown)\n")
+    assert failure.feature == "distributed"
+
+
+def test_what_llvm_says_right_behind_other_words() -> None:
+    failure = failure_of("Translate to bolt failedLLVM ERROR: Failed to translate bolts.\n*** SIGABRT received at time=1712361058 on cpu 4 ***\n")
+    assert (failure.message, failure.feature) == ("LLVM ERROR: Failed to translate bolts.", "compilation")
+
+
+def test_an_exception_that_a_warning_quotes_was_handled_if_the_log_goes_on() -> None:
+    warning = 'WARNING 04-30 01:10:07 [interface.py:240] Failed to import from bolt._C: ModuleNotFoundError("No module named \'bolt._C\'")\n'
+    assert failure_of(warning).exception == "ModuleNotFoundError"
+    report = diagnose((warning + "INFO 04-30 01:10:08 [nixl_utils.py:32] NIXL is available\n" * 3).encode())
+    assert (report.failure, report.status) == (None, "unknown")
+
+
+def test_a_record_that_a_rule_calls_harmless_is_no_failure() -> None:
+    report = diagnose(b"(APIServer pid=7) INFO 10-17 04:46:12 [model.py:1745] Using max model len 262144\n"
+                      b"(APIServer pid=7) ERROR 10-17 04:46:12 [gpt_oss_triton_kernels_moe.py:40] Failed to import Triton kernels. "
+                      b"Please make sure your triton version is compatible. Error: No module named 'triton_kernels.tensor'\n")
+    assert (report.failure, report.status, report.primary) == (None, "starting", "triton-kernels-not-imported")
+
+
+def test_the_check_of_ray_is_output() -> None:
+    failure = failure_of("=" * 80 + "\nChecking Serializability of <function Bolt.turn at 0x7f3081581510>\n" + "=" * 80 +
+                         "\n!!! FAIL serialization: cannot pickle 'bolt' object\n")
+    assert failure.message == "!!! FAIL serialization: cannot pickle 'bolt' object"

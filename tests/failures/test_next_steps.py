@@ -20,7 +20,7 @@ from vllm_doctor.templating.evaluator import parse
 
 TABLE = read_catalog("next_steps.yaml")
 PATTERNS = {**TABLE["said"], **TABLE["shown"]}
-OPTIONAL = {"missing_from", "needed_by", "asked_flag", "asked_value", "asked_setting", "asks_for_variable", "less_utilization"}
+OPTIONAL = {"missing_from", "imported_package", "needed_by", "asked_flag", "asked_value", "asked_setting", "asks_for_variable", "less_utilization"}
 
 
 def nodes(part: Any) -> Iterator[dict[str, Any]]:
@@ -141,3 +141,18 @@ def test_the_ranks_in_the_log_tell_how_many_devices_there_are(rank: int, device:
     failure = diagnose(log.encode()).failure
     assert failure is not None
     assert failure.fixes[0].flags == {"--tensor-parallel-size": str(devices)}
+
+
+def test_a_name_that_another_package_lacks_is_no_matter_of_vllm() -> None:
+    report = diagnose(b"ImportError: cannot import name 'get_bolt' from 'bolt.widget'\n")
+    assert report.failure is not None
+    assert [(fix.action, fix.title) for fix in report.failure.fixes] == [
+        ("reinstall-package", "Install the release of bolt that has this name"),
+        ("correct-script", "Or correct the import in the code that uses bolt")]
+
+
+def test_a_name_of_vllm_without_its_quotation_marks() -> None:
+    report = diagnose(b"ImportError: cannot import name 'Fp8LinearOp' from vllm.model_executor.layers.quantization.utils.w8a8_utils\n")
+    assert report.failure is not None
+    assert (report.failure.feature, report.failure.fixes[0].action) == ("other-software", "downgrade-vllm")
+    assert "0.8.0 to 0.14.1" in report.failure.fixes[0].why

@@ -382,6 +382,7 @@ def test_a_compose_log_broken_at_the_width_of_a_terminal() -> None:
         ["/models/model-00001-of-00010.safetensors-and-a-name-that-is-quite-long-for-a-file"] * 5,
         [HEAD, "  File " + "x" * 68, "    return " + "x" * 64],
         [HEAD, "z" * 75, "z" * 75, "z" * 76],
+        [row.ljust(160) for row in (HEAD, "Failed to turn the bolt", "Turning the bolt failed", "The end")],  # filled up
         ["x" * 300, ARGS[:100], ARGS[100:200], ARGS[200:300], "y"],
     ],
 )

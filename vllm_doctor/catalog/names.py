@@ -185,7 +185,7 @@ def _owner(path: str | None) -> str | None:
 
 _EXCEPTION = lazy_pattern(r"(?:Import|ModuleNotFound|Attribute|Type|Validation|Runtime|RayTask)Error")
 _IMPORT_NAME = lazy_pattern(
-    r"cannot import name '(?P<name>\w+)'\s+from (?P<partial>partially initialized module )?'(?P<module>[\w.]+)'"
+    r"cannot import name '(?P<name>\w+)'\s+from (?P<partial>partially initialized module )?'?(?P<module>[\w.]+)'?"
     r"(?: \(most likely due to a circular import\))?(?: \((?P<path>[^()\n]{1,400})\))?"
 )
 _NO_MODULE = lazy_pattern(r"No module named '?(?P<module>[\w.]+)'?(?P<plain>; '(?!vllm\.)[\w.]+' is not a package)?")

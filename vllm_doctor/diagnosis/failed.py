@@ -40,7 +40,9 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     proofs = [failures.Proof(hit.line, hit.text) for item in errors[:1] for hit in item.hits.first]
     passing = [hit.line for item in causes if item.rule.survives and item.rule.severity != "error"
                for hit in (*item.hits.first, *item.hits.last)]
-    candidate = failures.find(run.failures, start, proofs, passing)
+    harmless = [hit.line for item in causes if item.rule.severity == "info"
+                for hit in (*item.hits.first, *item.hits.last)]
+    candidate = failures.find(run.failures, start, proofs, passing, harmless)
     if candidate is None:
         return None
     candidate = with_full_paths(failures.as_told_by_server(failures.as_told_by_worker(candidate)))

@@ -78,12 +78,14 @@ class Start(NamedTuple):
 
 
 def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
-         passing: Sequence[int] = ()) -> Candidate | None:
+         passing: Sequence[int] = (), harmless: Sequence[int] = ()) -> Candidate | None:
     """Return what failed; None where nothing did.
 
-    `proofs` are lines of the rule that explains the failure, `passing` of rules for what a server outlives.
+    `proofs` are lines of the rule that explains the failure, `passing` of rules for what a server outlives, `harmless`
+    of rules for records that only look like a failure.
     """
-    told = [one for one in collected.candidates() if _counts(one, start)]
+    told = [one for one in collected.candidates() if _counts(one, start)
+            and not (one.shape == "record" and one.line in harmless)]
     lasting = [one for one in told if not any(one.begin <= line <= one.last_line for line in passing)]
     if start.status == "failed" and any(
             one.shape not in _WEAK and not is_teardown(one) and not is_cascade(one) for one in lasting):
@@ -311,8 +313,16 @@ def _is_misused(candidate: Candidate, calls: Sequence[Frame]) -> bool:
         file.startswith(frames.OFFLINE) and is_of_call)
 
 
+def _is_handled(candidate: Candidate, start: Start) -> bool:
+    """Return whether a warning quotes an exception that vLLM handled: the log goes on behind it."""
+    return (candidate.shape == "quoted" and candidate.level == "WARNING"
+            and candidate.last_line < start.last_line - _BELOW_CALL)
+
+
 def _counts(candidate: Candidate, start: Start) -> bool:
     """Return whether a candidate can be the failure of a start in this state."""
+    if start.status == "unknown" and _is_handled(candidate, start):
+        return False
     if start.status in {"failed", "unknown"}:
         return True
     if start.stopped_line and candidate.line >= start.stopped_line:

@@ -52,9 +52,15 @@ _OF_PEERS = lazy_pattern(
     r"NCCL|Process ?Group|process group|watchdog|(?:CUDA|HIP|NPU|XPU) error|TCPStore|Broken pipe"
     r"|(?:recv|send)(?:Value|Bytes)|[Cc]onnection|[Tt]imed? ?out")
 """What PyTorch says in a C++ exception that follows from another failure."""
+_LOST_ENGINE = lazy_pattern(r"Engine loop (?:is dead|has died)|Background loop (?:has errored|is stopped)")
+"""What V0's client says of its engine, in the process that answers requests."""
+_KILLS_ITSELF = "Got fatal signal from worker processes, shutting down"
+"""A client of V1 says so before it sends SIGKILL to its own process and to its children."""
 _OF_WORKER = lazy_pattern(
-    r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z",
-    re.DOTALL)
+    r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z"
+    r"|\('Worker failed with error %s, please check the stack trace above for the root cause', (?P<quote>['\"])"
+    r"(?P<argument>.+)(?P=quote)\)\s*\Z", re.DOTALL)
+"""The second form is that of V1's first releases, which passed the error as a second argument."""
 _OF_PROXY = lazy_pattern(
     r"\A(?:(?:litellm\.)?\w{1,60}: ){0,4}(?:Hosted_vllm|OpenAI|Openai_like|VLLM)\w{0,20}Exception - (?P<text>.+)",
     re.DOTALL)
@@ -104,7 +110,7 @@ def is_consequence(candidate: Candidate) -> bool:
 def quoted_error(candidate: Candidate) -> str:
     """Return the error of a worker that the engine quotes; nothing for another message."""
     found = _OF_WORKER.match(candidate.message)
-    return found["text"].strip() if found else ""
+    return (found["text"] or found["argument"]).strip() if found else ""
 
 
 def as_told_by_worker(candidate: Candidate) -> Candidate:
@@ -145,17 +151,20 @@ def without_exits(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates without cut tracebacks of a process that another failure has ended.
 
     As it exits, Python prints the exception again, and what its exit handlers raise. The process that started an
-    engine ends after it.
+    engine ends after it; where that kills itself, the shell says so.
     """
     ended: set[str] = set()
-    has_lost_engine = False
+    has_lost_engine = kills_itself = False
     kept = []
     for one in candidates:
-        if not (one.is_cut and (one.process in ended or (has_lost_engine and not one.is_of_engine))):
+        follows = one.is_cut and (one.process in ended or (has_lost_engine and not one.is_of_engine))
+        if not (follows or (kills_itself and one.shape == "fatal" and one.message == "Killed")):
             kept.append(one)
-        if one.process and one.exception is not None and is_consequence(one):
-            ended.add(one.process)
-            has_lost_engine = has_lost_engine or one.is_of_engine
+        kills_itself = kills_itself or one.message.startswith(_KILLS_ITSELF)
+        if one.exception is not None and is_consequence(one):
+            if one.process:
+                ended.add(one.process)
+            has_lost_engine = has_lost_engine or one.is_of_engine or _LOST_ENGINE.search(one.message) is not None
     return kept
 
 

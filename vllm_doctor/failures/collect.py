@@ -25,6 +25,7 @@ _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80
 _MOST_SHAPES = 1024
+_BELOW_SOURCE = 2  # lines from the source of a call to the exception: the marks under it
 _REACH = 20  # lines within which a message goes on
 _STALE = 200  # lines behind which an open traceback is given up
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
@@ -298,13 +299,20 @@ class FailureCollector:
         if raised is None and ("rror(" in text or "xception(" in text):
             raised = exceptions.printed(messages.record_message(text)) or exceptions.quoted(text)
         if raised is not None and raised.name == "AssertionError" and not (raised.message or stream.frames):
-            raised = raised._replace(message=self._assertion_before(event))
+            raised = raised._replace(message=self._assertion_before(stream, event))
         return raised, shape
 
-    def _assertion_before(self, event: Event) -> str:
-        """Return the source line of an assertion if the line before holds it, and the log has no calls."""
+    def _assertion_before(self, stream: _Open, event: Event) -> str:
+        """Return the source line of an assertion if it stands right before, and the log has no calls.
+
+        Between the two may be the marks under the source line.
+        """
         made, text = self._plain[-1] if self._plain else (None, "")
-        return exceptions.assertion_in_code(text) if made is not None and made.line == event.line - 1 else ""
+        if made is not None and made.line == event.line - 1:
+            return exceptions.assertion_in_code(text)
+        record = stream.record
+        is_near = record is not None and event.line - record.line <= _BELOW_SOURCE
+        return exceptions.assertion_in_code(record.message.partition("\n")[0]) if record and is_near else ""
 
     @staticmethod
     def _quoted_shape(raised: exceptions.Raised, level: str) -> str:

@@ -20,9 +20,11 @@ _PYTHON = lazy_pattern(
 _NATIVE = (
     lazy_pattern(r'\s{0,8}File "<unknown>", line 0, in (?P<symbol>\S.{0,200})'),
     lazy_pattern(r"\s{0,8}(?:#\d{1,4}|\d{1,4}:?|(?:PC: )?@) +0x[0-9a-f]{1,16} +"
-                 r"(?:in +|\(unknown\) +)?(?P<symbol>\S.{0,200})"),
+                 r"(?:in +|\(unknown\) +|\d{1,9} +)?(?P<symbol>\S.{0,200})"),
     lazy_pattern(r"\s{0,8}\d{1,4} +(?P<symbol>/\S{1,200}\.so\S{0,200})"),
 )
+_OF_RAY = lazy_pattern(r"\[[\d :,-]{19,30} [A-Z] \d{1,9} \d{1,9}\] logging\.cc:\d{1,5}: ", cues=("logging.cc:",))
+"""Ray's log prefix, which it repeats in each row of a stack."""
 _MOST_LINES = 300
 _MOST_SYMBOLS = 1000  # characters
 
@@ -45,6 +47,7 @@ def extended(candidate: Candidate, stack: CrashStack, text: str) -> Candidate | 
     stack.lines += 1
     if stack.lines > _MOST_LINES:
         return None
+    text = _OF_RAY.sub("", text)
     if not text.strip():
         return candidate
     thread = _THREAD.match(text)

@@ -18,7 +18,7 @@ _OPTIONAL = frozenset({"lora", "multimodal", "speculative-decoding", "kv-transfe
 _IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
 _VLLM_MODULE = lazy_pattern(
     r"(?:No module named|\bmodule) '(?:vllm)[.']|"
-    r"cannot import name '[^']+' from '(?:partially initialized module )?'?vllm[.']")
+    r"cannot import name '[^']+' from '?(?:partially initialized module )?'?vllm[.']")
 _MISSING_MODULE = lazy_pattern(r"No module named|cannot import name|\bmodule '[\w.]{1,200}' has no attribute '")
 _ENDED = lazy_pattern(r"(Killed|Segmentation fault|Aborted|Bus error)\b.*", re.DOTALL)
 _OF_CALLERS = frozenset({"older", "newer", "range", "moved", "v0-engine", "plugin-older"})

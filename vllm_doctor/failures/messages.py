@@ -16,7 +16,7 @@ _OVER = lazy_pattern(
     r"|Future exception|future: <|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|Loading |Capturing |Processed prompts|Name: |Version: "
     r"|\w+ \d\d-\d\d \d\d:\d\d:\d\d|={3,}|-{20,}|_{10,}|\w+-\d+ +\| "
     r"|\[end of output\]|(?:srun|slurmstepd): error"
-    r"|stack backtrace:|note: (?:run with `RUST_|[Ss]ome details are omitted)"
+    r"|File <(?:command|ipython)-|stack backtrace:|note: (?:run with `RUST_|[Ss]ome details are omitted)"
     r"|EngineCore (?:failed to start|encountered a fatal error|hit an exception)|AsyncLLM output_handler failed"
     r"|WorkerProc (?:hit an exception|failed to start|initialization failed)|Invocation of \w+ method failed"
     r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in (?:worker |callback )"
@@ -43,7 +43,7 @@ def ends_message(text: str) -> bool:
 # --- failures without an exception -------------------------------------------------------------------------------
 
 _FATAL = lazy_pattern(
-    r"(?:^|[\s\]):|])(?P<text>"
+    r"(?:^|[\s\]):|]|(?=LLVM ERROR: ))(?P<text>"
     r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*"
     r"|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
     r"|Aborted \(core dumped\)|Illegal instruction.*|Floating point exception.*|Killed$|Killed +\S.*"

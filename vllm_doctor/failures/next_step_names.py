@@ -100,17 +100,27 @@ def _is_of_python(module: str) -> bool:
 
 def _missing_module(failure: Failure) -> dict[str, Any]:
     found = _MODULE.search(failure.message)
+    made: dict[str, Any] = {"misses_part_of_package": False, "misses_part_of_plugin": False, "misses_own_module": False}
     if found is None:
-        return {"misses_part_of_package": False, "misses_part_of_plugin": False, "misses_own_module": False}
+        return made | _missing_name(failure)
     package, _, part = found["module"].partition(".")
     importer = failure.origin.package if failure.origin is not None else ""
-    made: dict[str, Any] = {"missing_from": package, "misses_part_of_package": bool(part),
-                            "misses_part_of_plugin": bool(part) and package in PLUGINS, "misses_own_module": False}
+    made |= {"missing_from": package, "misses_part_of_package": bool(part),
+             "misses_part_of_plugin": bool(part) and package in PLUGINS}
     if importer and importer not in {"python", "vllm", package} and not (part or _is_of_python(package)):
         made |= {"needed_by": importer, "missing_package": distribution_of(package)}
     elif importer is None and part and _may_be_own(failure, package, part):
         made |= {"misses_own_module": True, "missing_package": found["module"]}
     return made
+
+
+def _missing_name(failure: Failure) -> dict[str, Any]:
+    """Return the package that does not have a name which some code imports, unless it is vLLM or Python."""
+    imported = _IMPORTED.search(failure.message)
+    package = "" if imported is None else imported["package"]
+    if not package or failure.origin is not None or package == "vllm" or _is_of_python(package):
+        return {}
+    return {"imported_package": package}
 
 
 def _may_be_own(failure: Failure, package: str, part: str) -> bool:

@@ -16,6 +16,8 @@ _BREAKS = 3  # lines broken once, at the same width, that prove the width
 _GIVE_UP = 2000  # lines without evidence of a terminal's width
 _NO_CONTINUATION = lazy_pattern(r"\s{2}|[|+=*#~^-]{2}|[|+╭│╰┌└├]|```|[>$#] |$|[^\s@]{1,80}@\S{1,255}?[:~]|\(\S+ pid=")
 
+_PADDING = "  "  # of a row that a terminal filled up: its line ends there
+
 _BAR = "│ "
 _FRAMES = frozenset("│┌┐└┘├┤╭╮╰╯")
 
@@ -53,7 +55,7 @@ class RowJoiner:
         if self._rows:
             if size <= len(self._rows[0][1]) and len(self._rows) < _MAX_ROWS and self._continues(text):
                 self._rows.append((number, text))
-                return [] if size == len(self._rows[0][1]) else self.flush()
+                return [] if size == len(self._rows[0][1]) and not text.endswith(_PADDING) else self.flush()
             complete = self.flush(whole=size <= len(self._rows[0][1]))
         self._seen += 1
         if size > self._widest:
@@ -63,7 +65,7 @@ class RowJoiner:
             self._broken.clear()
         if self._seen > _GIVE_UP and not self._width:
             self.off = True
-        if not self.off and size == self._widest and size > _MIN_WIDTH:
+        if not self.off and size == self._widest and size > _MIN_WIDTH and not text.endswith(_PADDING):
             self._rows = [(number, text)]
             return complete
         complete.append((number, text))
