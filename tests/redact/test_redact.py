@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from vllm_doctor.redact import MASK, redact, redact_lines, redact_value, secrets_in
+from vllm_doctor.redact import MASK, Redactor, redact, redact_lines, redact_value, secrets_in
 from vllm_doctor.redact.named_values import SOURCE_CODE as _CODE
 from vllm_doctor.redact.named_values import named_spans
 from vllm_doctor.redact.spans import compiled
@@ -427,3 +427,20 @@ def test_a_value_in_thousands_of_brackets_is_hidden(nested: str) -> None:
     at = text.index("hunter2secret")
     assert any(span.start <= at and span.end >= at + len("hunter2secret") for span in spans)
     assert all(span.end <= text.index("\n") for span in spans)
+
+
+@pytest.mark.parametrize(("line", "shown", "later", "masked"), [
+    # JSON in a string behind a name that itself announces no secret here
+    ("""{'auth': '{"password": "BoltWidgetKtMNWP"}'}""", """{'auth': '{"password": "***"}'}""", "at BoltWidgetKtMNWP!", "at ***!"),
+    # a password of letters, which stands again without a name
+    ("machine example.org login bob password BoltWidgetDvJ", "machine example.org login bob password ***", "no folder BoltWidgetDvJ/x", "no folder ***/x"),
+    # a Secret in one line
+    ('{"kind":"Secret","stringData":{"license":"Bolt-Widget-4807"}}', '{"kind":"Secret","stringData":{"license":"***"}}',
+     "denied: '/mirror/Bolt-Widget-4807/x'", "denied: '/mirror/***/x'"),
+    # a word of a language is no password, wherever it stands
+    ("password: maple", "password: ***", "a maple tree", "a maple tree"),
+])
+def test_what_is_masked_once_is_masked_again(line: str, shown: str, later: str, masked: str) -> None:
+    redactor = Redactor()
+    redactor.learn_line(line)
+    assert (redactor.redact(later), redactor.redact(line)) == (masked, shown)

@@ -190,5 +190,15 @@ SHAPES: dict[str, Shape] = {
     "adapter-download": lambda t: _info("utils.py:222") + f"Downloading LoRA {_flat(t)} from the hub",
     "audio-language": lambda t: _error("speech.py:55") + f"ValueError: Unsupported language: {_flat(t)!r}",
     "grammar-parser": lambda t: _error("core.py:55") + f"RuntimeError: [20:36:41] /project/cpp/grammar_parser.cc:100: EBNF parser error at line 1, column 1: {_flat(t)}",
+    "template-rejected": lambda t: _prefixed(_info("hf.py:839"), f"Chat template rejected the request: Unexpected message role: {t}"),
+    "grammar-of-lines": lambda t: _prefixed(_error("core.py:1537"), f"RuntimeError: EBNF parser error at line 2 column 1: Expect rule name in:\n{t}"),
+    "kv-load-failed": lambda t: _error("scheduler.py:3417") + ("Failing 1 request(s) due to KV load failure (failure_policy=fail, 512 "
+                                                               f"tokens affected). Request IDs: {{{_flat(t)!r}}}"),
+    "kv-parameters": lambda t: _info("mooncake_connector.py:1066") + f"Got invalid KVTransferParams: {{'remote_host': {t!r}}}. This request will not utilize KVTransfer",
+    "kv-bootstrap": lambda t: _error("mooncake_connector.py:2482") + f"Failed to connect to bootstrap server http://10.0.0.1:80/{_flat(t)} (ConnectError)",
+    "media-fetched": lambda t: _info("connections.py:220") + f"HTTP fetch failed for http://10.0.0.1/{_flat(t)} (attempt 1/3, 5s): timeout -- retrying in 1.000s",
+    "media-identifier": lambda t: _info("scheduler.py:1762") + f"Encoder cache entry for multimodal identifier {t!r} holds 5 embeddings, but request a input 0 expects 7.",
+    "request-preprocessed": lambda t: _error("core.py:2056") + f"Unexpected error pre-processing request chatcmpl-{_flat(t)}",
+    "tool-arguments": lambda t: _info("utils.py:587") + f"Unsupported AST node type in tool call arguments: Name(id={t!r})",
     "kv-transfer": lambda t: _error("core.py:90") + f"ValueError: kv_transfer_params {{'remote_host': {t!r}}} is invalid",
 }

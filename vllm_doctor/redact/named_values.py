@@ -257,6 +257,8 @@ class _Scan:
         is_explicit = is_explicit or (value.is_quoted and name.lower() == "token" and value.end - value.start >= 8)
         if not self._is_harmless(value, what, name, is_explicit=is_explicit, is_prose=is_prose):
             self._add(value.start, value.end, what)
+        elif value.is_quoted and compiled(r"[{:=]").search(text, value.start, value.end):
+            return value.start  # JSON in a string has names of its own
         return value.after
 
     def _header(self, at: int, name: str) -> re.Match[str] | None:

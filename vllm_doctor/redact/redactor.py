@@ -33,6 +33,7 @@ _MOST_PENDING = 16_384  # characters of lines that are not learned from yet
 _APART = "\n---\n"  # between lines that do not follow each other: no value goes on behind it
 
 
+_OWN_WORD = r"[A-Za-z]{3,64}[A-Z][A-Za-z]{3,64}"  # a password of letters that is no word of a language
 _ENCODED = r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{20,4000}={0,2}(?![A-Za-z0-9+/=])"  # base64 of a text
 
 
@@ -100,7 +101,7 @@ class Redactor:
         named = named_spans(plain.text)
         rests = over_line_ends(plain.text, [*token_spans(plain.text), *named]) if "\n" in text else []
         self._remember(plain.text, [*rests, *named, *option_spans(plain.text), *url_spans(plain.text),
-                                    *prose_spans(plain.text)])
+                                    *prose_spans(plain.text), *block_spans(plain.text)])
 
     def redact(self, text: str, mask: str = MASK) -> str:
         """Replace every secret in `text` with `mask`."""
@@ -119,7 +120,9 @@ class Redactor:
     def _remember(self, text: str, found: list[Span]) -> None:
         for span in found:
             value = text[span.start : span.end].strip("\"'\\ \t\r\n,")
-            if span.repeats and len(self._values) < _MOST_VALUES and value not in self._values and is_distinct(value):
+            if not span.repeats or len(self._values) >= _MOST_VALUES or value in self._values:
+                continue
+            if is_distinct(value) or (span.kind == "password" and compiled(_OWN_WORD).fullmatch(value)):
                 self._values[value] = _anywhere(value)
 
 
