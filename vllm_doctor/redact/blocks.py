@@ -124,7 +124,7 @@ def without_prefix(line: str) -> str:
 
 def block_spans(text: str) -> list[Span]:
     """Return the secrets in the tables and Kubernetes Secrets of `text`."""
-    found = _objects(text)
+    found = object_spans(text)
     if "\n" not in text:
         return found
     blocks, at = Blocks(), 0
@@ -136,7 +136,7 @@ def block_spans(text: str) -> list[Span]:
     return found
 
 
-def _objects(text: str) -> list[Span]:
+def object_spans(text: str) -> list[Span]:
     """Return the values of a Secret that is written as JSON on one line."""
     if "Secret" not in text or compiled(_IS_SECRET).search(text) is None:
         return []

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from vllm_doctor.redact.blocks import Blocks, block_spans, without_prefix
+from vllm_doctor.redact.blocks import Blocks, block_spans, object_spans, without_prefix
 from vllm_doctor.redact.named_values import HARMLESS, named_spans
 from vllm_doctor.redact.plain_text import PlainText
 from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, key_spans
@@ -101,7 +101,7 @@ class Redactor:
         named = named_spans(plain.text)
         rests = over_line_ends(plain.text, [*token_spans(plain.text), *named]) if "\n" in text else []
         self._remember(plain.text, [*rests, *named, *option_spans(plain.text), *url_spans(plain.text),
-                                    *prose_spans(plain.text), *block_spans(plain.text)])
+                                    *prose_spans(plain.text), *object_spans(plain.text)])
 
     def redact(self, text: str, mask: str = MASK) -> str:
         """Replace every secret in `text` with `mask`."""
