@@ -234,3 +234,11 @@ def test_help_in_chinese() -> None:
 def test_every_text_is_translated() -> None:
     done = subprocess.run([sys.executable, str(ROOT / "tools" / "translations.py"), "check"], capture_output=True, check=False)
     assert done.stdout.decode("utf-8").splitlines()[-1].partition(" messages, ")[2] == "0 missing or fuzzy, 0 problems"
+
+
+def test_what_a_log_that_ends_in_a_start_leaves_open_is_said_in_the_language() -> None:
+    log = (b"INFO 11-30 09:49:17 llm_engine.py:72] Initializing an LLM engine with config: model='/models/a'\n"
+           b"INFO 11-30 09:49:18 model_runner.py:104] Loading model weights took 30.6567 GB\n")
+    report = diagnose(log, options=Options(language="zh"))
+    assert "最常见的原因是" in report.caveats[-2]
+    assert report.caveats[-1].startswith("如果进程已结束")

@@ -488,3 +488,12 @@ def test_calls_left_out_of_a_traceback_are_told() -> None:
            "ValueError: x\n")
     assert "Lines are omitted from the log (at line 4)." in diagnose(log.encode()).notes
     assert not any("omitted" in note for note in diagnose(log.replace("\n...", "\n    ...").encode()).notes)
+
+
+def test_a_start_that_the_log_leaves_unfinished_names_what_it_may_wait_for() -> None:
+    log = (b"INFO 11-30 09:49:17 llm_engine.py:72] Initializing an LLM engine with config: model='/models/a', tokenizer='/models/a'\n"
+           b"INFO 11-30 09:49:18 model_runner.py:104] Loading model weights took 30.6567 GB\n")
+    report = diagnose(log)
+    assert (report.status, report.phase, report.findings) == ("starting", "profiling", ())
+    assert "the most common cause is compiling kernels at the first start (torch.compile, FlashInfer, Triton)" in report.caveats[-2]
+    assert "Exit code 137 is SIGKILL" in report.caveats[-1]

@@ -95,8 +95,16 @@ class LogReading:
                                self.options.run is not None, tuple(sorted(self.session.matcher.slow)))
         report = build(analysis, source, notes(analysis, summary), input_notes(analysis, summary))
         is_cut = report.status == "starting" and not report.findings and not self.is_live
-        ending = (_ENDED_SILENTLY,) if is_cut else ()
-        return report.with_caveats(*self.remarks, *ending)
+        return report.with_caveats(*self.remarks, *(self._endings(run) if is_cut else ()))
+
+    def _endings(self, run: Run) -> tuple[str, ...]:
+        """Return what to think of a start whose log ends before the server serves and shows no failure."""
+        stall = self.base.stalls.get(run.phase or "args")
+        if stall is None:
+            return (_ENDED_SILENTLY,)
+        hangs = message("If the server hangs here, the most common cause is {likely}; py-spy dump --pid PID shows "
+                        "what a process waits for.", likely=message(stall.likely))
+        return (hangs, _ENDED_SILENTLY)
 
     def chosen_run(self) -> Run:
         """Return the start the report is about. Raises InputError when there is none of the number asked for."""

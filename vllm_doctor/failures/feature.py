@@ -67,8 +67,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     if candidate.shape == "fatal":
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
     text = f"{candidate.said} {candidate.exception or ''}: {message}"
-    by_calls = _by_calls(
-        without_dispatchers(candidate.frames) if candidate.is_cut or candidate.shape == "record" else candidate.frames)
+    by_calls = _by_calls(without_dispatchers(candidate.frames) if candidate.has_cut_calls else candidate.frames)
     if by_calls == "api-server" and any(package_of(frame.path)[1].startswith(OFFLINE) for frame in candidate.frames):
         by_calls = None
     if direction in _OF_CALLERS and not _is_of_library(candidate.frames):

@@ -87,6 +87,11 @@ class Candidate(NamedTuple):
         """Return whether it is a traceback of which the log does not show the exception."""
         return self.shape == "cut" and self.exception is None
 
+    @property
+    def has_cut_calls(self) -> bool:
+        """Return whether its calls are those of a traceback that the log cuts off: deeper ones may be missing."""
+        return self.is_cut or self.shape == "record"
+
 
 class Failure(NamedTuple):
     """What failed. `exception` is None where the log shows none; features.yaml lists the features."""

@@ -203,7 +203,8 @@ class Report(NamedTuple):
 
     def with_caveats(self, *notes: str) -> Report:
         """Return the report with further caveats, in its language."""
-        notes = say(notes, self.language.gettext)
+        if self.language is not ENGLISH:  # English is what other languages are made from
+            notes = say(notes, self.language.gettext)
         return self._replace(notes=(*self.notes, *notes), caveats=(*self.caveats, *notes))
 
     @property
