@@ -1814,3 +1814,23 @@ def test_the_check_of_ray_is_output() -> None:
     failure = failure_of("=" * 80 + "\nChecking Serializability of <function Bolt.turn at 0x7f3081581510>\n" + "=" * 80 +
                          "\n!!! FAIL serialization: cannot pickle 'bolt' object\n")
     assert failure.message == "!!! FAIL serialization: cannot pickle 'bolt' object"
+
+
+@pytest.mark.parametrize(("printed", "exception", "message"), [
+    ("OSError(28, 'No space left on device')", "OSError", "[Errno 28] No space left on device"),
+    ("OutOfResources(98304, 49152, 'shared memory')", "OutOfResources", "98304, 49152, 'shared memory'"),
+    ("KeyError(8)", "KeyError", "8"),
+])
+def test_exceptions_with_numbers_as_an_engine_of_v0_prints_them(printed: str, exception: str, message: str) -> None:
+    failure = failure_of(f"ERROR 05-20 16:28:24 [engine.py:161] {printed}\n")
+    assert (failure.exception, failure.message) == (exception, message)
+
+
+def test_an_assertion_is_the_last_source_line_that_a_paste_shows() -> None:
+    failure = failure_of('File ".../bolt/widget.py", line 8, in turn\n    a, b = bolt.shape\n    assert a % 128 == 0\nAssertionError\n')
+    assert failure.message == "assert a % 128 == 0"
+
+
+@pytest.mark.parametrize("name", ["weight_type", "quant_method", "g_idx"])
+def test_attributes_of_quantized_layers(name: str) -> None:
+    assert failure_of(f"AttributeError: 'Bolt' object has no attribute '{name}'\n").feature == "quantization"

@@ -229,6 +229,8 @@ class FailureCollector:
         if not last.code and text.strip(" ^~|") and exceptions.ending(text.strip()) is None:
             stream.frames[-1] = last._replace(code=text.strip()[:300])
             return True
+        if text.lstrip().startswith("assert "):  # of a paste that shows several lines of the function
+            stream.frames[-1] = last._replace(code=text.strip()[:300])
         return event.is_code or text[:1] in " \t"
 
     @staticmethod
@@ -296,7 +298,7 @@ class FailureCollector:
                 return exceptions.completed(raised, stream.frames[-1].code if stream.frames else ""), "traceback"
         raised = exceptions.bare(text)
         shape = "traceback" if raised and stream.frames and not raised.said else "exception"
-        if raised is None and ("rror(" in text or "xception(" in text):
+        if raised is None and any(word in text for word in exceptions.REPR_WORDS):
             raised = exceptions.printed(messages.record_message(text)) or exceptions.quoted(text)
         if raised is not None and raised.name == "AssertionError" and not (raised.message or stream.frames):
             raised = raised._replace(message=self._assertion_before(stream, event))

@@ -31,9 +31,13 @@ _ALONE = lazy_pattern(
 _QUOTED = lazy_pattern(
     r"\b(?P<name>_?[A-Z]\w*(?:Error|Exception)|Exception)\((?P<quote>['\"])(?P<message>.*?)(?P=quote),?\)", re.DOTALL)
 _REPR = lazy_pattern(
-    r"(?:engine\.[a-z_]{1,40}: )?(?P<name>[A-Za-z_]\w*(?:Error|Exception|Interrupt))\("
-    r"(?:\)|(?P<quote>['\"])(?P<message>(?:(?!(?P=quote),?\)).)*)(?:(?P=quote),?\))?)\s*$", re.DOTALL)
+    r"(?:engine\.[a-z_]{1,40}: )?(?P<name>[A-Za-z_]\w*(?:Error|Exception|Interrupt)|OutOfResources)\("
+    r"(?:\)|(?P<numbers>-?\d[^()\n]{0,300})\)"
+    r"|(?P<quote>['\"])(?P<message>(?:(?!(?P=quote),?\)).)*)(?:(?P=quote),?\))?)\s*$", re.DOTALL)
 """Also behind the function that Dynamo's records name."""
+REPR_WORDS = ("rror(", "xception(", "OutOfResources(")
+"""Words of a line in which an exception may stand as repr() prints it."""
+_REFUSED = lazy_pattern(r"(?P<number>\d{1,4}), '(?P<text>[^']{1,200})'")
 _OF_RUNPY = lazy_pattern(
     rf".{{0,200}}?: Error while finding module specification for '[\w.]+' \((?P<name>{_NAME}): (?P<message>.*)\)\s*$",
     cues=("Error while finding module specification",))
@@ -133,7 +137,13 @@ def quoted(text: str) -> Raised | None:
 def printed(record: str) -> Raised | None:
     """Return the exception of which a record is what repr() prints, or its beginning where a paste cuts it."""
     match = _REPR.match(record[:_LONGEST])
-    return Raised(match["name"], match["message"] or "", quoted=True) if match else None
+    if match is None:
+        return None
+    message = match["numbers"] or match["message"] or ""
+    refused = _REFUSED.fullmatch(message)  # OSError(28, 'No space left on device')
+    if refused is not None:
+        message = f"[Errno {refused['number']}] {refused['text']}"
+    return Raised(match["name"], message, quoted=True)
 
 
 def in_code(code: str) -> tuple[str | None, str]:
