@@ -1834,3 +1834,32 @@ def test_an_assertion_is_the_last_source_line_that_a_paste_shows() -> None:
 @pytest.mark.parametrize("name", ["weight_type", "quant_method", "g_idx"])
 def test_attributes_of_quantized_layers(name: str) -> None:
     assert failure_of(f"AttributeError: 'Bolt' object has no attribute '{name}'\n").feature == "quantization"
+
+
+def test_arguments_of_a_layer_are_no_matter_of_a_caller() -> None:
+    failure = failure_of("TypeError: BoltBlock.forward() got an unexpected keyword argument 'widget'\n")
+    assert (failure.kind, [fix.action for fix in failure.fixes]) == ("bug", ["add-server-output", "upgrade-vllm", "report-bug"])
+
+
+def test_a_cut_assertion_is_told_by_its_source_line() -> None:
+    failure = failure_of('ERROR 10-24 12:07:28 [core.py:718] Traceback (most recent call last):\n'
+                         f'ERROR 10-24 12:07:28 [core.py:718]   File "{SITE}/vllm/worker/bolt.py", line 25, in turn\n'
+                         "ERROR 10-24 12:07:28 [core.py:718]     assert bolts == set(widgets.keys())\n")
+    assert (failure.exception, failure.message) == ("AssertionError", "assert bolts == set(widgets.keys())")
+
+
+def test_a_cut_traceback_under_a_record_that_only_reports_is_a_consequence() -> None:
+    failure = failure_of("2026-02-11 02:15:04.629 1 bolt ERROR [__main__.py:<module>():337] Failed to start model server: Engine core "
+                         "initialization failed. See root cause above. Failed core proc(s): {}\n"
+                         'Traceback (most recent call last):\n  File "/usr/lib/python3.12/asyncio/runners.py", line 195, in run\n'
+                         "    return runner.run(main)\n")
+    assert (failure.is_consequence, failure.fixes[0].action) == (True, "find-root-cause-above")
+    assert "Engine core initialization failed" in failure.message
+
+
+@pytest.mark.parametrize(("line", "feature"), [
+    ("NVRM: boltCheck: Check failed: Out of memory [NV_ERR_NO_MEMORY]", "platform"),
+    ("(raylet) A worker died or was killed while executing a task by an unexpected system error. RayTask ID: ff", "ray"),
+])
+def test_features_of_what_other_layers_say(line: str, feature: str) -> None:
+    assert failure_of(line + "\n").feature == feature

@@ -326,6 +326,12 @@ def test_lines_that_are_broken_once() -> None:
     assert len(texts(read(broken("\n".join(said), 100)))) == 8
 
 
+def test_one_broken_line_of_statistics_proves_the_width() -> None:
+    lines = [f"(APIServer pid=1) INFO 10-14 17:04:4{number} [loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation "
+             f"throughput: 756.{number} tokens/s, Running: 34 reqs, Waiting: 18 reqs, GPU KV cache usage: 99.2%" for number in range(2)]
+    assert texts(read(broken("\n".join(lines), 130))) == lines
+
+
 def test_a_call_that_is_broken_within_its_path() -> None:
     prefix = "(Worker_TP3 pid=406) ERROR 10-08 20:33:52 [multiproc_executor.py:815] "
     call = f'{prefix}  File "/usr/local/lib/python3.12/dist-packages/vllm/model_executor/warmup/kernel_warmup.py", line 43, in warm'

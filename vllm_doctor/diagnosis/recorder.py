@@ -52,7 +52,8 @@ class Recorder:
             run.clock.see(event.time, event.level, event.text)
         if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
             run.ranks.add(event.rank)
-            self._record_size(run, event)
+            if event.is_code and not _serves(run):  # a serving server's lines may be skipped
+                self._record_size(run, event)
         elif "world" in text and (joined := _JOINED.search(text)):
             run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
@@ -131,7 +132,8 @@ class Recorder:
             run.facts.add("ranks_at_least", event.rank + 1, event.line, event.rank)
 
     def _record_prefix(self, run: Run, event: Event, text: str) -> None:
-        """Record the engine's generation, if only one prints such lines."""
+        """Record the engine's generation, if only one prints such lines, and the number of ranks."""
+        self._record_size(run, event)
         if run.facts.get("engine") is None:
             if event.process.startswith("VllmWorkerProcess"):
                 run.facts.add("engine", "V0", event.line, event.rank)

@@ -56,6 +56,7 @@ _LOST_ENGINE = lazy_pattern(r"Engine loop (?:is dead|has died)|Background loop (
 """What V0's client says of its engine, in the process that answers requests."""
 _KILLS_ITSELF = "Got fatal signal from worker processes, shutting down"
 """A client of V1 says so before it sends SIGKILL to its own process and to its children."""
+_ELSEWHERE = lazy_pattern(r"Engine core initialization failed|[Ss]ee (?:root cause|(?:the )?stack trace) above")
 _OF_WORKER = lazy_pattern(
     r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z"
     r"|\('Worker failed with error %s, please check the stack trace above for the root cause', (?P<quote>['\"])"
@@ -190,8 +191,14 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
         return None
     best = _root(ranked[0], told)
     if best.shape == "cut":
-        best = next((one for one in ranked if quoted_error(one)), best)
+        best = next((one for one in ranked if quoted_error(one) or _heads(one, best)), best)
     return _with_calls(best, told)
+
+
+def _heads(record: Candidate, cut: Candidate) -> bool:
+    """Return whether a record right before a cut traceback says that the cause is elsewhere."""
+    return (cut.is_cut and record.shape == "record" and record.process == cut.process
+            and record.last_line == cut.begin - 1 and _ELSEWHERE.search(record.message) is not None)
 
 
 def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:

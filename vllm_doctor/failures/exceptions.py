@@ -156,7 +156,7 @@ def in_code(code: str) -> tuple[str | None, str]:
         return class_of(match["name"]), _FILLED_IN.sub("…", match["message"] or "") or code
     match = _ASSERTS.match(code[:_LONGEST].rstrip())
     if match is not None:
-        return "AssertionError", match["message"] or ""
+        return "AssertionError", match["message"] or code.strip()
     return None, code
 
 

@@ -37,7 +37,8 @@ _ENVIRONMENT_CLASSES = frozenset({"ImportError", "ModuleNotFoundError", "Permiss
 _PATH_CLASSES = frozenset({"FileNotFoundError", "NotADirectoryError", "IsADirectoryError"})
 _RESOURCE_CLASSES = frozenset({"OutOfMemoryError", "MemoryError", "OutOfResources"})
 _SIGNATURES = lazy_pattern(
-    r"got (?:an unexpected keyword argument|multiple values for)|missing \d+ required (?:positional|keyword)"
+    r"(?<!\.forward\(\) )(?:got (?:an unexpected keyword argument|multiple values for)"
+    r"|missing \d+ required (?:positional|keyword))"
     r"|Can't instantiate abstract class (?!\w*Worker\b)")
 """What a caller is told that was written for another release of what it calls."""
 _BUGS = frozenset({

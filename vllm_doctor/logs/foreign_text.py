@@ -246,7 +246,7 @@ class ForeignText:
             end = len(text) if opened.quote == "lines" else _closing(text, opened.quote, begin)
             if end == len(text):
                 self._open[line.source] = opened._replace(left=opened.left - 1)
-            return line._replace(text=text[:begin] + HIDDEN + text[end:])
+            return line._replace(text=text[:begin] + HIDDEN + text[end:]) if text[begin:end].strip() else line
         if not marked:
             return line
         shown = self._table.hide(text)

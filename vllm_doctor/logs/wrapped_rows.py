@@ -24,14 +24,16 @@ _FRAMES = frozenset("│┌┐└┘├┤╭╮╰╯")
 _WORD = lazy_pattern(r"\w\w$")
 _TORN_CALL = lazy_pattern(r'[^"]*\bFile "[^"]+$')
 _REST_OF_CALL = lazy_pattern(r'[^"]+", line \d+, in ')
+_STATISTICS, _END_OF_STATISTICS = "Avg prompt throughput: ", "KV cache usage: "
 
 
 class RowJoiner:
     """The joining of the rows of a line that a terminal broke at its width W.
 
     W is assumed after two consecutive full rows that continue one log line, at a call of a traceback that is broken
-    within its path, or at the third line that is broken once, within a word, while no line was longer than W; later
-    broken lines may then have one break. It gives up at the first line longer than any terminal is wide.
+    within its path, at a line of statistics that is broken once, or at the third other line that is broken once, within
+    a word, while no line was longer than W; later broken lines may then have one break. It gives up at the first line
+    longer than any terminal is wide.
     """
 
     def __init__(self, unwrapper: Unwrapper) -> None:
@@ -113,9 +115,9 @@ class RowJoiner:
         return complete
 
     def _broken_again(self, rows: list[tuple[int, str]]) -> bool:
-        """Return whether this line continues in a path, or is the third of its width that continues inside a word."""
+        """Return whether this line is sure to be broken, or is the third of its width that continues inside a word."""
         first, second = rows[0][1], rows[1][1]
-        if len(rows) == 2 and _TORN_CALL.match(first) and _REST_OF_CALL.match(second):
+        if len(rows) == 2 and _is_torn(first, second):
             return True
         if len(rows) == 2 and len(self._broken) < _BREAKS and _WORD.match(first[-1:] + second[:1]):
             self._broken.add(first)
@@ -127,3 +129,10 @@ class RowJoiner:
         if begins_log_line(text) or (len(self._rows) == 1 and not begins_log_line(self._rows[0][1])):
             return False
         return not _NO_CONTINUATION.match(text) and not self._unwrapper.looks_wrapped(text)
+
+
+def _is_torn(first: str, second: str) -> bool:
+    """Return whether a call of a traceback or a line of statistics is sure to be broken between two rows."""
+    if _STATISTICS in first:
+        return _END_OF_STATISTICS not in first and _END_OF_STATISTICS in second
+    return _TORN_CALL.match(first) is not None and _REST_OF_CALL.match(second) is not None
