@@ -444,3 +444,20 @@ def test_what_is_masked_once_is_masked_again(line: str, shown: str, later: str, 
     redactor = Redactor()
     redactor.learn_line(line)
     assert (redactor.redact(later), redactor.redact(line)) == (masked, shown)
+
+
+@pytest.mark.parametrize(("line", "secret"), [
+    ("+(start.sh:15): PGPASSWORD='Bo1t'\\''4dor-wid'", "Bo1t'4dor-wid"),
+    ("+(start.sh:14): DB_PASSWORD=$'Bo1t\\'4dor-wid'", "Bo1t'4dor-wid"),
+    ('declare -x SMTP_PASS="b\'o\\"lt5625"', "b'o\"lt5625"),
+    ("PS C:\\> $s = ConvertTo-SecureString 'Bolt!1dWid#24' -AsPlainText -Force", "Bolt!1dWid#24"),
+    ("KAGGLE_KEY=6729dec0d6a5cc5bed969db0e1161995 vllm serve m", "6729dec0d6a5cc5bed969db0e1161995"),
+    ('{"username": "bolt", "key": "43b822abd681de82d2780f27aab7815a"}', "43b822abd681de82d2780f27aab7815a"),
+    ("https://b.example/q.bin?q-sign-algorithm=sha1&q-signature=444b97d133bfb65ab3b7d2445b663d0e", "444b97d133bfb65ab3b7d2445b663d0e"),
+    ("https://b.example/q?X-Goog-Signature=4a79deafc07122cd7c926f5b7a033749e3e6adb2", "4a79deafc07122cd7c926f5b7a033749e3e6adb2"),
+])
+def test_secrets_that_stand_again_as_they_are(line: str, secret: str) -> None:
+    redactor = Redactor()
+    redactor.learn_line(line)
+    assert redactor.redact(f"the store refused {secret} today") == "the store refused *** today"
+    assert secret not in redactor.redact(line)

@@ -199,6 +199,11 @@ SHAPES: dict[str, Shape] = {
     "media-fetched": lambda t: _info("connections.py:220") + f"HTTP fetch failed for http://10.0.0.1/{_flat(t)} (attempt 1/3, 5s): timeout -- retrying in 1.000s",
     "media-identifier": lambda t: _info("scheduler.py:1762") + f"Encoder cache entry for multimodal identifier {t!r} holds 5 embeddings, but request a input 0 expects 7.",
     "request-preprocessed": lambda t: _error("core.py:2056") + f"Unexpected error pre-processing request chatcmpl-{_flat(t)}",
+    "tool-withheld": lambda t: _error("utils.py:1262") + f"Tool call arguments {_flat(t)} do not end with expected withheld suffix '}}'",
+    "kv-peer-session": lambda t: _error("session.py:360") + f"P2PSession 10.0.9.9:7000;{_flat(t)}: error handling message 'a' (count=1): 'b'",
+    "logging-arguments": lambda t: f"(APIServer pid=1) Arguments: ({t!r},)",
+    "websocket": lambda t: f"INFO:     ('10.0.3.7', 51022) - \"WebSocket /v1/realtime?model={_flat(t)}\" [accepted]",
+    "answer-object-with-blanks": lambda t: '{"id": "vllm-1", "custom_id": ' + repr(_flat(t)) + "}",
     "tool-arguments": lambda t: _info("utils.py:587") + f"Unsupported AST node type in tool call arguments: Name(id={t!r})",
     "kv-transfer": lambda t: _error("core.py:90") + f"ValueError: kv_transfer_params {{'remote_host': {t!r}}} is invalid",
 }

@@ -77,6 +77,8 @@ PLACES: tuple[tuple[str, str], ...] = (
       for program in ("echo", "printf")),
     ("input_value=", (rf"(?i)(?:^|[\n.])(?=\w[\w .-]{{0,80}}\n[ ])[\w-]{{0,40}}(?:{NAME})"
                       r"\n[ ][^\n]{0,300}?\binput_value=")),  # pydantic
+    ("ConvertTo-SecureString", r"ConvertTo-SecureString[ \t]{1,8}(?:-String[ \t]{1,8})?(?=[\"'])"),  # PowerShell
+    ('"username"', r'"username":[ ]?"[^"\n]{1,100}",[ ]?"key":[ ]?(?=")'),  # kaggle.json
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass

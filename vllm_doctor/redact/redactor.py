@@ -119,11 +119,16 @@ class Redactor:
 
     def _remember(self, text: str, found: list[Span]) -> None:
         for span in found:
-            value = text[span.start : span.end].strip("\"'\\ \t\r\n,")
+            value = _unquoted(text[span.start : span.end].strip("\"'\\ \t\r\n,"))
             if not span.repeats or len(self._values) >= _MOST_VALUES or value in self._values:
                 continue
             if is_distinct(value) or (span.kind == "password" and compiled(_OWN_WORD).fullmatch(value)):
                 self._values[value] = _anywhere(value)
+
+
+def _unquoted(value: str) -> str:
+    """Return a value without the escapes that a shell or Python puts before quotes in it."""
+    return value.replace("'\\''", "'").replace("\\'", "'").replace('\\"', '"') if "\\" in value else value
 
 
 def is_distinct(value: str) -> bool:

@@ -16,7 +16,8 @@ NAMES = (
     "secret[ _-]?access[ _-]?key", "access[ _-]?key(?:[ _-]?id)?", "api[ _.-]?key",
     "(?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?",
     "(?:salt|fernet|storage|webhook|cookie|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
-    "secret", "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
+    "kaggle[ _-]?key", "secret",
+    "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
     "token", "credential", "sharedaccesssignature", "authorization", "cookie", "(?<![a-z0-9])_?auth",
     "client[ _-]?key[ _-]?data", "passwort", "kennwort", "mot de passe", "contrase(?:ñ|n\u0303?)a",
     "senha", "wachtwoord", "hasło", "şifre",
@@ -28,7 +29,7 @@ _AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "
 _ENDINGS = f"s?(?:_?[0-9]{{1,2}})?(?:_(?:{'|'.join(_AFTERWARDS)}))?"
 NAME = rf"(?:{'|'.join(NAMES)}){_ENDINGS}(?![A-Za-z0-9_-])"
 CUES = ("key", "secret", "pass", "pwd", "_pw", "-pw", "token", "credential", "auth", "cookie", "sharedaccess",
-        "honeycomb", "pw=", "pw:", "密", "令", "パス", "парол", "비밀", "암호", "hasło",
+        "honeycomb", "securestring", "pw=", "pw:", "密", "令", "パス", "парол", "비밀", "암호", "hasło",
         "şifre", "kennwort", "contrase", "senha", "wachtwoord")
 
 # The word before `token` that makes it a credential; or a piece of text. Others: a value that looks random is
