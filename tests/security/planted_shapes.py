@@ -202,6 +202,7 @@ SHAPES: dict[str, Shape] = {
     "tool-withheld": lambda t: _error("utils.py:1262") + f"Tool call arguments {_flat(t)} do not end with expected withheld suffix '}}'",
     "kv-peer-session": lambda t: _error("session.py:360") + f"P2PSession 10.0.9.9:7000;{_flat(t)}: error handling message 'a' (count=1): 'b'",
     "logging-arguments": lambda t: f"(APIServer pid=1) Arguments: ({t!r},)",
+    "forwarded-address": lambda t: f'INFO:     {_flat(t)}:0 - "GET /health HTTP/1.1" 200 OK',
     "websocket": lambda t: f"INFO:     ('10.0.3.7', 51022) - \"WebSocket /v1/realtime?model={_flat(t)}\" [accepted]",
     "answer-object-with-blanks": lambda t: '{"id": "vllm-1", "custom_id": ' + repr(_flat(t)) + "}",
     "tool-arguments": lambda t: _info("utils.py:587") + f"Unsupported AST node type in tool call arguments: Name(id={t!r})",

@@ -276,6 +276,8 @@ def table() -> ForeignTable:
     ("The model `EngineDeadError` does not exist.", "The model `\u2026` does not exist."),
     ('INFO:     1.2.3.4:5 - "GET /v1/models?x=1 HTTP/1.1" 200 OK', 'INFO:     1.2.3.4:5 - "GET /v1/models?\u2026 HTTP/1.1" 200 OK'),
     ('INFO:     1.2.3.4:5 - "GET /A%20B HTTP/1.1" 404 Not Found', 'INFO:     1.2.3.4:5 - "GET \u2026 HTTP/1.1" 404 Not Found'),
+    ('INFO:     Killed by 1.2.3.4:0 - "GET /health HTTP/1.1" 200 OK', 'INFO:     \u2026:0 - "GET /health HTTP/1.1" 200 OK'),
+    ('INFO:     [2001:db8::1]:5 - "GET /health HTTP/1.1" 200 OK', 'INFO:     [2001:db8::1]:5 - "GET /health HTTP/1.1" 200 OK'),
     ("ValueError: a fault of the server", "ValueError: a fault of the server"),
 ])
 def test_foreign_text_is_hidden(table: ForeignTable, text: str, shown: str) -> None:

@@ -23,6 +23,10 @@ HIDDEN = "\u2026"
 _MAX_OPEN_LINES = 200
 _MAX_MARKERS = 32
 _MAX_SOURCES = 256
+_ACCESS = lazy_pattern(
+    r'(?:\([^()\n]{1,80}\) )?INFO: {1,8}(?P<address>[^\n]*?):\d{1,5} - "(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) ',
+    cues=(' - "',))
+_ADDRESS = lazy_pattern(r"[\w.:%\[\]-]{1,80}")
 _NAME = lazy_pattern(r"[\[{\"']{0,3}[A-Za-z0-9_/~.][\w./:@+-]{0,199}[\]}\"']{0,3}", re.ASCII)
 """A name, also with the brackets and quotes of a list that was taken for a name."""
 _PATH = lazy_pattern(r"/[a-z0-9_/.-]{0,120}", re.ASCII)
@@ -126,6 +130,7 @@ class ForeignTable:
 
     def hide(self, text: str) -> VisibleLine:
         """Return a line without its foreign text."""
+        text = _without_forwarded_address(text)
         records = [record for record in self.records if record.marker in text]
         done, opened, refusal = 0, "", False
         for _ in range(_MAX_MARKERS):
@@ -208,6 +213,14 @@ class ForeignTable:
             folders = _FOLDERS.match(text)
             return folders[0] + HIDDEN if folders else HIDDEN
         return HIDDEN
+
+
+def _without_forwarded_address(text: str) -> str:
+    """Return an access line of uvicorn without an address that is none: behind a proxy it is what a header says."""
+    access = _ACCESS.match(text)
+    if access is None or _ADDRESS.fullmatch(access["address"]):
+        return text
+    return text[:access.start("address")] + HIDDEN + text[access.end("address"):]
 
 
 class ForeignText:
