@@ -483,3 +483,15 @@ def test_names_are_bounded() -> None:
     for i in range(6000):
         reader.feed(f"service{i}-1  | {HEAD}\n".encode())
     assert len(reader._unwrapper._known) <= 5000
+
+
+def test_the_labels_of_a_script_are_sources() -> None:
+    message = "(EngineCore pid=9) ERROR 10-08 20:33:48 [core.py:1] no"
+    lines = read("\n".join([f"[prefill] {message}", "[prefill] Traceback (most recent call last):", "[decode-1] Killed", f"[decode-1] {message}", "[prefill]"]))
+    assert [(line.source, line.text) for line in lines] == [
+        ("prefill", message), ("prefill", "Traceback (most recent call last):"), ("decode-1", "Killed"), ("decode-1", message), ("prefill", "")]
+
+
+def test_a_level_in_brackets_is_no_label() -> None:
+    lines = [f"[{level}] {HEAD}" for level in ("INFO", "WARNING", "ERROR")]
+    assert texts(read("\n".join(lines))) == lines

@@ -1,4 +1,4 @@
-"""Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving, TorchServe.
+"""Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving, TorchServe, and those of launch scripts.
 
 The labelled rank or worker becomes the line's source. vLLM's own process prefix before a Ray label stays with the
 message.
@@ -27,6 +27,10 @@ _SRUN_EMPTY = lazy_pattern(r" {0,5}(?P<rank>\d{1,5}):$")
 _JAVA_LEVEL = r"\[?(?:INFO|WARN|ERROR|DEBUG) *\]? "
 _DJL = lazy_pattern(_JAVA_LEVEL + r"PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
 _TORCHSERVE = lazy_pattern(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|err)) MODEL_LOG - ")
+_LABEL = lazy_pattern(
+    r"\[(?P<name>(?!(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\])[A-Za-z][\w.-]{0,40})\]"
+    r"(?: (?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d)|$)")
+"""Not in front of a record without a process: that may be a VLLM_LOGGING_PREFIX, which the reader of records knows."""
 
 
 def ray(text: str) -> WrapperMatch | None:
@@ -81,3 +85,9 @@ def torchserve(text: str) -> WrapperMatch | None:
     """Match TorchServe: `[INFO ] W-9000-model_1.0-stdout MODEL_LOG - msg`."""
     m = _TORCHSERVE.match(text) if " MODEL_LOG - " in text else None
     return WrapperMatch("torchserve", text[m.end() :], m["name"]) if m else None
+
+
+def labelled(text: str) -> WrapperMatch | None:
+    """Match what scripts put before each line of a server, as by `| sed 's/^/[prefill] /'`."""
+    m = _LABEL.match(text)
+    return WrapperMatch("label", text[m.end() :], m["name"], f"label:{m['name']}", sure=False) if m else None
