@@ -68,7 +68,7 @@ def _problems(rule: Rule, test: Mapping[str, Any], diagnosis: Diagnosis, report:
         return ["fires only when the log is read a second time"]
     if finding is not None and hits is not None:
         fired = hits.first[0].pattern
-        patterns = {hit.pattern for hit in (*hits.first, *hits.last)}
+        patterns = {hit.pattern for hit in hits.kept}
     if test["fires"] is None:
         if finding is not None:
             problems.append(f"fires ({fired}) but must not")

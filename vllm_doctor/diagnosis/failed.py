@@ -39,9 +39,8 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
                            run.stopped_line, run.last_line, run.healthy_line)
     proofs = [failures.Proof(hit.line, hit.text) for item in errors[:1] for hit in item.hits.first]
     passing = [hit.line for item in causes if item.rule.survives and item.rule.severity != "error"
-               for hit in (*item.hits.first, *item.hits.last)]
-    harmless = [hit.line for item in causes if item.rule.severity == "info"
-                for hit in (*item.hits.first, *item.hits.last)]
+               for hit in item.hits.kept]
+    harmless = [hit.line for item in causes if item.rule.severity == "info" for hit in item.hits.kept]
     candidate = failures.find(run.failures, start, proofs, passing, harmless)
     if candidate is None:
         return None
@@ -81,7 +80,7 @@ def _given(analysis: RunAnalysis) -> tuple[Mapping[str, Any] | None, str]:
 def _is_answered(item: Fired, candidate: failures.Candidate) -> bool:
     """Return whether a rule for what the server survives fired right before a request was answered with 5xx."""
     return (candidate.shape == "http" and candidate.message.startswith("5") and item.rule.survives
-            and any(0 < candidate.line - hit.line <= _ANSWER for hit in (*item.hits.first, *item.hits.last)))
+            and any(0 < candidate.line - hit.line <= _ANSWER for hit in item.hits.kept))
 
 
 def _is_repeated(item: Fired, candidate: failures.Candidate, status: str) -> bool:

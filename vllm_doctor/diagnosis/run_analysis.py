@@ -253,7 +253,7 @@ class RunAnalysis:
         """Return whether only single requests are at fault, and the server rejected them and went on to serve."""
         if hits.first[0].pattern not in rule.of_request or self.run.status == "failed":
             return False
-        lines = [hit.line for hit in (*hits.first, *hits.last)]
+        lines = [hit.line for hit in hits.kept]
         return self._has_served and not is_answered_with_5xx(self.run.failures, lines)
 
     @cached_property

@@ -321,9 +321,9 @@ def _is_handled(candidate: Candidate, start: Start) -> bool:
 
 def _counts(candidate: Candidate, start: Start) -> bool:
     """Return whether a candidate can be the failure of a start in this state."""
-    if start.status == "unknown" and _is_handled(candidate, start):
-        return False
-    if start.status in {"failed", "unknown"}:
+    if start.status == "unknown":
+        return not _is_handled(candidate, start)
+    if start.status == "failed":
         return True
     if start.stopped_line and candidate.line >= start.stopped_line:
         return False

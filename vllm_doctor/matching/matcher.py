@@ -65,6 +65,11 @@ class Hits:
             add_last(self.last, hit, _KEEP_LAST)
 
     @property
+    def kept(self) -> tuple[Hit, ...]:
+        """Return the hits that were kept, in the order of the log."""
+        return (*self.first, *self.last)
+
+    @property
     def latest(self) -> Hit:
         """Return the last hit; raise IndexError without one."""
         return (self.last or self.first)[-1]

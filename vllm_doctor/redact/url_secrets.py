@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from vllm_doctor.redact.spans import MASK, Span, compiled, looks_random
 
-# Parameters that hold a secret where they stand in a URL. Others are found by their names, as anywhere.
+# Expressions of parameters that hold a secret where they stand in a URL. Others are found by their names, as anywhere.
 PARAMETERS = ("key", "token", "sig", "signature", "auth", "code", "secret", "pwd", "pass", "session", "sid", "ticket",
-              "jwt", "otp", "credential", "subscription-key")
+              "jwt", "otp", "credential", "subscription-key", "x-[a-z]{1,8}-signature", "q-signature")
 _PLACEHOLDERS = {"none", "null", "value", "true", "false"}
 _PARAMETER = rf"""(?xi) (?: [?&;#] | (?<=%3F) | (?<=%26) | (?<=%23) )
-    (?: {"|".join(PARAMETERS)} | (?: x-[a-z]{{1,8}}- | q- ) signature ) (?: = | %3D )
+    (?: {"|".join(PARAMETERS)} ) (?: = | %3D )
     ( (?: [^\s&;#"'<>\\%] | %(?!26) ){{3,}} )"""
 _ENCODED = r"""(?xi) (?<=%3A%2F%2F) (?: [\w.~+-] | %(?!3A|2F|40)[0-9A-F]{2} ){0,64} %3A
     ( (?: [\w.~+-] | %(?!40|2F)[0-9A-F]{2} ){1,400} ) %40"""
