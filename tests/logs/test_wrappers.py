@@ -145,6 +145,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "srun": (lambda t: f"0: {t}", "srun", "rank0"),
     "srun padded": (lambda t: f" 3: {t}", "srun", "rank3"),
     "torchserve": (lambda t: f"[INFO ] W-9000-model_1.0-stdout MODEL_LOG - {t}", "torchserve", "W-9000-model_1.0-stdout"),
+    "unsloth": (lambda t: f"vLLM STDOUT: {t}", "unsloth", ""),
     "loguru": (lambda t: f"2024-01-22 14:32:27 | ERROR | stderr | {t}", "timestamp", ""),
     "quote": (lambda t: f"> {t}", "quote", ""),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving, TorchServe, and those of launch scripts.
+"""Labels of ranks and workers: Ray, torchrun, mpirun, srun, DJL serving, TorchServe, Unsloth, launch scripts.
 
 The labelled rank or worker becomes the line's source. vLLM's own process prefix before a Ray label stays with the
 message.
@@ -27,6 +27,7 @@ _SRUN_EMPTY = lazy_pattern(r" {0,5}(?P<rank>\d{1,5}):$")
 _JAVA_LEVEL = r"\[?(?:INFO|WARN|ERROR|DEBUG) *\]? "
 _DJL = lazy_pattern(_JAVA_LEVEL + r"PyProcess(?: -)? (?P<name>W-[\w.-]{1,120}): ")
 _TORCHSERVE = lazy_pattern(_JAVA_LEVEL + r"(?P<name>W-[\w.-]{1,120}-std(?:out|err)) MODEL_LOG - ")
+_UNSLOTH = ("vLLM STDOUT:", "vLLM STDERR:")
 _LABEL = lazy_pattern(
     r"\[(?P<name>(?!(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\])[A-Za-z][\w.-]{0,40})\]"
     r"(?: (?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d)|$)")
@@ -85,6 +86,11 @@ def torchserve(text: str) -> WrapperMatch | None:
     """Match TorchServe: `[INFO ] W-9000-model_1.0-stdout MODEL_LOG - msg`."""
     m = _TORCHSERVE.match(text) if " MODEL_LOG - " in text else None
     return WrapperMatch("torchserve", text[m.end() :], m["name"]) if m else None
+
+
+def unsloth(text: str) -> WrapperMatch | None:
+    """Match Unsloth's `vLLM STDOUT: msg`, before the lines of the server that it starts for synthetic data."""
+    return WrapperMatch("unsloth", text[len(_UNSLOTH[0]) :].removeprefix(" ")) if text.startswith(_UNSLOTH) else None
 
 
 def labelled(text: str) -> WrapperMatch | None:

@@ -25,7 +25,7 @@ from vllm_doctor.logs.wrappers.json_lines import WHOLE, json_line
 from vllm_doctor.logs.wrappers.kubernetes import google_viewer, kubectl_prefix, loki, pod, pod_only
 from vllm_doctor.logs.wrappers.logfmt import logfmt
 from vllm_doctor.logs.wrappers.quotes import quoted
-from vllm_doctor.logs.wrappers.ranks import djl, labelled, mpirun, ray, srun, torchrun, torchserve
+from vllm_doctor.logs.wrappers.ranks import djl, labelled, mpirun, ray, srun, torchrun, torchserve, unsloth
 from vllm_doctor.logs.wrappers.timestamps import PART_WORDS, clock, clock_wide, cloudwatch, stamped
 from vllm_doctor.logs.wrappers.wrapper_match import Wrapper, WrapperMatch
 
@@ -56,6 +56,7 @@ _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     **dict.fromkeys("ямфаисонд", (journald,)),
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTERS),
     "E": (pytest_failure, *_LETTERS),
+    "v": (unsloth, *_LETTERS),
 }
 
 
