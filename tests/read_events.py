@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.events.event import Event
+from vllm_doctor.events.reader import EventReader
 from vllm_doctor.logs.lines import Line
 
 

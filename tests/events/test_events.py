@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from read_events import read
 
 from vllm_doctor.events.code_paths import shorten_path
-from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.events.event import Event
+from vllm_doctor.events.reader import EventReader
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.logs.lines import Line
 

@@ -8,7 +8,8 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.events.event import Event
+from vllm_doctor.events.reader import EventReader
 from vllm_doctor.logs.inputs import chunks
 from vllm_doctor.logs.lines import LineReader
 from vllm_doctor.phases import PHASES

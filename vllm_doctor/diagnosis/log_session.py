@@ -11,7 +11,8 @@ from vllm_doctor.command.frontends import FrontendFinder
 from vllm_doctor.command.prompt import is_prompted
 from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
-from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.events.event import Event
+from vllm_doctor.events.reader import EventReader
 from vllm_doctor.facts.request_lengths import MARKER as REQUEST_MARKER
 from vllm_doctor.facts.store import FactStore
 from vllm_doctor.failures import exceptions

@@ -8,7 +8,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.arguments import typed_arguments
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events import code_paths
-from vllm_doctor.events.reader import Event
+from vllm_doctor.events.event import Event
 from vllm_doctor.facts.load_periods import Moment
 from vllm_doctor.facts.store import Fact, read_settings
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef

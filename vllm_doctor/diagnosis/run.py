@@ -8,8 +8,9 @@ from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
+from vllm_doctor.events.event import Event
 from vllm_doctor.events.notebook_tracebacks import class_at_head
-from vllm_doctor.events.reader import CHAIN, Event
+from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore

@@ -1,103 +1,46 @@
-"""Line -> Event: vLLM's record prefixes, process and rank, tracebacks, and the server start of a line.
+"""Line -> Event: the process and its record, the tracebacks, and the server start of a line.
 
-vLLM's log prefix by release: `INFO 10-08 20:33:48 llm_engine.py:72] message` up to 0.7, `… [core.py:489] message` from
-0.8, `(EngineCore_DP0 pid=12) INFO …` from 0.10.1 (vllm/logger.py, vllm/utils decorate_logs). Every line of a
-multi-line message carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be separated.
+Every line of a multi-line message carries the prefix (NewLineFormatter), so the lines of interleaved ranks can be
+separated.
 """
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
-from vllm_doctor.events.notebook_tracebacks import NotebookTraceback, class_at_head
-from vllm_doctor.events.rich_tracebacks import RichBox, begins_box
+from vllm_doctor.events.environment_reads import variable_read
+from vllm_doctor.events.event import Event
+from vllm_doctor.events.exception_messages import begins_message, continues_sentence, is_exception
+from vllm_doctor.events.notebook_tracebacks import class_at_head
+from vllm_doctor.events.process_prefix import PROCESS, ProcessNames, releases_of
+from vllm_doctor.events.process_stream import MAX_DETAIL, ProcessStream
+from vllm_doctor.events.record_prefix import info_record, split_record
+from vllm_doctor.events.rich_tracebacks import begins_box
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
 from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run, process_name, stage_of
 from vllm_doctor.events.single_line_tracebacks import JoinedTraceback, parse_joined_traceback
-from vllm_doctor.logs.line_prefix import BARE, QUOTING
+from vllm_doctor.logs.line_prefix import BARE
 from vllm_doctor.logs.lines import Line
-from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
-from vllm_doctor.logs.wrappers.structured import level_name
 from vllm_doctor.text.omissions import is_omission
-from vllm_doctor.text.patterns import lazy_pattern, portable
+from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.tracebacks import TRACEBACK, TRACEBACK_WORDS
 
-_PROCESS = lazy_pattern(
-    r"\s*(?:\| +)?\((?P<name>[A-Za-z_]\w*(?:[-:]\w+)*(?:\([\w.-]{1,60}\))?"  # a Ray actor may be `A(b)`
-    r"(?: (?:PP\d+_?)?(?:TP\d+)?(?= pid=))?)(?: rank=(?P<rank>\d{1,6}))?"
-    r"(?:,? ?pid=(?P<pid>\d+))(?:, (?:ip=[\w.:]+)?)?\) ?",
-)
-_RECORD = lazy_pattern(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
-    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
-    r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
-)
-_PLACE = lazy_pattern(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whose level and time are missing
-# A custom format (VLLM_LOGGING_CONFIG_PATH, or a program that serves models with vLLM):
-# `2024-12-19 21:40:35 ERROR 56542 [engine.py:64] msg`, `2024-12-19 21:40:35,123 - vllm.engine.metrics - INFO - msg`,
-# `2024-12-19 21:40:35,123 vllm.engine.metrics 56542 INFO     msg`.
 _OF_PATH_FILE = lazy_pattern(r"(?:<frozen site>|\bsite\.py):addpackage\b")
 """Python reports a broken line of a .pth file in each process that starts, and goes on."""
-_OWN_RECORD = lazy_pattern(
-    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d{1,9})? "
-    r"(?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
-    r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
-    cues=(".py:", "vllm"),
-)
-_PYTHON_RECORD = lazy_pattern(  # of a program that configures Python's logging: its time has milliseconds
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} {1,4}(?:- )?(?:\[?[\w./:-]{1,100}\]? (?:- )?)?"
-    r"\[?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?: -|:)? {1,8}(?=\S)",
-)
-_TRACING_RECORD = lazy_pattern(  # NVIDIA Dynamo, whose Python records are written by Rust's `tracing`
-    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z {1,2}(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) "
-    r"[A-Za-z_][\w:.]{0,200}: ")
-_TIMELESS = lazy_pattern(  # a shortened record: without its time and mostly without its process id
-    r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
-    cues=("INFO [", "WARNING [", "ERROR [", "CRITICAL [", "DEBUG ["),
-)
-_UVICORN = lazy_pattern(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
-                cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _LEVEL_WORD = lazy_pattern(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
-_PROCESS_APART = process_of(r"(?P<process>\w+ pid=\d+)")
-_RECORD_APART = lazy_pattern(portable(
-    rf"(?:{WRAPPER}|{JSON})?(?:{_PROCESS_APART})?"
-    r"INFO (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] (?=[^\s(])").encode())
-_PREFIX_REACH = 120  # maximal length of a VLLM_LOGGING_PREFIX in front of vLLM's prefix
 _MARKED = lazy_pattern(
     r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?P<slant>_?)(?=[A-Za-z])(?P<text>.*)(?P=slant)(?P=mark)\s*$")
 """A message that a page shows as code or bold, with the marks for it."""
 _MARKS = ("`", "*", "-", ">")
-_VARIABLE = lazy_pattern(r"[\"'](VLLM_[A-Z0-9_]{1,100})[\"']")
-_NUMBER_READ = lazy_pattern(
-    r"(?:int|float)\(.{0,80}?(?:environ(?:\.get\(|\[)|getenv\()\s{0,4}[\"']([A-Z][A-Z0-9_]{1,100})[\"']")
 _FRAME = lazy_pattern(  # Jinja calls the body of a template "top-level template code"
     r'\s*(?:\| +)*(?:(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), '
     r"in (?P<function>\S+|top-level template code)"
     r"|(?P<short_path>[\w./-]{1,300}\.py):\d{1,9},? in (?P<short_function>\w{1,200}))\s*$",  # as people shorten it
 )
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
-_EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
-_RANK_SOURCE = lazy_pattern(r"\brank ?(\d{1,6})\b")
-# The releases that print a prefix: vllm/logger.py and decorate_logs of each. The first match counts.
-_PREFIX_RELEASES = (
-    ("VllmWorkerProcess", ">=0.4.2,<=0.10.2"),
-    ("VllmWorker rank=", ">=0.6.5,<=0.10.0"),
-    ("VllmWorker TP", ">=0.10.1,<=0.10.1.1"),
-    ("EngineCore_DP", ">=0.10.2"),
-    ("EngineCore_", ">=0.10.1,<=0.10.1.1"),
-    ("EngineCore pid", ">=0.18.0"),
-    ("APIServer", ">=0.10.1"),
-    ("Worker", ">=0.10.2"),
-)
-_BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-_PYDANTIC = lazy_pattern(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """The sentences between the chained tracebacks of one failure."""
 START_WORDS = (TRACEBACK_WORDS, "Error:", "Exception:", *RUN_WORDS)
@@ -105,40 +48,9 @@ START_WORDS = (TRACEBACK_WORDS, "Error:", "Exception:", *RUN_WORDS)
 WORDS = (TRACEBACK_WORDS, 'File "', "Error: ", "Exception: ", " validation error", *RUN_WORDS)
 """Literals; a line without any of them opens no traceback and neither begins nor ends a server start."""
 MAX_FRAMES = 200
-_MAX_DETAIL = 40
 _MAX_CONTEXT = 4096
-_PAGE = 40  # a shorter line was not broken at the width of a page
-_REST = lazy_pattern(r"[a-z(\d][^=:]{0,40} ")
-_COMPLETE = lazy_pattern(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
 _MAX_STREAMS = 256
-_MAX_OTHER_MESSAGES = 1  # other messages of a process within its traceback, after which the traceback is abandoned
 _REACH = 200  # lines within which an open traceback or message of a process continues
-
-
-class Event(NamedTuple):
-    """One message of the log.
-
-    `line` is its 1-based line number; `rank` the worker that printed it, if the prefix names one; `run` counts the
-    starts of the server from 1. In the last lines of a traceback `frames` holds its calls, outermost first, as
-    `path/file.py:function` joined by newlines (behind a function of vLLM's envs.py, which has no name, and a module
-    that reads a number from the environment stands the variable), and `context` the earlier lines of the exception's
-    message.
-    `is_code` marks a source line of a traceback, which is no message. `refusal` marks vLLM's message about a request it
-    refused. `releases` is the version range that prints such a prefix, `time` the time in it as printed.
-    """
-
-    line: int
-    text: str
-    level: str = ""
-    process: str = ""
-    rank: int | None = None
-    run: int = 1
-    releases: str = ""
-    frames: str = ""
-    is_code: bool = False
-    context: str = ""
-    refusal: bool = False
-    time: str = ""
 
 
 class StartNote(NamedTuple):
@@ -155,57 +67,16 @@ class StartNote(NamedTuple):
     crash: str
 
 
-class _Stream:
-    """The state of one process: the traceback it is printing."""
-
-    def __init__(self) -> None:
-        self.last = 0  # the line number at which it was last open
-        self.level = ""  # of the traceback's first line
-        self.other_messages = 0  # other messages since then
-        self.frames: list[str] = []
-        self.code = ""  # the source line of the last call
-        self.depth = 2  # the indentation of the last call's line
-        self.inside = False  # between "Traceback" and the exception's line
-        self.is_clients = False  # the traceback began in the message of a request's exception, or of a refusal
-        self.indent = 0  # the indentation of the entire traceback (a log pasted as a quotation)
-        self.detail = 0  # how many more lines may belong to the exception's message
-        self.last_frames = ""  # the frames of the exception just printed
-        self.message: list[str] = []  # the lines of that exception's message so far
-        self.box = RichBox()
-        self.notebook = NotebookTraceback()
-
-    def open(self, level: str) -> None:
-        """Begin a traceback."""
-        self.frames, self.code = [], ""
-        self.inside, self.detail, self.level, self.other_messages = True, 0, level, 0
-
-    def begin_message(self, message: str) -> None:
-        """Begin the message of an exception without a traceback; pydantic prints three lines for each error."""
-        errors = _PYDANTIC.search(message) if " validation error" in message else None
-        lines = 3 * int(errors[0].split()[0]) if errors else 0
-        self.detail, self.last_frames, self.message = min(max(_BARE_DETAIL, lines), _MAX_DETAIL), "", [message]
-
-    def record_other_message(self) -> None:
-        """Record a message outside the traceback.
-
-        It ends the message of an exception; after more than _MAX_OTHER_MESSAGES of them the traceback is abandoned.
-        """
-        self.detail = 0
-        self.other_messages += 1
-        self.inside = self.inside and self.other_messages <= _MAX_OTHER_MESSAGES
-
-
 class EventReader:
     """The conversion of lines to events; keeps only the open traceback of each process."""
 
     def __init__(self, is_request: Callable[[str], bool] = lambda _: False) -> None:
         """Create a reader; `is_request` returns whether the calls of a traceback handle a client's request."""
         self._is_request = is_request
-        self._streams: OrderedDict[str, _Stream] = OrderedDict()
+        self._streams: OrderedDict[str, ProcessStream] = OrderedDict()
         self._open: dict[str, int] = {}  # the last line of each process with an open traceback or message
         self._closes = 0  # after this line the first of them is no longer open
-        self._ranks: dict[str, int] = {}
-        self._processes: dict[str, tuple[str, int | None]] = {}  # by prefix
+        self._processes = ProcessNames()
         self._runs = RunCounter()
 
     def unfinished(self) -> Iterator[Event]:
@@ -243,7 +114,7 @@ class EventReader:
 
     def key(self, line: Line) -> str:
         """Return the key of the process that prints a line."""
-        return f"{line.source}\0{self._process(line.text, line.source)[0]}"
+        return f"{line.source}\0{self._processes.split(line.text, line.source).process}"
 
     def end_message(self, number: int, key: str) -> None:
         """End the exception message or empty traceback of a process that a healthy line follows directly."""
@@ -253,8 +124,8 @@ class EventReader:
             self._open.pop(key)
 
     def skip_record(self, number: int, line: bytes) -> bool:
-        """Record that a log record was printed (see `is_record`); return False if it may belong to a traceback."""
-        record = _RECORD_APART.match(line)
+        """Record that a log record was printed (see `info_record`); return False if it may belong to a traceback."""
+        record = info_record(line)
         if record is None:
             return False
         key = b"\0".join((record["source"] or b"", record["process"] or b"")).decode()
@@ -279,9 +150,7 @@ class EventReader:
         stream = self._stream(key)
         if line.number - stream.last > _REACH:
             stream.inside, stream.detail = False, 0
-        row = stream.box.line(event.text)
-        if row is None:
-            row = stream.notebook.line(event.text)
+        row = stream.row(event.text)
         if row is not None:
             event = event._replace(text=row)
         is_clients = line.refusal or self._quotes_client(stream, event.level)
@@ -310,7 +179,7 @@ class EventReader:
         stream = self._streams.get(f"{line.source}\0{process}")
         return stream is not None and self._quotes_client(stream, event.level)
 
-    def _quotes_client(self, stream: _Stream, level: str) -> bool:
+    def _quotes_client(self, stream: ProcessStream, level: str) -> bool:
         frames = stream.last_frames
         return bool(stream.detail and frames) and level in {"ERROR", ""} and self._is_request(frames)
 
@@ -318,14 +187,10 @@ class EventReader:
         """Return the number of the run an event belongs to; a new run forgets the old processes and ranks."""
         before, run = self._runs.run, self._runs.record_message(event.text, event.process, event.level)
         if run != before:
-            self._forget_processes()
+            self._processes.forget()
         return run
 
-    def _forget_processes(self) -> None:
-        self._ranks.clear()
-        self._processes.clear()
-
-    def _update_open(self, key: str, stream: _Stream, number: int) -> None:
+    def _update_open(self, key: str, stream: ProcessStream, number: int) -> None:
         if stream.inside or stream.detail:
             self._open[key] = stream.last = number
         elif self._open:
@@ -341,7 +206,7 @@ class EventReader:
                 crash = "whole"
             elif TRACEBACK in text or begins_box(text) or class_at_head(text):
                 crash = "opens"
-            elif _EXCEPTION.match(text):
+            elif is_exception(text):
                 crash = "ends"
         return StartNote(process_name(event.process), event.level, stage_of(text, event.level),
                          ends_run(text, event.level), crash)
@@ -350,7 +215,7 @@ class EventReader:
         """Apply the effect of such a line on the server starts, and nothing else."""
         before = self._runs.run
         if (note.stage or note.ends_run) and before != self._runs.record_stage(note.stage, note.name, note.level):
-            self._forget_processes()
+            self._processes.forget()
         if not note.crash:
             return
         stream = self._stream("\0")
@@ -374,7 +239,7 @@ class EventReader:
         text = event.text
         if TRACEBACK in text or _FRAME.match(text) or concerns_run(text, event.level) or parse_joined_traceback(text):
             return None
-        return f"{line.source}\0{process}" if _begins_message(event.text) else ""
+        return f"{line.source}\0{process}" if begins_message(event.text) else ""
 
     def open_message(self, number: int, key: str, message: str) -> None:
         """Record that a process began an exception's message, which may continue."""
@@ -408,25 +273,25 @@ class EventReader:
         stream = self._stream(key)
         stream.open(event.level)
         stream.inside, stream.indent, stream.last_frames = False, 0, event.frames
-        stream.detail, stream.message = _MAX_DETAIL, [message]
+        stream.detail, stream.message = MAX_DETAIL, [message]
         if self._ends_process(event, stream.last_frames):
             self._runs.crash()
         self._update_open(key, stream, number)
 
     def _split(self, line: Line) -> tuple[str, Event, bool]:
         """Split a line: the process as printed, the event without the prefixes, and whether it has a record prefix."""
-        process, rank, rest = self._process(line.text, line.source)
-        level, message, style, time = _record(rest)
+        process, rank, rest = self._processes.split(line.text, line.source)
+        message, level, style, time = split_record(rest)
         is_logged = rest is not message
         marked = _MARKED.match(message) if message.lstrip().startswith(_MARKS) else None
         if marked is not None:
             message = marked["text"]
-        releases = _releases_of(process) or style if process else style
+        releases = releases_of(process) or style if process else style
         event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
                       refusal=line.refusal, time=time)
         return process, event, is_logged
 
-    def _in_context(self, stream: _Stream, event: Event, *, logged: bool) -> Event:
+    def _in_context(self, stream: ProcessStream, event: Event, *, logged: bool) -> Event:
         """Return the event in the context of its process: as part of a traceback or of an exception's message."""
         message, level = event.text, event.level
         joined = parse_joined_traceback(message)
@@ -448,11 +313,11 @@ class EventReader:
                 stream.record_other_message()
                 return event
             return self._read_traceback_line(stream, event._replace(text=message, releases=""))
-        if stream.detail and logged and not stream.last_frames and _begins_message(message):
+        if stream.detail and logged and not stream.last_frames and begins_message(message):
             stream.detail = 0  # another exception, in a record of its own
         if stream.detail and not message.startswith(CHAIN) and level in {"ERROR", ""}:
             stream.detail -= 1
-            if not logged and stream.message and _continues_sentence(stream.message[-1], message):
+            if not logged and stream.message and continues_sentence(stream.message[-1], message):
                 message = f"{stream.message.pop()} {message}"
             context = "\n".join(stream.message)
             if len(context) < _MAX_CONTEXT:
@@ -460,11 +325,11 @@ class EventReader:
             return event._replace(text=message, frames=stream.last_frames, context=context)
         if stream.detail and level:
             stream.detail = 0
-        elif not stream.detail and _begins_message(message):
+        elif not stream.detail and begins_message(message):
             stream.begin_message(message)
         return event if message is event.text else event._replace(text=message)
 
-    def _read_joined(self, stream: _Stream, event: Event, joined: JoinedTraceback) -> Event:
+    def _read_joined(self, stream: ProcessStream, event: Event, joined: JoinedTraceback) -> Event:
         """Read one line that holds a traceback or the rest of one; its exception may be in the next line."""
         if joined.has_head or not stream.inside:
             stream.open(event.level)
@@ -475,7 +340,7 @@ class EventReader:
         message = f"{joined.prefix} {joined.exception}".lstrip()
         stream.inside = False
         stream.last_frames = "\n".join(stream.frames)
-        stream.detail, stream.message = _MAX_DETAIL, [message]
+        stream.detail, stream.message = MAX_DETAIL, [message]
         if self._ends_process(event, stream.last_frames):
             self._runs.crash()
         return event._replace(text=message, releases="", frames=stream.last_frames)
@@ -485,15 +350,15 @@ class EventReader:
         is_printed = not event.level and not event.process
         return is_printed and not self._is_request(frames) and _OF_PATH_FILE.search(frames) is None
 
-    def _stream(self, key: str) -> _Stream:
+    def _stream(self, key: str) -> ProcessStream:
         stream = self._streams.get(key)
         if stream is None:
-            stream = self._streams[key] = _Stream()
+            stream = self._streams[key] = ProcessStream()
             if len(self._streams) > _MAX_STREAMS:
                 self._streams.popitem(last=False)
         return stream
 
-    def _read_traceback_line(self, stream: _Stream, event: Event) -> Event:
+    def _read_traceback_line(self, stream: ProcessStream, event: Event) -> Event:
         """Read one line of an open traceback: a call, its source line, or the exception that ends it."""
         message = event.text
         call = _FRAME.match(message)
@@ -506,7 +371,8 @@ class EventReader:
             return _as_code(event)
         if message[:1] in "\t|+" or lead > stream.depth or "[Previous line" in message or _RAY_FRAME.match(message):
             stream.code = message.strip() if message.strip(" ^~|") else stream.code
-            _name_variable(stream.frames, message)
+            if stream.frames and (variable := variable_read(stream.frames[-1], message)):
+                stream.frames[-1] += f" {variable}"
             return _as_code(event)
         if is_omission(message):
             return _as_code(event)
@@ -514,126 +380,27 @@ class EventReader:
             stream.indent, message = stream.indent + lead, message[lead:]
         elif lead:
             return _as_code(event)
-        if not _EXCEPTION.match(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
+        if not is_exception(message) and stream.frames and event.level not in {"ERROR", "CRITICAL"} \
                 and _LEVEL_WORD.match(message):
             stream.record_other_message()
             return event
         stream.inside = False
         stream.last_frames = "\n".join(stream.frames)
-        stream.detail, stream.message = _MAX_DETAIL, [message]
+        stream.detail, stream.message = MAX_DETAIL, [message]
         if self._ends_process(event, stream.last_frames):
             self._runs.crash()
         return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
                      refusal=event.refusal, time=event.time)
-
-    def _process(self, text: str, source: str) -> tuple[str, int | None, str]:
-        """Split off `(EngineCore_DP0 pid=12) ` prefixes: return the process as printed, its rank and the rest."""
-        first = text[:text.find(") ") + 2] if text.startswith("(") else ""
-        if first and not source and first in self._processes and not text.startswith("(", len(first)):
-            return *self._processes[first], text[len(first):]
-        process, rank, start = "", None, 0
-        while match := _PROCESS.match(text, start):
-            process = match[0].replace("|", " ").strip()[1:-1]
-            rank = int(match["rank"]) if match["rank"] is not None else self._rank(match["name"], match["pid"])
-            start = match.end()
-        if rank is None and source:
-            named = _RANK_SOURCE.search(source)
-            if named:
-                rank = int(named[1])
-            elif "RayWorker" in source and not process:  # else the engine passes it on, with a prefix of its own
-                rank = self._ranks.setdefault(source, len(self._ranks) + 1)
-        if start == len(first) and not source and len(self._processes) < _MAX_STREAMS:
-            self._processes[first] = process, rank
-        return process, rank, text[start:] if start else text
-
-    def _rank(self, name: str, pid: str) -> int | None:
-        """Return the rank in a worker's process name, or the order of appearance for names with several dimensions."""
-        if "Worker" not in name:
-            return None
-        match = re.fullmatch(r"\w*?Worker[-_ ]?(?:TP)?(\d{1,6})(?:_DCP\d+)?(?:_EP\d+)?", name)
-        if match:
-            return int(match[1])
-        if name == "VllmWorkerProcess":  # V0's workers 1, 2, …; the driver is rank 0 and has no prefix
-            return self._ranks.setdefault(f"{name} {pid}", 1 + sum(k.startswith(name) for k in self._ranks))
-        if name in {"Worker", "VllmWorker"}:
-            return 0
-        return self._ranks.setdefault(name, len(self._ranks))
-
-
-def is_record(line: bytes) -> bool:
-    """Return whether a line is a record of vLLM's logger that continues no traceback of an error."""
-    return _RECORD_APART.match(line) is not None
-
-
-def _name_variable(frames: list[str], code: str) -> None:
-    """Add the environment variable that a source line reads to the call.
-
-    Of vLLM's envs.py, whose calls have no name, any line counts; of other modules those that read a number when they
-    are imported, as the constants of huggingface_hub.
-    """
-    if not frames:
-        return
-    found = None
-    if frames[-1].endswith("vllm/envs.py:<lambda>"):
-        found = _VARIABLE.search(code)
-    elif frames[-1].endswith(":<module>") and ("environ" in code or "getenv" in code):
-        found = _NUMBER_READ.search(code)
-    if found:
-        frames[-1] += f" {found[1]}"
-
-
-def _begins_message(message: str) -> bool:
-    """Return whether a message is the first line of an exception printed without its traceback."""
-    if "Error: " in message or "Exception: " in message:
-        return _EXCEPTION.match(message) is not None or _PYDANTIC.search(message) is not None
-    return " validation error" in message and _PYDANTIC.search(message) is not None
-
-
-def _continues_sentence(line: str, text: str) -> bool:
-    """Return whether a text continues a sentence that was broken between two words at the width of a page."""
-    if len(line) < _PAGE or text.count(" ") < 2 or not (text[0].isalnum() or text[0] == "("):
-        return False
-    return _REST.match(text) is not None and not _COMPLETE.search(line)
-
-
-@lru_cache(maxsize=256)
-def _releases_of(process: str) -> str:
-    """Return the releases that print such a process."""
-    return next((span for name, span in _PREFIX_RELEASES if process.startswith(name)), "")
-
 
 def _as_code(event: Event) -> Event:
     return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True,
                  time=event.time)
 
 
-def _record(text: str) -> tuple[str, str, str, str]:
-    """Split off the record prefix of vLLM or uvicorn: return level, message, the prefix's releases and its time."""
-    timeless = _TIMELESS.match(text)
-    begin = timeless.end() if timeless else 0
-    place = _PLACE.match(text, begin) if "[" in text[begin:begin + 5] else None
-    if place and timeless:  # another prefix behind it is part of the message
-        return timeless["level"], text[place.end():], "", ""
-    match = _RECORD.search(text, 0, _PREFIX_REACH + 40) if "]" in text else None
-    if match and match.start() <= _PREFIX_REACH and not QUOTING.search(text, 0, match.start()):
-        level, rest = match["level"], text[match.end():]
-        inner = _PROCESS.match(rest) if rest.startswith("(") else None
-        releases = ">=0.8.0" if match["file"] else "<0.8.0"
-        return level, rest[inner.end():] if inner else rest, releases, match["time"]
-    match = _UVICORN.match(text)
-    if match:
-        return match["level"], text[match.end():], "", ""
-    match = (_OWN_RECORD.match(text) or _PYTHON_RECORD.match(text) or _TRACING_RECORD.match(text)
-             ) if text[:1].isdigit() else None
-    if match:
-        return level_name(match["level"]), text[match.end():], "", match["time"]
-    return ("", text[place.end():], "", "") if place else ("", text, "", "")
-
-
 def may_concern_starts(line: str) -> bool:
     """Return whether a line with one of START_WORDS may begin or end a server start; digits do not matter."""
     at = 0
-    while match := _PROCESS.match(line, at):
+    while match := PROCESS.match(line, at):
         at = match.end()
-    level, message, *_ = _record(line[at:])
+    message, level, *_ = split_record(line[at:])
     return concerns_run(message, level) or not (level or at) or not BARE.match(line)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from vllm_doctor.events.event import Event
 from vllm_doctor.events.notebook_tracebacks import class_at_head
-from vllm_doctor.events.reader import CHAIN, Event
+from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.failures import crash_stacks, embedded_calls, exceptions, frames, messages
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words

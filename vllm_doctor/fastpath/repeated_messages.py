@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vllm_doctor.events.reader import Event
+from vllm_doctor.events.event import Event
 from vllm_doctor.facts.store import FactName, FactStore
 from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.repeated_tracebacks import Traceback

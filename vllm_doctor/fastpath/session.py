@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from vllm_doctor.command import CommandFinder
-from vllm_doctor.events.reader import Event, EventReader
+from vllm_doctor.events.event import Event
+from vllm_doctor.events.reader import EventReader
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.foreign_text import ForeignText, SingleLine

@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from vllm_doctor.command.finder import WORDS as COMMAND_WORDS
 from vllm_doctor.events.reader import WORDS as EVENT_WORDS
-from vllm_doctor.events.reader import StartNote, is_record
+from vllm_doctor.events.reader import StartNote
+from vllm_doctor.events.record_prefix import info_record
 from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanner
@@ -305,4 +306,6 @@ class Shortcuts:
 @lru_cache(maxsize=4096)
 def _is_message(template: bytes, front: int) -> bool:
     """Return whether the lines of a template, after `front` bytes of wrapper, neither begin nor end anything."""
-    return is_record(template) and not any_of(_STRUCTURE).search(template[front:].decode(errors="replace"))
+    if info_record(template) is None:
+        return False
+    return not any_of(_STRUCTURE).search(template[front:].decode(errors="replace"))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import regex
 
-from vllm_doctor.events.reader import Event
+from vllm_doctor.events.event import Event
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.matching.anchors import Anchors
 from vllm_doctor.rulebase.model import Literals, Marker, Pattern, Rule, RuleBase

@@ -1,0 +1,31 @@
+"""Event: one message of the log, with the process, the calls and the server start that it belongs to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    """One message of the log.
+
+    `line` is its 1-based line number; `rank` the worker that printed it, if the prefix names one; `run` counts the
+    starts of the server from 1. In the last lines of a traceback `frames` holds its calls, outermost first, as
+    `path/file.py:function` joined by newlines (behind a function of vLLM's envs.py, which has no name, and a module
+    that reads a number from the environment stands the variable), and `context` the earlier lines of the exception's
+    message.
+    `is_code` marks a source line of a traceback, which is no message. `refusal` marks vLLM's message about a request it
+    refused. `releases` is the version range that prints such a prefix, `time` the time in it as printed.
+    """
+
+    line: int
+    text: str
+    level: str = ""
+    process: str = ""
+    rank: int | None = None
+    run: int = 1
+    releases: str = ""
+    frames: str = ""
+    is_code: bool = False
+    context: str = ""
+    refusal: bool = False
+    time: str = ""
