@@ -1863,3 +1863,21 @@ def test_a_cut_traceback_under_a_record_that_only_reports_is_a_consequence() -> 
 ])
 def test_features_of_what_other_layers_say(line: str, feature: str) -> None:
     assert failure_of(line + "\n").feature == feature
+
+
+def test_the_exception_of_a_refused_request_comes_before_a_record_without_one() -> None:
+    log = ("(APIServer pid=1) ERROR 03-04 14:55:22 [serving.py:315] ValueError: Unexpected role 'user' after role 'tool'\n"
+           '(APIServer pid=1) INFO:     10.0.0.8:42562 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request\n'
+           "(APIServer pid=1) ERROR 03-04 14:55:30 [serving.py:315] Error in preprocessing prompt inputs\n")
+    failure = failure_of(log)
+    assert (failure.line, failure.exception, failure.message) == (
+        1, "ValueError", "Unexpected role 'user' after role 'tool'")
+
+
+def test_an_error_of_the_model_is_of_the_engine_though_its_first_calls_are_missing() -> None:
+    record = "ERROR 06-11 15:17:13 [core.py:517] "
+    log = (f'{record}  File "{SITE}/vllm/attention/widgets.py", line 558, in forward\n'
+           f"{record}    assert not self.bent\n{record}AssertionError\n"
+           "ERROR 06-11 15:17:13 [async_llm.py:420] AsyncLLM output_handler failed.\n")
+    report = diagnose(log.encode())
+    assert (report.primary, report.failure and report.failure.exception) == (None, "AssertionError")

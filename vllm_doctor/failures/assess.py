@@ -36,6 +36,7 @@ _AT_IMPORT = 3  # records that vLLM prints where it is only imported
 _OF_ENGINE = lazy_pattern(
     r"vllm/(?:v1/(?:engine/core|executor/\w{1,100}|(?:core|sample|spec_decode|structured_output|attention|kv_offload)/[\w/]{1,200}"
     r"|worker/[\w/]{1,200})|worker/\w{1,100}|engine/(?:multiprocessing/engine|llm_engine)|executor/multiproc_worker_utils)\.py:"
+    r"|vllm/(?:attention|model_executor/(?:layers|models))/[\w/]{1,200}\.py:(?:forward|apply)\w{0,40}$"
     r"|async_llm_engine\.py:(?:run_engine_loop|engine_step|step_async)$|async_llm\.py:(?:_run_)?output_handler$")
 """Calls (`path:function`) of the engine and its workers."""
 _LOOP_OF_V0 = lazy_pattern(r"vllm/engine/(?:multiprocessing/engine|async_llm_engine)\.py:run_engine_loop$")
@@ -102,6 +103,8 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
         return chosen and _with_cut_calls(_with_class(chosen, told), told)
     if is_consequence(chosen):
         chosen = _of_answer(chosen, told)
+    elif chosen.shape == "record":
+        chosen = next((one for one in told if one.shape in _EXCEPTIONS and one not in lasting), chosen)
     return _reason_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
 
 
