@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from vllm_doctor import diagnose
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import parse
 from vllm_doctor.diagnosis.fixes import FixContext, fixes, let, typed
@@ -210,6 +211,13 @@ def test_no_more_fixes_than_asked_for() -> None:
     context = FixContext({}, Releases.of("0.8.5"), ACTIONS)
     assert [fix.id for fix in fixes(rule, context, 2)] == ["a", "b"]
     assert [(fix.id, fix.verify) for fix in fixes(rule, context, 5)] == [("a", "Look."), ("b", "Look."), ("c", "Look.")]
+
+
+@pytest.mark.parametrize(("port", "other"), [(8000, "8001"), (65535, "65534")])
+def test_another_port_is_one_that_exists(port: int, other: str) -> None:
+    log = f"OSError: [Errno 98] error while attempting to bind on address ('0.0.0.0', {port}): address already in use\n"
+    finding = next(one for one in diagnose(log.encode()).findings if one.id == "port-in-use")
+    assert [fix.flags for fix in finding.fixes if fix.flags] == [{"--port": other}]
 
 
 def test_an_argument_after_the_only_one_follows_a_blank() -> None:

@@ -1706,6 +1706,7 @@ def test_what_the_logger_of_vllm_prints_is_of_a_library_that_vllm_called() -> No
 
 def test_a_debugger_s_words_are_no_exception_of_python() -> None:
     assert exceptions.bare("CUDA Exception: Warp Illegal Instruction") is None
+    assert exceptions.bare("vllm/utils/mem.py:9:    # ValueError: No widget for the bolt.") is None
     raised = exceptions.quoted("future: <Task finished exception=Exception('NCCL error: internal error')>")
     assert raised is not None
     assert (raised.name, raised.message) == ("Exception", "NCCL error: internal error")

@@ -227,6 +227,7 @@ COMMANDS: dict[str, str] = {
     "url query": "vllm serve m --max-model-len 40960 --hf-endpoint 'https://h/x?key={s}'",
     "long line continuation": "vllm serve m \\\n  --max-model-len 40960 \\\n  --api-key \\\n  {s}",
     "smbclient": "smbclient //h/s -U user%{s} && vllm serve m --max-model-len 40960",
+    "sqlcmd": "sqlcmd -S db -U sa -P {s} -Q 'select 1' && vllm serve m --max-model-len 40960",
     "zip": "unzip -P {s} x.zip && vllm serve m --max-model-len 40960",
     "7z": "7z x -p{s} x.7z && vllm serve m --max-model-len 40960",
     "htpasswd": "htpasswd -b file user {s} && vllm serve m --max-model-len 40960",

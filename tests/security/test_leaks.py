@@ -137,6 +137,26 @@ def test_only_the_secret_is_masked(text: str, masked: str) -> None:
     assert redact(masked) == masked
 
 
+@pytest.mark.parametrize("text", [
+    "[nas]\ntype = sftp\npass = mTvyJT3kDMqfSUq4wunue6\n",
+    "Password for the [elastic] user successfully reset.\nNew value: mTvyJT3kDMqfSUq4wunue6\n",
+    '[pid 4212] getenv("BOLT_SECRET") = "mTvyJT3kDMqfSUq4wunue6"\n',
+    "https://dav.widget.example/models llm mTvyJT3kDMqfSUq4wunue6\n",
+    "$ aws ssm get-parameter --name /llm/db-password --query Parameter.Value --output text\nmTvyJT3kDMqfSUq4wunue6\n",
+    "$ op item get store --fields label=password --reveal\nmTvyJT3kDMqfSUq4wunue6\n",
+])
+def test_a_value_that_looks_random_is_masked_where_a_program_shows_a_secret(text: str) -> None:
+    log = text + WRAPPERS["error"].replace("{}", "login refused for mTvyJT3kDMqfSUq4wunue6")
+    assert "mTvyJT3kDMqfSUq4wunue6" not in written(log, "json")
+
+
+@pytest.mark.parametrize("form", ["Gr\u00c3\u00bcn-hrKXxWgspUGCa3EY", "4772c3bc6e2d68724b58785767737055474361334559",
+                                  "%47%72%C3%BC%6E%2D%68%72%4B%58%78%57%67%73%70%55%47%43%61%33%45%59"])
+def test_a_named_value_is_masked_in_other_encodings(form: str) -> None:
+    log = "$ export STORE_PASSWORD=Gr\u00fcn-hrKXxWgspUGCa3EY\n" + WRAPPERS["error"].replace("{}", f"refused: {form}")
+    assert form[-16:] not in written(log, "json")
+
+
 def test_a_token_that_a_terminal_broke() -> None:
     token = "hf_" + "aB3dE6gH9" * 4
     line = "OSError: cannot download some/model-name from the hub as "

@@ -108,8 +108,8 @@ def bare(text: str) -> Raised | None:
     match = _BARE.match(text)
     if match is not None and match["name"] not in _WORD_ERROR:
         before = match["before"].strip()
-        if before.endswith(("except", "raise", "import", "class", "->", "CUDA")) or '"' in before[-1:]:
-            return None  # a statement, or what cuda-gdb says
+        if before.endswith(("except", "raise", "import", "class", "->", "#", "CUDA")) or '"' in before[-1:]:
+            return None  # a statement, a comment, or what cuda-gdb says
         said = before.rstrip(": ") if _SENTENCE.search(before) else ""
         return Raised(class_of(match["name"], match["inner"]), match["message"], said,
                       module=module_of(match["name"], match["inner"]))

@@ -58,6 +58,7 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
     ("mqtt", r"mqtt", rf"-P{GLUED}"),
     ("mosquitto_", r"mosquitto_(?:pub|sub|rr)", rf"-P{GLUED}"),
+    ("sqlcmd", r"sqlcmd", rf"-P{GLUED}"),
     ("snmp", r"snmp\w{1,12}", rf"-[AX]{SEP}"),
     ("ipmitool", r"ipmitool", rf"-P{GLUED}"),
 )
@@ -110,6 +111,13 @@ DOUBTFUL_PLACES: tuple[tuple[str, str], ...] = (
       for name in ("token", "key", "secret", "password")),
     *((f"{name}_", rf"\b{name}_\w{{1,20}}{ARGUMENT}") for name in ("check", "verify", "validate")),
     ("compare_digest(", rf"compare_digest\((?:\w{{1,40}}|{QUOTED}),[ \t]{{0,4}}(?=\\*[\"'])"),
+    ("pass", r"(?m)^[ \t]{0,8}pass[ \t]{0,8}[=:][ \t]{1,8}(?=\S{8})"),  # rclone.conf
+    ("New value: ", r"New value: (?=\S{8})"),  # elasticsearch-reset-password
+    ("getenv(", r"""(?i)getenv\(\\*["'][\w-]{0,60}(?:key|token|secret|passw(?:or)?d)\\*["']\)[ ]=[ ](?=\\*["'])"""),
+    # davfs2's file of secrets
+    ("://", r"(?m)^[ \t]{0,8}https?://\S{3,200}[ \t]{1,8}[\w.@-]{1,64}[ \t]{1,8}(?=[\w+=-]{12,100}[ \t\r]{0,8}$)"),
+    # what a command prints that a secret is asked of: `aws ssm get-parameter --name db-password`
+    ("\n", rf"(?im)^[^\n]{{0,40}}[$#%>][ \t][^\n]{{0,200}}?{NOUN}[^\n]{{0,200}}\n(?=\S{{12,200}}[ \t\r]{{0,8}}$)"),
     (" /user:", r"(?i)\bnet[ \t]use[ \t]\S{1,8}[ \t]\S{1,100}[ \t](?=\S)"),
 )
 _WINDOW = 1000  # characters behind a program's name in which its options stand

@@ -143,8 +143,16 @@ def is_distinct(value: str) -> bool:
 
 
 def _anywhere(value: str) -> re.Pattern[str]:
-    """Return the pattern of a value as written in text, HTML, JSON and URLs; word-like values match entire words."""
-    forms = dict.fromkeys((value, html.escape(value), json.dumps(value)[1:-1], quote(value, safe="")))
+    """Return the pattern of a value as written in text, HTML, JSON, URLs and hexadecimal digits.
+
+    Word-like values match entire words. Of a value with letters beyond ASCII, which may be shown in the wrong encoding,
+    the ASCII part is masked where it looks random.
+    """
+    data = value.encode()
+    forms = dict.fromkeys((value, html.escape(value), json.dumps(value)[1:-1], quote(value, safe=""), data.hex(),
+                           data.hex().upper(), "".join(f"%{byte:02X}" for byte in data)))
+    if not value.isascii():
+        forms |= dict.fromkeys(part for part in re.findall(r"[!-~]{8,}", value) if looks_random(part))
     pattern = "|".join(map(re.escape, forms))
     return re.compile(pattern if looks_random(value) else rf"(?<![A-Za-z0-9_])(?:{pattern})(?![A-Za-z0-9_])")
 
