@@ -1882,3 +1882,16 @@ def test_an_error_of_the_model_is_of_the_engine_though_its_first_calls_are_missi
            "ERROR 06-11 15:17:13 [async_llm.py:420] AsyncLLM output_handler failed.\n")
     report = diagnose(log.encode())
     assert (report.primary, report.failure and report.failure.exception) == (None, "AssertionError")
+
+
+def test_the_statistics_that_a_failing_engine_dumps_are_no_failure() -> None:
+    worker = "(Worker pid=4) ERROR 11-30 17:32:23 [multiproc_executor.py:962] "
+    engine = "(EngineCore pid=3) ERROR 11-30 17:32:23 "
+    log = (STARTED + f"{worker}WorkerProc hit an exception.\n"
+           + "".join(f"{worker}{line}\n" for line in traceback(
+               (f"{SITE}/vllm/v1/attention/backends/widgets.py", 344, "forward", "ops.bend("),
+               error="RuntimeError: Check failed: bolts % 4 == 0").splitlines())
+           + f"{engine}[dump_input.py:81] Dumping scheduler stats: SchedulerStats(num_running_reqs=1)\n"
+           + f"{engine}[core.py:1138] EngineCore encountered a fatal error.\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("RuntimeError", "Check failed: bolts % 4 == 0")

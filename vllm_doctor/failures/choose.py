@@ -34,7 +34,7 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|Executor failed"
     r"|hit an exception|Failed to execute_method|Error executing method|Invoke of RPC method|cancelled by cancel scope"
     r"|Task was destroyed|See (?:root cause|stack trace) above|shutting down (?:engine|executor)|shutdown triggered"
-    r"|exception in PluginManager|process was terminated|Dumping (?:input data|scheduler output)"
+    r"|exception in PluginManager|process was terminated|Dumping (?:input data|scheduler (?:output|stats))"
     r"|Traceback \(most recent|Application startup failed|Future exception was never retrieved|Task exception was never"
     r"|Error in (?:inspecting|creating) model|leaked (?:semaphore|shared_memory)|destroy_process_group"
     r"|Unhandled exception|^Command '\['cmake'"
