@@ -1891,6 +1891,7 @@ def test_the_statistics_that_a_failing_engine_dumps_are_no_failure() -> None:
            + "".join(f"{worker}{line}\n" for line in traceback(
                (f"{SITE}/vllm/v1/attention/backends/widgets.py", 344, "forward", "ops.bend("),
                error="RuntimeError: Check failed: bolts % 4 == 0").splitlines())
+           + f"{engine}[dump_input.py:72] Dumping input data for V1 LLM engine (v0.20.2) with config: model='m'\n"
            + f"{engine}[dump_input.py:81] Dumping scheduler stats: SchedulerStats(num_running_reqs=1)\n"
            + f"{engine}[core.py:1138] EngineCore encountered a fatal error.\n")
     failure = failure_of(log)
