@@ -10,7 +10,8 @@ from importlib.resources import files
 import pytest
 
 from vllm_doctor.catalog import flags
-from vllm_doctor.catalog.names import Direction, direction, lifetime, releases
+from vllm_doctor.catalog.name_table import releases
+from vllm_doctor.catalog.names import Direction, direction, lifetime, sentence_of
 
 PLUGIN = "/opt/venv/lib/python3.12/site-packages/plugin/worker.py"
 VLLM_FILE = "/opt/venv/lib/python3.12/site-packages/vllm/engine/arg_utils.py"
@@ -63,7 +64,7 @@ def test_a_module_that_ended_needs_an_older_release() -> None:
     assert (found.kind, found.first, found.last) == ("older", None, "0.10.2")
     assert found.requirements == ("vllm<0.11",)
     assert found.command == "pip install 'vllm<0.11'"
-    assert found.sentence == "`vllm.model_executor.layers.sampler` exists up to vLLM 0.10.2."
+    assert sentence_of(found) == "`vllm.model_executor.layers.sampler` exists up to vLLM 0.10.2."
 
 
 def test_it_is_the_same_without_a_known_release() -> None:
@@ -135,7 +136,7 @@ def test_vllms_own_file_that_misses_a_name_is_of_another_release() -> None:
 def test_a_compiled_module_is_missing_or_not_built() -> None:
     found = asked("ModuleNotFoundError", "No module named 'vllm._C'", "0.9.2", VLLM_FILE)
     assert (found.kind, found.condition) == ("incomplete", "built")
-    assert "compiled" in found.sentence
+    assert "compiled" in sentence_of(found)
     assert asked("ModuleNotFoundError", "No module named 'vllm._version'").condition == "built"
     assert asked("ModuleNotFoundError", "No module named 'vllm.vllm_flash_attn.layers'", "0.9.0.1").condition == "built"
     operator = "'_OpNamespace' '_C' object has no attribute 'rms_norm'"

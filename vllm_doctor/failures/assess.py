@@ -286,7 +286,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         settings=settings_of(feature, text, given or {}, source),
         signature=signature(candidate.exception, candidate.message, calls),
         direction=direction,
-        direction_sentence="" if answer is None else answer.sentence,
+        direction_sentence="" if answer is None else names.sentence_of(answer),
         direction_command="" if answer is None else answer.command,
         source_line=calls[-1].code if calls else "",
         is_consequence=is_consequence(candidate),

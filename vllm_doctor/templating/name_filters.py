@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.catalog.names import Direction, direction
+from vllm_doctor.catalog.names import Direction, direction, sentence_of
 from vllm_doctor.catalog.releases import Releases
 
 __all__ = [
@@ -23,8 +23,8 @@ def lifetime_of_import(fault: str, releases: Releases) -> str | None:
         return None
     newest = direction("ImportError", fault, releases.candidates[-1])
     if _installed(releases) is None and newest and newest.kind == "moved":
-        return found._replace(kind="moved", moved_to=newest.moved_to, release=newest.release).sentence
-    return found._replace(kind="range").sentence
+        return sentence_of(found._replace(kind="moved", moved_to=newest.moved_to, release=newest.release))
+    return sentence_of(found._replace(kind="range"))
 
 
 def place_of_import(fault: str, releases: Releases) -> str | None:
