@@ -29,7 +29,7 @@ from vllm_doctor.redact import Redactor
 from vllm_doctor.redact.rendered import redact_rendered
 from vllm_doctor.reports import to_json, to_text
 from vllm_doctor.reports.model import Fix
-from vllm_doctor.reports.shared_text import effect
+from vllm_doctor.reports.texts import effect
 from vllm_doctor.templating.evaluator import parse, yielded
 from vllm_doctor.templating.renderer import render_line
 from vllm_doctor.text.terminal_width import columns, wrap

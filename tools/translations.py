@@ -42,7 +42,7 @@ sys.path.insert(0, str(ROOT))
 from vllm_doctor.authoring.translations import problems  # noqa: E402
 from vllm_doctor.catalog import flags  # noqa: E402
 from vllm_doctor.catalog.flag_file import table  # noqa: E402
-from vllm_doctor.reports.shared_text import fact_label  # noqa: E402
+from vllm_doctor.reports.texts import fact_label  # noqa: E402
 from vllm_doctor.rulebase.lint import DERIVED_FACTS  # noqa: E402
 from vllm_doctor.rulebase.model import rule_of  # noqa: E402
 from vllm_doctor.templating.evaluator import parse, yielded  # noqa: E402

@@ -13,7 +13,7 @@ from report_texts import log_reports
 from vllm_doctor import Diagnosis, diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.options import Options
-from vllm_doctor.reports import shared_text, to_json, to_text
+from vllm_doctor.reports import texts, to_json, to_text
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = sorted((ROOT / "fixtures" / "logs").rglob("*.log"))
@@ -436,7 +436,7 @@ ENDED = b"(EngineCore pid=375) INFO 11-24 15:53:22 [core.py:1214] [shutdown] Eng
     (SCRIPT.replace(b"100%", b" 50%"), "Healthy: a batch of prompts is running"),
 ])
 def test_a_script_is_no_server(log: bytes, headline: str) -> None:
-    assert shared_text.headline(diagnose(log)) == headline
+    assert texts.headline(diagnose(log)) == headline
 
 
 def test_a_script_that_a_worker_imports_again_is_no_second_start() -> None:

@@ -14,7 +14,7 @@ from vllm_doctor.failures import exceptions
 from vllm_doctor.failures.frames import engine_class
 from vllm_doctor.failures.model import Frame
 from vllm_doctor.reports.model import Failure, Place
-from vllm_doctor.reports.shared_text import failure_place, failure_status, headline
+from vllm_doctor.reports.texts import failure_place, failure_status, headline
 
 SITE = "/opt/venv/lib/python3.12/site-packages"
 STARTED = ("INFO:     Application startup complete.\n"

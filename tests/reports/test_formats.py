@@ -25,7 +25,7 @@ from vllm_doctor.cli.root import cli
 from vllm_doctor.phases import PHASES
 from vllm_doctor.reports import (
     escape,
-    shared_text,
+    texts,
     to_github,
     to_html,
     to_json,
@@ -519,7 +519,7 @@ def test_a_lacking_kv_cache_takes_no_room() -> None:
      "These lines do not tell the state of the server"),
 ])
 def test_headline(report: Report, expected: str) -> None:
-    assert shared_text.headline(report) == expected
+    assert texts.headline(report) == expected
     for format_ in ("markdown", "html", "junit"):
         assert expected in unescape(render(format_, report)).replace("\\", "")
 
@@ -539,7 +539,7 @@ def test_headline(report: Report, expected: str) -> None:
 def test_a_title_leaves_out_what_pydantic_writes_behind_an_error(message: str, expected: str) -> None:
     failure = UNEXPLAINED.unexplained
     assert failure is not None
-    assert shared_text.failure_title(failure._replace(exception="ValidationError", message=message)) == expected
+    assert texts.failure_title(failure._replace(exception="ValidationError", message=message)) == expected
 
 
 def test_a_failure_without_a_known_line_is_told_in_every_format() -> None:

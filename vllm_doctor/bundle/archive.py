@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vllm_doctor.errors import InputError, reason
 from vllm_doctor.redact import Redactor, redact
-from vllm_doctor.reports import shared_text, to_json, to_markdown
+from vllm_doctor.reports import texts, to_json, to_markdown
 from vllm_doctor.reports.escape import code_block, markdown, one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
@@ -85,7 +85,7 @@ def _pieces(lines: list[str]) -> Iterable[str]:
 
 def _issue(report: Report, redactor: Redactor) -> str:
     failure = report.failure
-    title = redactor.redact(redact(shared_text.headline(report)))
+    title = redactor.redact(redact(texts.headline(report)))
     return _environment().get_template("issue.md").render(
         report=report, headline=title, failure=failure, title=quote(one_line(title)[:_LONGEST_TITLE], safe=""),
         excerpt=code_block(failure.text or failure.message) if failure is not None else "",

@@ -22,7 +22,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.pipe import Gap
 from vllm_doctor.pipe.start_progress import StartProgress
 from vllm_doctor.pipe.status_line import StatusText
-from vllm_doctor.reports import shared_text, termination_message, to_json, to_text
+from vllm_doctor.reports import termination_message, texts, to_json, to_text
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
@@ -224,7 +224,7 @@ class LiveReporter:
         if self.status_line and run.status == "serving" and run.number != self._ready:
             self._ready = run.number
             log = f"{self._bar_name}: " if self._bar_name else ""
-            self._print(f"vllm-doctor: {log}{one_line(shared_text.serving_line(self._snapshot(diagnosis)))}\n")
+            self._print(f"vllm-doctor: {log}{one_line(texts.serving_line(self._snapshot(diagnosis)))}\n")
 
     def _snapshot(self, diagnosis: Diagnosis) -> Report:
         return diagnosis.snapshot().in_language(self._language)

@@ -16,7 +16,7 @@ from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.facts.python_literals import Repr
 from vllm_doctor.messages import message
 from vllm_doctor.redact import Redactor, redact_value, safe_text
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.model import Change, Report
 
 NOT_SHOWN = message("not in the log")
@@ -156,9 +156,9 @@ def _facts(bad: RunAnalysis, good: RunAnalysis, names: Iterable[str], kind: _Kin
         if left is None or right is None or _is_equal(left, right, _TOLERANCE if kind is _Kind.MEASURED else 0.0):
             continue
         definition = bad.base.names.get(name)
-        yield _Difference(kind, _NAMES.get(name) or shared_text.fact_message(name),
+        yield _Difference(kind, _NAMES.get(name) or texts.fact_message(name),
                           (definition.args if definition is not None else "") or name,
-                          shared_text.value_text(left), shared_text.value_text(right))
+                          texts.value_text(left), texts.value_text(right))
 
 
 def _memory(bad: Report, good: Report) -> Iterator[_Difference]:
@@ -169,7 +169,7 @@ def _memory(bad: Report, good: Report) -> Iterator[_Difference]:
         other = good.memory.gib(part.name)
         if other is not None and part.origin == "log" and abs(other - part.gib) > max(0.05, _TOLERANCE * abs(other)):
             yield _Difference(_Kind.MEASURED, message("memory: {part} (GiB)",
-                                                      part=message(shared_text.part_label(part.name))), part.name,
+                                                      part=message(texts.part_label(part.name))), part.name,
                               f"{other:.2f}", f"{part.gib:.2f}")
 
 
@@ -189,7 +189,7 @@ def _shown(keyword: str, value: Any, missing: str) -> str:
         return missing
     if value in {NOT_SET, NOT_SHOWN} if isinstance(value, str) else False:
         return NOT_SET if value == NOT_SET else NOT_SHOWN
-    plain = str(value.as_dict()) if isinstance(value, Repr) else shared_text.value_text(_plain(value))
+    plain = str(value.as_dict()) if isinstance(value, Repr) else texts.value_text(_plain(value))
     text = str(redact_value({keyword: plain})[keyword])
     return (text or "set") if len(text) <= _LONGEST else text[:_LONGEST - 1] + "…"
 

@@ -15,7 +15,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.pages import Excerpt, Page
 from vllm_doctor.pages.kinds import is_output
 from vllm_doctor.reports.model import Report, Source
-from vllm_doctor.reports.shared_text import failure_title, said
+from vllm_doctor.reports.texts import failure_title, said
 from vllm_doctor.text.patterns import lazy_pattern
 
 _NOTHING = message(

@@ -16,7 +16,7 @@ from vllm_doctor.fleet.state import rules_hash
 from vllm_doctor.logs.inputs import Log
 from vllm_doctor.options import Options
 from vllm_doctor.redact import Redactor, redact, redact_value, safe_text
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.timeline.clock import seconds_between
 
@@ -107,7 +107,7 @@ def _starts(file: LogFile, log: Log, options: Options, state: str, pattern: re.P
 def _start(file: LogFile, report: Report, run: Run, end: str, *, state: str,
            pattern: re.Pattern[str] | None) -> StartRow:
     cause, failure, timeline = report.cause, report.failure, report.timeline
-    memory = shared_text.memory_shown(report)
+    memory = texts.memory_shown(report)
     fixes = cause.fixes if cause is not None else failure.fixes if failure is not None else ()
     return _row(
         file, report.source.path, state, pattern, run=run.number, status=report.status, phase=report.phase,
@@ -121,7 +121,7 @@ def _start(file: LogFile, report: Report, run: Run, end: str, *, state: str,
         phase_seconds={one.phase: one.seconds for one in timeline.phases} if timeline is not None else None,
         memory={part.name: round(part.gib, 6) for part in memory.parts} if memory is not None else None,
         group=_group(report), title=_title(report),
-        message=shared_text.failure_title(failure) if failure is not None else None,
+        message=texts.failure_title(failure) if failure is not None else None,
         line=failure.line if failure is not None else cause.evidence[0].line if cause and cause.evidence else None,
     )
 
@@ -143,13 +143,13 @@ def _is_catch_all(report: Report, rule_id: str) -> bool:
 
 def _title(report: Report) -> str | None:
     if report.cause is not None or report.unexplained is not None or report.status == "failed":
-        return shared_text.headline(report)
+        return texts.headline(report)
     return None
 
 
 def _findings(file: LogFile, report: Report, run: int) -> list[FindingRow]:
     return [FindingRow(
-        url=report.source.path, run=run, id=finding.id, title=shared_text.said(finding), severity=finding.severity,
+        url=report.source.path, run=run, id=finding.id, title=texts.said(finding), severity=finding.severity,
         confidence=finding.confidence, role=finding.role, phase=finding.phase,
         line=finding.evidence[0].line if finding.evidence else None,
         evidence=finding.evidence[0].text if finding.evidence else None, first_fix=_first(finding.fixes),

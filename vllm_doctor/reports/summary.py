@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vllm_doctor.messages import joined
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Report
@@ -46,7 +46,7 @@ def render(reports: Sequence[Report], width: int = 100) -> str:
         lines += wrap(one_line(group.words), max(40, width), count, " " * len(count), break_long_words=False)
         if group.id:
             lines.append(" " * len(count) + group.id)
-        names = [one_line(shared_text.log_name(report)) for report in group.reports[:_NAMES]]
+        names = [one_line(texts.log_name(report)) for report in group.reports[:_NAMES]]
         more = len(group.reports) - len(names)
         named = joined(", ", names).said(reports[0].language.gettext)
         named = _("{names} and {count} more", names=named, count=more) if more else named
@@ -66,10 +66,10 @@ def _key(report: Report) -> tuple[str, str]:
 def _group(rule_id: str, members: tuple[Report, ...]) -> Group:
     first = members[0]
     if first.cause is not None:
-        return Group(rule_id, shared_text.said(first.cause, first.language), first.cause.severity, members)
+        return Group(rule_id, texts.said(first.cause, first.language), first.cause.severity, members)
     if first.unexplained is not None:
-        return Group(rule_id, shared_text.failure_title(first.unexplained, first.language), "error", members)
-    return Group("", shared_text.headline(first), "error" if first.status == "failed" else "", members)
+        return Group(rule_id, texts.failure_title(first.unexplained, first.language), "error", members)
+    return Group("", texts.headline(first), "error" if first.status == "failed" else "", members)
 
 
 def _headline(reports: Sequence[Report]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
 
@@ -16,13 +16,13 @@ def render(report: Report) -> str:
         return ""
     cause, failure = report.cause, report.unexplained
     language = report.language
-    pieces = [shared_text.headline(report)]
+    pieces = [texts.headline(report)]
     if cause is not None:
-        pieces += [cause.explanation, *(shared_text.line_with(item, language) for item in cause.evidence[:1])]
+        pieces += [cause.explanation, *(texts.line_with(item, language) for item in cause.evidence[:1])]
         pieces += ["\n".join((language.say("Fix: {title}", title=fix.title),
-                              shared_text.change(fix, language)[1])).strip()
+                              texts.change(fix, language)[1])).strip()
                    for fix in cause.fixes[:1]]
         pieces += [f"vllm-doctor explain {cause.id}"]
     elif failure is not None:
-        pieces += [shared_text.failure_place(failure, language), shared_text.line_with(failure, language)]
-    return shared_text.as_many_as_fit([finish(piece, "text", [report]) for piece in pieces], MAX_BYTES - 1) + "\n"
+        pieces += [texts.failure_place(failure, language), texts.line_with(failure, language)]
+    return texts.as_many_as_fit([finish(piece, "text", [report]) for piece in pieces], MAX_BYTES - 1) + "\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 from vllm_doctor.language import Language
 from vllm_doctor.messages import joined
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Failure, Finding, Fix, Report
 
@@ -60,7 +60,7 @@ def _document(report: Report, length: int) -> dict[str, Any]:
         "phase": report.phase,
         "cause": None if cause is None else _cause(cause, length, report.language),
         "fixes": [_fix(fix, length) for fix in fixes[:_MAX_FIXES]],
-        "also": [finding.id for finding in shared_text.reported(report) if finding is not cause][:8],
+        "also": [finding.id for finding in texts.reported(report) if finding is not cause][:8],
         "next": _next(report, fixes),
         "quoted": {
             "log": _short(report.source.path, length),
@@ -74,7 +74,7 @@ def _document(report: Report, length: int) -> dict[str, Any]:
 
 def _cause(cause: Finding, length: int, language: Language) -> dict[str, Any]:
     explanation = joined(" ", cause.explanation.split("\n\n")).said(str)
-    return {"id": cause.id, "title": _short(shared_text.said(cause, language), length), "severity": cause.severity,
+    return {"id": cause.id, "title": _short(texts.said(cause, language), length), "severity": cause.severity,
             "confidence": cause.confidence, "explanation": _short(explanation, length)}
 
 
@@ -106,7 +106,7 @@ def _next(report: Report, fixes: tuple[Fix, ...]) -> str:
             return _("Apply the first fix, start the server again and diagnose its new log.")
         return _("Ask the user before applying the first fix, start the server again and diagnose its new log.")
     if report.status == "failed":
-        return shared_text.advice(report) or _("Ask for the whole log, from the command to the end.")
+        return texts.advice(report) or _("Ask for the whole log, from the command to the end.")
     if report.status == "unknown":
         return _("Ask for the log of the vLLM server itself.")
     return _("Nothing has to be changed.")

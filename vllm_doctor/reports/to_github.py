@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from vllm_doctor.language import ENGLISH, Language
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.escape import relative_path, workflow_data, workflow_property
 from vllm_doctor.reports.fingerprint import fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Finding, Report
@@ -54,22 +54,22 @@ def render_many(reports: list[Report]) -> str:
 
 def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
     path = relative_path(report.source.path)
-    where = f"{shared_text.log_name(report)}: " if name else ""
+    where = f"{texts.log_name(report)}: " if name else ""
     if report.cause is None and (report.status == "failed" or report.unexplained):
         unexplained = report.unexplained
-        told = [shared_text.failure_status(report), shared_text.failure_place(unexplained, report.language),
+        told = [texts.failure_status(report), texts.failure_place(unexplained, report.language),
                 *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),
                 ] if unexplained else []
-        message = shared_text.as_many_as_fit([*told, shared_text.advice(report)], _LONGEST)
+        message = texts.as_many_as_fit([*told, texts.advice(report)], _LONGEST)
         yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
-                          where + shared_text.headline(report), message, path,
+                          where + texts.headline(report), message, path,
                           unexplained.line if unexplained else None, report.language)
-    for finding in shared_text.reported(report):
+    for finding in texts.reported(report):
         if finding.severity == "info" and finding.role == "cascade":
             continue
         rank = 0 if finding.id == report.primary else 1 if finding.role == "cause" and not finding.recovered else 2
         yield _Annotation(_LEVEL.get(finding.severity, "notice"), rank, fingerprint(finding),
-                          where + shared_text.said(finding, report.language), _message(finding, report.language),
+                          where + texts.said(finding, report.language), _message(finding, report.language),
                           path, finding.evidence[0].line if finding.evidence else None, report.language)
 
 
@@ -80,9 +80,9 @@ def _notes(report: Report) -> Iterator[_Annotation]:
 
 
 def _message(finding: Finding, language: Language) -> str:
-    pieces = [shared_text.line_with(item, language) for item in finding.evidence[:1]]
+    pieces = [texts.line_with(item, language) for item in finding.evidence[:1]]
     pieces.append(finding.explanation)
     if finding.fixes:
         fix = finding.fixes[0]
-        pieces += [language.say("Fix: {title}", title=fix.title), shared_text.change(fix, language)[1]]
-    return shared_text.as_many_as_fit([*pieces, f"({finding.id})"], _LONGEST)
+        pieces += [language.say("Fix: {title}", title=fix.title), texts.change(fix, language)[1]]
+    return texts.as_many_as_fit([*pieces, f"({finding.id})"], _LONGEST)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vllm_doctor.messages import joined, message
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.escape import inert_json, one_line, place_name
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Report
@@ -33,10 +33,10 @@ def render_many(reports: list[Report]) -> str:
 def _issues(report: Report) -> Iterator[dict[str, Any]]:
     if report.cause is None and (report.status == "failed" or report.unexplained):
         failure = report.unexplained
-        yield _issue(report, UNEXPLAINED, shared_text.headline(report), mark=unexplained_fingerprint(report),
+        yield _issue(report, UNEXPLAINED, texts.headline(report), mark=unexplained_fingerprint(report),
                      severity="error" if failure else "warning", line=failure.line if failure else 1)
-    for finding in shared_text.reported(report):
-        said = [message("{sentence}.", sentence=shared_text.said(finding, report.language)),
+    for finding in texts.reported(report):
+        said = [message("{sentence}.", sentence=texts.said(finding, report.language)),
                 *(message("Fix: {title}.", title=fix.title) for fix in finding.fixes[:1])]
         yield _issue(report, finding.id, joined(" ", said).said(report.language.gettext), mark=fingerprint(finding),
                      severity=finding.severity, line=finding.evidence[0].line if finding.evidence else 1)

@@ -21,7 +21,7 @@ from vllm_doctor.language import Language
 from vllm_doctor.messages import N_
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
-from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text, to_markdown
+from vllm_doctor.reports import command_diff, incident_text, texts, timeline_text, to_markdown
 from vllm_doctor.reports.escape import inert_markup
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.text.patterns import lazy_pattern
@@ -132,7 +132,7 @@ def _path(values: Sequence[float], top: float) -> str:
 
 def picture(report: Report) -> Picture | None:
     """Return the memory as a bar, or None if the log shows too little. A negative part (a shortage) has no width."""
-    memory = shared_text.memory_shown(report)
+    memory = texts.memory_shown(report)
     if memory is None:
         return None
     total = max(memory.device_gib or 0.0, sum(max(part.gib, 0.0) for part in memory.parts))
@@ -141,7 +141,7 @@ def picture(report: Report) -> Picture | None:
     segments, x = [], 0.0
     for part in memory.parts:
         width = max(part.gib, 0.0) / total * _WIDTH
-        segments.append(Segment(shared_text.part_label(part.name, report.language), part.gib, part.origin,
+        segments.append(Segment(texts.part_label(part.name, report.language), part.gib, part.origin,
                                 _kind(part.name), round(x, 2),
                                 round(width, 2)))
         x += width
@@ -158,7 +158,7 @@ def _page(reports: list[Report], back: str) -> str:
     language = reports[0].language
     text = _environment(language).get_template("report.html").render(
         reports=reports, policy=Markup(policy()), style=Markup(_style()), script=Markup(_script()),  # noqa: S704 - our own files
-        version=__version__, shared_text=shared_text, timeline=timeline, timeline_text=timeline_text,
+        version=__version__, texts=texts, timeline=timeline, timeline_text=timeline_text,
         incident_text=incident_text, picture=picture, plot=plot, pieces=_pieces,
         markdown=to_markdown.render, back=back, bar=_BAR, full=_WIDTH, plot_height=_PLOT)
     return inert_markup(text)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from vllm_doctor.memory import CacheNeed, LengthRow
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
 from vllm_doctor.timeline import Timeline
 from vllm_doctor.version import __version__
@@ -40,7 +40,7 @@ def document(report: Report) -> dict[str, Any]:
         "failure": None if report.failure is None else _failure(report.failure),
         "timeline": None if report.timeline is None else _timeline(report.timeline),
         "findings": [_finding(finding) for finding in report.findings],
-        "notes": [*report.notes, *shared_text.release_notes(report)],
+        "notes": [*report.notes, *texts.release_notes(report)],
         **_together(report),
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET  # writes only: nothing untrusted is parsed
 
 from vllm_doctor.language import Language
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.escape import inert_markup, one_line, xml_text
 from vllm_doctor.reports.fingerprint import UNEXPLAINED
 from vllm_doctor.reports.model import Finding, Report
@@ -33,17 +33,17 @@ def render_many(reports: list[Report]) -> str:
 
 
 def _suite(report: Report) -> ET.Element:
-    cases = [_case(finding, report.language) for finding in shared_text.reported(report)]
+    cases = [_case(finding, report.language) for finding in texts.reported(report)]
     if report.cause is None and (report.status == "failed" or report.unexplained):
         told = report.unexplained
-        text = shared_text.advice(report) if told is None else "\n\n".join([
-            shared_text.failure_status(report), shared_text.line_with(told, report.language),
-            shared_text.failure_place(told, report.language),
-            shared_text.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
-        cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", shared_text.headline(report), text))
+        text = texts.advice(report) if told is None else "\n\n".join([
+            texts.failure_status(report), texts.line_with(told, report.language),
+            texts.failure_place(told, report.language),
+            texts.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
+        cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", texts.headline(report), text))
     if not cases:  # a file without a test is an error to Jenkins
-        cases.append(_test("diagnose", report.phase or "unknown", "system-out", "", shared_text.headline(report)))
-    suite = ET.Element("testsuite", name=xml_text(one_line(shared_text.log_name(report))), tests=str(len(cases)))
+        cases.append(_test("diagnose", report.phase or "unknown", "system-out", "", texts.headline(report)))
+    suite = ET.Element("testsuite", name=xml_text(one_line(texts.log_name(report))), tests=str(len(cases)))
     suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
     suite.set("errors", "0")
     suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
@@ -55,7 +55,7 @@ def _suite(report: Report) -> ET.Element:
 
 def _case(finding: Finding, language: Language) -> ET.Element:
     outcome = {"error": "failure", "warning": "skipped"}.get(finding.severity, "system-out")
-    return _test(finding.id, finding.phase, outcome, shared_text.said(finding, language), _text(finding, language))
+    return _test(finding.id, finding.phase, outcome, texts.said(finding, language), _text(finding, language))
 
 
 def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
@@ -73,9 +73,9 @@ def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.El
 
 def _text(finding: Finding, language: Language) -> str:
     """Return the evidence, the explanation and the fixes as text."""
-    pieces = [shared_text.evidence_text(finding, language), finding.explanation]
+    pieces = [texts.evidence_text(finding, language), finding.explanation]
     for number, fix in enumerate(finding.fixes, 1):
-        _, change = shared_text.change(fix, language)
+        _, change = texts.change(fix, language)
         lines = [language.say("Fix {number}: {title}", number=number, title=fix.title),
                  *(f"- {step}" for step in fix.steps), change, fix.why]
         lines += [language.say("Cost: {cost}", cost=fix.cost)] if fix.cost else []

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vllm_doctor.language import Language
 from vllm_doctor.messages import N_
-from vllm_doctor.reports import escape, incident_text, shared_text
+from vllm_doctor.reports import escape, incident_text, texts
 from vllm_doctor.reports.model import Finding, Fix, Report
 
 LIMIT = (1 << 20) - (1 << 12)  # bytes: GitHub takes 1 MiB of one step, and the step may have said something itself
@@ -67,7 +67,7 @@ def _environment(language: Language) -> Environment:
     made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
     made.filters.update(block=_block, link=_link)
-    made.globals.update(_=partial(markdown_in, language), language=language, shared_text=shared_text,
+    made.globals.update(_=partial(markdown_in, language), language=language, texts=texts,
                         incident_text=incident_text)
     return made
 
@@ -121,7 +121,7 @@ def _short_fix(fix: Fix, characters: int, most: int, language: Language) -> Fix:
     steps = tuple(_cut(step, characters) for step in fix.steps[:most])
     short: dict[str, Any] = {"title": _cut(fix.title, characters), "why": _cut(fix.why, characters),
                              "cost": _cut(fix.cost, characters), "verify": _cut(fix.verify, characters)}
-    if len(shared_text.change(fix)[1]) > characters:
+    if len(texts.change(fix)[1]) > characters:
         short |= {"command": None, "patch": None, "flags": {}, "env": {}, "unset": ()}
         steps += (language.gettext(_TOO_LONG),)
     return fix._replace(steps=steps, **short)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from vllm_doctor.language import Language
 from vllm_doctor.redact import safe_text
-from vllm_doctor.reports import shared_text
+from vllm_doctor.reports import texts
 from vllm_doctor.reports.escape import inert_json, markdown, place_name, relative_path
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Evidence, Finding, Report
@@ -45,7 +45,7 @@ def render_many(reports: list[Report]) -> str:
         if report.cause is None and (report.status == "failed" or report.unexplained):
             rules.setdefault(UNEXPLAINED, _unexplained_rule(report.language))
             results.append(_unexplained(report, artifact))
-        for finding in shared_text.reported(report):
+        for finding in texts.reported(report):
             rules.setdefault(finding.id, _rule(finding, report.language))
             results.append(_result(finding, report, artifact))
     left_out = max(0, len(results) - MOST_RESULTS)
@@ -120,7 +120,7 @@ def _unexplained_rule(language: Language) -> dict[str, Any]:
 
 def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[str, Any]:
     language = report.language
-    words = [_stop(shared_text.said(finding, language), language), finding.explanation,
+    words = [_stop(texts.said(finding, language), language), finding.explanation,
              *(language.say("Fix: {title}", title=_stop(fix.title, language)) for fix in finding.fixes[:1])]
     result: dict[str, Any] = {
         "ruleId": finding.id,
@@ -137,7 +137,7 @@ def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[
         "log": _log_name(report),
         "evidence": [{"line": item.line, "text": safe_text(item.text)} for item in finding.evidence],
         "fixes": [{"id": fix.id, "title": safe_text(fix.title),
-                   "change": safe_text(shared_text.change(fix, language)[1]), "safety": fix.safety}
+                   "change": safe_text(texts.change(fix, language)[1]), "safety": fix.safety}
                   for fix in finding.fixes],
     }
     return result
@@ -145,10 +145,10 @@ def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[
 
 def _unexplained(report: Report, artifact: dict[str, str]) -> dict[str, Any]:
     told, language = report.unexplained, report.language
-    headline = _stop(shared_text.headline(report), language)
-    evidence = () if told is None else (Evidence(told.line, shared_text.failure_title(told, language)),)
-    words = [shared_text.advice(report)] if told is None else [
-        shared_text.failure_status(report), shared_text.failure_place(told, language),
+    headline = _stop(texts.headline(report), language)
+    evidence = () if told is None else (Evidence(told.line, texts.failure_title(told, language)),)
+    words = [texts.advice(report)] if told is None else [
+        texts.failure_status(report), texts.failure_place(told, language),
         *(language.say("To try: {title}", title=_stop(fix.title, language)) for fix in told.fixes[:3])]
     result: dict[str, Any] = {
         "ruleId": UNEXPLAINED,
@@ -188,7 +188,7 @@ def _log_name(report: Report) -> str:
     """Return the log's name, without folders outside the repository."""
     source = report.source
     name = "-" if source.path == "-" else place_name(source.path)
-    return safe_text(shared_text.log_name(report._replace(source=source._replace(path=name))))
+    return safe_text(texts.log_name(report._replace(source=source._replace(path=name))))
 
 
 def _address(link: str) -> str:

@@ -12,7 +12,7 @@ from jinja2.bccache import bc_version
 
 from vllm_doctor.language import Language
 from vllm_doctor.messages import N_, joined
-from vllm_doctor.reports import command_diff, incident_text, shared_text, timeline_text
+from vllm_doctor.reports import command_diff, incident_text, texts, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
 from vllm_doctor.text.patterns import lazy_pattern
@@ -84,10 +84,10 @@ class _Page:
         self._width = width
         self._color = color
         self._verbose = verbose
-        causes = shared_text.shown_causes(report)
+        causes = texts.shown_causes(report)
         explains = report.unexplained is None  # no warning explains a failure
         self._main = causes if verbose else causes[:1] if explains else []
-        self._others = [finding for finding in (report.findings if verbose else shared_text.reported(report))
+        self._others = [finding for finding in (report.findings if verbose else texts.reported(report))
                         if finding not in self._main]
 
     def names(self) -> dict[str, Any]:
@@ -99,19 +99,19 @@ class _Page:
             "_": language.say, "joined": partial(_joined, language),
             "report": self._report, "main": self._main, "failure": self._report.unexplained, "verbose": self._verbose,
             "also": shown, "more": len(others) - len(shown),
-            "notes": shared_text.notes(self._report), "stall": shared_text.stall(self._report),
+            "notes": texts.notes(self._report), "stall": texts.stall(self._report),
             "headline": self.headline, "head": self.head, "paint": self.paint, "wrap": self.wrap,
             "fix_head": self.fix_head, "change_rows": self.change_rows, "setting_rows": self.setting_rows,
             "evidence": self.evidence, "excerpt": self.excerpt, "memory_rows": self.memory_rows,
             "timeline_rows": self.timeline_rows, "change_list": self.change_list,
             "incident_rows": self.incident_rows, "also_row": self.also_row, "footer": self.footer,
-            "proof": partial(shared_text.proof, self._report),
+            "proof": partial(texts.proof, self._report),
             "settings": _settings,
             "length_rows": self.length_rows,
-            "said": partial(shared_text.said, language=language),
-            "effect": shared_text.effect, "advice": shared_text.advice,
-            "failure_status": shared_text.failure_status,
-            "failure_place": partial(shared_text.failure_place, language=language),
+            "said": partial(texts.said, language=language),
+            "effect": texts.effect, "advice": texts.advice,
+            "failure_status": texts.failure_status,
+            "failure_place": partial(texts.failure_place, language=language),
         }
 
     def paint(self, text: str, style: str) -> str:
@@ -128,10 +128,10 @@ class _Page:
     def headline(self) -> str:
         """Return the status, in one sentence."""
         finding = self._main[0] if self._main else None
-        text = shared_text.headline(self._report)
+        text = texts.headline(self._report)
         if finding is not None and self._report.status != "stalled":
-            return self.head(finding.severity, shared_text.said(finding, self._report.language))
-        return self.head(shared_text.grade(self._report), text)
+            return self.head(finding.severity, texts.said(finding, self._report.language))
+        return self.head(texts.grade(self._report), text)
 
     def head(self, severity: str, title: str) -> str:
         """Return a title behind the sign of its severity."""
@@ -173,14 +173,14 @@ class _Page:
             if fix.program.shown:
                 yield self.paint("         " + "  ".join(fix.program.shown), "command")
             return
-        changes = shared_text.settings(fix, self._report.language)
+        changes = texts.settings(fix, self._report.language)
         title = fix.title.lower()
         if any(change.lower() not in title for change in changes):
             yield self.paint("         " + "  ".join(changes), "command")
 
     def evidence(self, item: Evidence) -> str:
         """Return a line of the log behind its place, on two rows at most; the beginning of the message is kept."""
-        place = f"{one_line(shared_text.file_name(self._report))}:{item.line}"
+        place = f"{one_line(texts.file_name(self._report))}:{item.line}"
         rows = self.wrap(f"{place}  {item.text}", 2, 4).split("\n")
         if not self._verbose and len(rows) > _EVIDENCE_ROWS:
             rows = self.wrap(f"{place}  {_condensed(item.text)}", 2, 4).split("\n")
@@ -192,14 +192,14 @@ class _Page:
         """Yield the last lines of the failure, the first of them with its place."""
         lines = failure.text.split("\n")
         shown = lines if self._verbose else lines[-_EXCERPT:]
-        yield self.paint(f"  {one_line(shared_text.file_name(self._report))}:{failure.line}", "dim")
+        yield self.paint(f"  {one_line(texts.file_name(self._report))}:{failure.line}", "dim")
         for line in shown:
             room = max(20, self._width - 4)
             yield "    " + (line if self._verbose else cut(line, room))
 
     def also_row(self, finding: Finding) -> str:
         """Return another finding in a line."""
-        line = shared_text.line_of(finding.evidence[0].line, self._report.language) if finding.evidence else ""
+        line = texts.line_of(finding.evidence[0].line, self._report.language) if finding.evidence else ""
         _ = self._report.language.say
         title = (_("{title} ({id}, {line})", title=finding.title, id=finding.id, line=line) if line
                  else _("{title} ({where})", title=finding.title, where=finding.id))
@@ -207,7 +207,7 @@ class _Page:
 
     def memory_rows(self) -> Iterator[str]:
         """Yield where the memory of a GPU went: a bar if the parts balance with a known total, else the numbers."""
-        memory = shared_text.memory_shown(self._report)
+        memory = texts.memory_shown(self._report)
         if memory is None:
             return
         _, language = self._report.language.say, self._report.language
@@ -215,16 +215,16 @@ class _Page:
         total = memory.device_gib
         balances = total is not None and abs(sum(part.gib for part in memory.parts) - total) <= _BALANCE
         if total is None or not balances or len(parts) < len(memory.parts):
-            numbers = "   ".join(f"{shared_text.part_label(part.name, language)} {part.gib:.2f}" for part in parts
+            numbers = "   ".join(f"{texts.part_label(part.name, language)} {part.gib:.2f}" for part in parts
                                  if part.name != "unaccounted")
             known = _("total {total:.2f}", total=total) if total else _("total not in the log")
             yield self.wrap(_("Memory (GiB)   {parts}   {total}", parts=numbers, total=known), 2, 17)
             return
-        yield f"  {shared_text.memory_title(self._report)}"
+        yield f"  {texts.memory_title(self._report)}"
         yield f"  [{_bar(parts, total, max(20, min(self._width - 8, _MOST_BAR)))}]"
         for part in parts:
             origin = "" if part.origin == "log" else " " + _(" ({remark})", remark=_(part.origin))
-            label = ljust(shared_text.part_label(part.name, language), 22)
+            label = ljust(texts.part_label(part.name, language), 22)
             yield f"  {_mark(part.name)} {label} {part.gib:8.2f} GiB{origin}"
         if memory.note:
             yield self.wrap(memory.note, 2)
@@ -267,10 +267,10 @@ class _Page:
 
     def length_rows(self) -> Iterator[str]:
         """Yield the table of context lengths, in columns."""
-        rows = [row if any(row[3:]) else row[:3] for row in shared_text.length_rows(self._report)]
+        rows = [row if any(row[3:]) else row[:3] for row in texts.length_rows(self._report)]
         if not rows:
             return
-        table = [shared_text.length_heads(self._report)[:len(rows[0])], *rows]
+        table = [texts.length_heads(self._report)[:len(rows[0])], *rows]
         widths = [max(map(columns, column)) for column in zip(*table, strict=True)]
         if sum(widths) + 3 * len(widths) > self._width:  # without the columns of the FP8 cache
             table, widths = [row[:3] for row in table], widths[:3]
@@ -284,7 +284,7 @@ class _Page:
         """Return the release, the rule and what the safety words of the shown fixes mean."""
         finding = self._main[0] if self._main else None
         _ = self._report.language.say
-        parts = [shared_text.release(self._report)]
+        parts = [texts.release(self._report)]
         if finding is not None:
             parts += [_("rule {id}", id=finding.id), f"vllm-doctor explain {finding.id}"]
         fixes = finding.fixes if finding else self._report.unexplained.fixes if self._report.unexplained else ()
