@@ -6,7 +6,8 @@ import pytest
 
 from vllm_doctor import diagnose
 from vllm_doctor.catalog.frontends import frontends
-from vllm_doctor.command.frontends import FrontendFinder, Seen, parse_frontend, translate
+from vllm_doctor.command.frontend_finder import FrontendFinder, Seen, parse_frontend
+from vllm_doctor.command.frontend_settings import translate
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Fix, Report
 

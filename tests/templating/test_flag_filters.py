@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.templating.flag_filters import (
+from vllm_doctor.command.flag_remedies import (
+    remedies,
+    split_arguments,
+)
+from vllm_doctor.templating.advice_filters import (
     advised_flag,
     advised_removal,
     advised_value,
@@ -16,19 +20,19 @@ from vllm_doctor.templating.flag_filters import (
     as_flag,
     flag_meant,
     flag_of_config,
-    flags_with_dashes,
     gives_bound,
     holds_only_settings,
+    names_setting,
+)
+from vllm_doctor.templating.flag_filters import (
+    flags_with_dashes,
     later_flags,
     later_release,
     meant_parameter,
-    names_setting,
-    remedies,
     replacement_flag,
     replacement_value,
     replacement_words,
     spelling_words,
-    split_arguments,
     unknown_flag_notes,
     unknown_flags,
 )

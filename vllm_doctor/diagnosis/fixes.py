@@ -15,7 +15,8 @@ from vllm_doctor.catalog import flags, subcommand_flags
 from vllm_doctor.catalog.releases import Releases, admitted, span_words
 from vllm_doctor.command import Command
 from vllm_doctor.command.changes import change
-from vllm_doctor.command.frontends import Seen, translate
+from vllm_doctor.command.frontend_finder import Seen
+from vllm_doctor.command.frontend_settings import translate
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.diagnosis.fix_order import Candidate, ordered, says_to_try
 from vllm_doctor.logs.foreign_text import HIDDEN

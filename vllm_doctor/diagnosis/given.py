@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.command import Command, parse
-from vllm_doctor.command.frontends import Typed, parse_frontend
+from vllm_doctor.command.frontend_finder import Typed, parse_frontend
 from vllm_doctor.errors import InputError
 from vllm_doctor.gpu_status import Card, cards_in
 from vllm_doctor.messages import message

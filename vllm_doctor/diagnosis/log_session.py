@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import CommandFinder
-from vllm_doctor.command.frontends import FrontendFinder
+from vllm_doctor.command.frontend_finder import FrontendFinder
 from vllm_doctor.command.prompt import is_prompted
 from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run

@@ -17,7 +17,7 @@ from typing import Any
 from vllm_doctor import phases
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.memory import solver
-from vllm_doctor.templating import flag_filters, model_filters, name_filters, value_filters
+from vllm_doctor.templating import advice_filters, flag_filters, model_filters, name_filters, value_filters
 
 REFUSALS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The exceptions of a filter for an unsuitable value, such as a string in place of a number."""
@@ -209,7 +209,8 @@ _OWN: tuple[Callable[..., Any], ...] = (
 )
 
 _NAMES = {function.__name__: function for function in _OWN}
-_MODULES = (solver, value_filters, flag_filters, model_filters, name_filters)  # all their public names are filters
+# All public names of these modules are filters.
+_MODULES = (solver, value_filters, flag_filters, advice_filters, model_filters, name_filters)
 
 
 def names() -> list[str]:

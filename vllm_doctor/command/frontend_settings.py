@@ -1,56 +1,19 @@
-"""The program that vLLM was started by: find it and its command in a log, and say vLLM's settings in its own words.
-
-Nothing of a log is offered as it is printed: a command is parsed and rebuilt from its words, and the names of settings
-come from the catalog.
-"""
+"""vLLM's settings in the words of the program that starts it; their names come from the catalog."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-from vllm_doctor.catalog.frontends import Frontend, SettingName, anchors, frontends
+from vllm_doctor.catalog.frontends import SettingName
 from vllm_doctor.command.changes import change
-from vllm_doctor.command.flags import FlagInfo, keyword_of, known_flag, parse_flag, read_json, read_typed
+from vllm_doctor.command.flags import keyword_of, known_flag, parse_flag, read_json, read_typed
+from vllm_doctor.command.frontend_finder import FILE, Seen, no_flag
 from vllm_doctor.command.line import Command, Option, Word, compact_json, with_key
-from vllm_doctor.command.prompt import strip_prompt
-from vllm_doctor.command.rebuild import rebuild
-from vllm_doctor.command.render import yaml_scalar
-from vllm_doctor.command.shell import read_options
-from vllm_doctor.command.words import split
+from vllm_doctor.command.yaml_settings import YamlText, put, yaml_lines
 from vllm_doctor.messages import joined, message
-from vllm_doctor.text.literal_search import any_of
-from vllm_doctor.text.patterns import lazy_pattern
-
-_MAX_LINES = 200
-_MAX_CHARACTERS = 32 * 1024
-_INTERPRETER = lazy_pattern(r"python[\d.]*")
-_ASSIGNED = lazy_pattern(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
-_LEADING = frozenset({  # words that may stand in front of the program where no prompt shows that it is a command
-    "nohup", "time", "env", "exec", "numactl", "uv", "uvx", "poetry", "conda", "torchrun", "accelerate", "ray", "srun",
-    "deepspeed", "docker", "podman", "sudo", "setsid", "run", "job", "submit", "--",
-})  # fmt: skip
-_PATH = lazy_pattern(r"[\w./-]+\.(?:ya?ml|json)", re.ASCII)
-
-
-class Typed(NamedTuple):
-    """A program's command, as typed by the user, and the line it begins on (0: it was given)."""
-
-    frontend: Frontend
-    command: Command
-    line: int = 0
-
-
-class Seen(NamedTuple):
-    """The program that a log shows, its release if that is printed, and its command if that is shown."""
-
-    frontend: Frontend
-    release: str = ""
-    typed: Command | None = None
 
 
 class Translation(NamedTuple):
@@ -67,168 +30,6 @@ class Translation(NamedTuple):
     patch: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # the settings as they are written there, if a command or a patch has them
-
-
-class FrontendFinder:
-    """The search for the program in a log that is fed line by line."""
-
-    def __init__(self) -> None:
-        self.typed: Typed | None = None
-        self.lines: dict[str, int] = {}  # the first line that shows each program
-        self.releases: dict[str, str] = {}
-        self._pending: tuple[int, list[str]] | None = None
-
-    def feed(self, number: int, text: str, source: str = "") -> None:
-        """Read a line and the label in front of it."""
-        if self._pending is not None:
-            first, lines = self._pending
-            lines.append(text)
-            if not text.rstrip().endswith("\\") or len(lines) >= _MAX_LINES:
-                self._pending = None
-                self._read_command(first, "\n".join(lines))
-            return
-        if any_of(_program_words()).search(text):
-            if text.rstrip().endswith("\\") and _parse(text, partial=True) is not None:
-                self._pending = number, [text]
-                return
-            self._read_command(number, text)
-        both = f"{source} {text}" if source else text
-        if any_of(anchors()).search(both):
-            self._read_printed(number, both)
-
-    def _read_command(self, number: int, text: str) -> None:
-        typed = _parse(text)
-        if typed is not None:
-            self.typed = typed._replace(line=number)
-
-    def _read_printed(self, number: int, text: str) -> None:
-        for frontend in frontends():
-            if frontend.id not in self.lines and any(
-                    item.anchor in text and item.pattern.search(text) for item in frontend.lines):
-                self.lines[frontend.id] = number
-            version = frontend.version
-            if version is not None and version.anchor in text and (match := version.pattern.search(text)):
-                self.releases[frontend.id] = match["version"]
-                self.lines.setdefault(frontend.id, number)
-
-    def seen(self, calls: Iterable[tuple[str, str]], *, is_vllm_command: bool,
-             is_own_code: bool) -> Seen | None:
-        """Return the program, given the calls of the failure's traceback (file from its package on, function).
-
-        `is_vllm_command`: the log shows a command of vLLM's own, which then was typed in place of a program's, unless
-        the program starts vLLM by such a command. `is_own_code`: the user's own code, of which the log shows no line,
-        called vLLM.
-        """
-        if self.typed is not None:
-            return self._seen(self.typed.frontend, self.typed.command)
-        calls = tuple(calls)
-        for frontend in frontends():
-            if (is_vllm_command and not frontend.is_over_vllm) or (frontend.has_own_caller and not is_own_code):
-                continue
-            if frontend.id in self.lines or any(frontend.runs(file, function) for file, function in calls):
-                return self._seen(frontend, None)
-        return None
-
-    def _seen(self, frontend: Frontend, typed: Command | None) -> Seen:
-        return Seen(frontend, self.releases.get(frontend.id, ""), typed)
-
-
-def parse_frontend(text: str) -> Typed | None:
-    """Parse a text that is a command of such a program; None for another text."""
-    return _parse(text)
-
-
-@lru_cache(maxsize=1)
-def _program_words() -> tuple[str, ...]:
-    """Return literals of which every command of a program holds one: its name, or the module that Python runs."""
-    programs = (words for frontend in frontends() for words in frontend.programs)
-    return tuple(dict.fromkeys(words[-1] if words[0] == "python" else words[0] for words in programs))
-
-
-def _parse(text: str, *, partial: bool = False) -> Typed | None:
-    """Parse the command of a program in one logical line."""
-    bare = strip_prompt(text)
-    if len(bare) > _MAX_CHARACTERS:
-        return None
-    is_prompted = bare != text
-    tokens, _ = split(bare.rstrip().removesuffix("\\"))
-    words: list[Word] = []
-    for token in tokens:
-        if token.operator in {"&&", ";", "\n", "(", "||"}:
-            found = _located(words, is_prompted=is_prompted)
-            if found is not None:
-                break
-            words = []
-        elif token.operator:
-            break
-        else:
-            words.append(token.word)
-    found = _located(words, is_prompted=is_prompted)
-    if found is None:
-        return None
-    frontend, begin, end = found
-    options = read_options(words[end:], _nothing)
-    if not partial and not _is_plausible(options, is_prompted=is_prompted):
-        return None
-    command = Command(form="shell", entry="frontend", options=options, before=tuple(words[:end]),
-                      environment=_environment(words[:begin]), program=begin, lookup=_nothing)
-    return Typed(frontend, rebuild(command)[0])
-
-
-def _nothing(_: str) -> FlagInfo | None:
-    """Look up a flag among vLLM's: the options of other programs are none of them."""
-    return None
-
-
-def _environment(words: Sequence[Word]) -> tuple[tuple[str, str | None], ...]:
-    found = ((match[1], None if word.value is None else match[2]) for word in words
-             if (match := _ASSIGNED.fullmatch(word.value or word.text)))
-    return tuple(found)
-
-
-def _located(words: Sequence[Word], *, is_prompted: bool) -> tuple[Frontend, int, int] | None:
-    """Return the program that words start, and the indexes of its first word and of its first argument."""
-    values = [word.value if word.value is not None else word.text for word in words]
-    for frontend in frontends():
-        for program in frontend.programs:
-            for begin in range(len(values) - len(program) + 1):
-                end = begin + len(program)
-                if all(map(_is_word, values[begin:end], program)) and (is_prompted or _may_lead(values[:begin])):
-                    return frontend, begin, end
-    return None
-
-
-def _is_word(value: str, wanted: str) -> bool:
-    """Return whether a word of a command is a word of a program: `/usr/bin/python3` is `python`."""
-    if "/" in wanted:
-        return value == wanted or value.endswith(f"/{wanted}")
-    name = re.split(r"[/\\]", value)[-1]
-    return bool(_INTERPRETER.fullmatch(name)) if wanted == "python" else name == wanted
-
-
-def _may_lead(values: Sequence[str]) -> bool:
-    """Return whether words in front of a program belong to a command: assignments and launchers with their options."""
-    launched = False
-    for value in values:
-        name = re.split(r"[/\\]", value)[-1]
-        if name in _LEADING:
-            launched = True
-        elif not (_ASSIGNED.fullmatch(value) or launched):
-            return False
-    return True
-
-
-def _is_plausible(options: Sequence[Option], *, is_prompted: bool) -> bool:
-    """Return whether the words behind a program are arguments and not the rest of a sentence."""
-    if any(option.flag is not None and option.flag.value in {"--help", "-h"} for option in options):
-        return False
-    if is_prompted or any(option.flag is not None for option in options):
-        return True
-    positional = [option.value or "" for option in options]
-    return all("=" in value or _PATH.fullmatch(value) for value in positional)
-
-
-# Writing settings in a program's words
 
 
 def translate(seen: Seen, wanted: Mapping[str, str], unset: Iterable[str] = (),
@@ -265,7 +66,7 @@ class _Translator:
         if command is None:
             return frontend.form
         if frontend.in_command == "file-or-option":
-            names_file = any(option.flag is None and _PATH.fullmatch(option.value or "") for option in command.options)
+            names_file = any(option.flag is None and FILE.fullmatch(option.value or "") for option in command.options)
             return "yaml" if names_file or not command.options else "option"
         return frontend.in_command
 
@@ -433,19 +234,19 @@ class _Translator:
     def _yaml(self) -> Mapping[str, str] | None:
         tree: dict[str, object] = {}
         for name, value in self._settings.items():
-            _put(tree, name, _YamlText(value))
+            put(tree, name, YamlText(value))
         others = self._frontend.others
         if self._flags and others is not None:
             for flag in self._flags:
-                _put(tree, others.name, _YamlText(flag, quoted=True))
+                put(tree, others.name, YamlText(flag, quoted=True))
         if "." in self._frontend.variables and " " not in self._frontend.variables:
             for name, value in self._variables.items():
                 path = self._frontend.variables
                 if path.endswith("[]"):
-                    _put(tree, path, {"name": _YamlText(name), "value": _YamlText(value, quoted=True)})
+                    put(tree, path, {"name": YamlText(name), "value": YamlText(value, quoted=True)})
                 else:
-                    _put(tree, f"{path}.{name}", _YamlText(value, quoted=True))
-        text = "\n".join(_yaml_lines(tree))
+                    put(tree, f"{path}.{name}", YamlText(value, quoted=True))
+        text = "\n".join(yaml_lines(tree))
         return {"kind": "yaml", "text": text} if text else None
 
     def _call(self) -> Mapping[str, str] | None:
@@ -502,59 +303,6 @@ def _literally(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-class _YamlText(NamedTuple):
-    """A value in YAML: a number or a word, or with `quoted` a text in any case."""
-
-    text: str
-    quoted: bool = False
-
-
-def _put(tree: dict[str, object], path: str, value: object) -> None:
-    """Set the value at a path; `name[]` is an item of a list, the same one for all paths that go on below it."""
-    key, _, rest = path.partition(".")
-    if not key.endswith("[]"):
-        if not rest:
-            tree[key] = value
-            return
-        inner = tree.setdefault(key, {})
-        assert isinstance(inner, dict)  # noqa: S101 - paths of one program do not contradict each other
-        _put(inner, rest, value)
-        return
-    items = tree.setdefault(key[:-2], [])
-    assert isinstance(items, list)  # noqa: S101
-    if not rest:
-        items.append(value)
-        return
-    if not items:
-        items.append({})
-    _put(items[0], rest, value)
-
-
-def _yaml_lines(value: object, indent: str = "") -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if isinstance(inner, (dict, list)):
-                yield f"{indent}{key}:"
-                yield from _yaml_lines(inner, indent + "  ")
-            else:
-                yield f"{indent}{key}: {_scalar(inner)}"
-    elif isinstance(value, list):
-        for item in value:
-            if isinstance(item, dict):
-                first, *rest = _yaml_lines(item, indent + "  ")
-                yield f"{indent}- {first.lstrip()}"
-                yield from rest
-            else:
-                yield f"{indent}- {_scalar(item)}"
-
-
-def _scalar(value: object) -> str:
-    assert isinstance(value, _YamlText)  # noqa: S101
-    if value.quoted:
-        return json.dumps(value.text, ensure_ascii=False)
-    return value.text if value.text in {"true", "false"} else yaml_scalar(value.text, numbers=True)
-
-
 def _literal(value: str) -> str:
     """Return a value as a Python literal: numbers and True as they are, a text quoted."""
     typed = read_typed(value)
@@ -564,7 +312,7 @@ def _literal(value: str) -> str:
 def _plain_command(text: str) -> Command | None:
     """Return a program's own command from the catalog."""
     words = tuple(Word.quoted(word) for word in text.split())
-    return Command(form="shell", entry="frontend", before=words, lookup=_nothing) if words else None
+    return Command(form="shell", entry="frontend", before=words, lookup=no_flag) if words else None
 
 
 def _with_words(command: Command, settings: Mapping[str, str], removed: Sequence[str]) -> Command:
@@ -586,5 +334,3 @@ def _with_words(command: Command, settings: Mapping[str, str], removed: Sequence
 
 def _word_name(option: Option) -> str:
     return (option.value or "").partition("=")[0].lstrip("+")
-
-
