@@ -102,13 +102,13 @@ _SENTENCE = lazy_pattern(
     r"|exceeds|too (?:large|long|small|many)|is larger than|not available|incompatible|mismatch|timed out|problem"
     r"|is required|undefined symbol|unrecognized)\b", re.IGNORECASE)
 _NO_SENTENCE = lazy_pattern(
-    r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w)|\bTriton is installed\b"
+    r"^\s*(?:[$#>+] |usage: |[\w.-]+=|--?\w|warnings\.warn\()|\bTriton is installed\b"
     r"|\b(?:0 errors?|no errors?|without errors?)\b"
     r"|(?-i:(?:^|[ (])(?:I|I'm|I've|I'd|my|My)(?=[ ,.]))", re.IGNORECASE)
 _SOURCE_LINE = lazy_pattern(
     r" {4}(?:return |raise |await |yield (?:from )?|[\w.\[\], ]{1,120} = )?(?:await )?[\w.\[\]]{1,120}\("
     r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$"
-    r"| {0,8}File \"[^\"]{0,300}$")  # a call that is cut off
+    r"| {0,8}File \"[^\"]{0,300}(?:\"(?:, line \d{0,9},?)?)?$")  # a call that is cut off
 _DEVICE_MEMORY = lazy_pattern(
     r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _OWN_SOURCE = lazy_pattern(
