@@ -1896,3 +1896,26 @@ def test_the_statistics_that_a_failing_engine_dumps_are_no_failure() -> None:
            + f"{engine}[core.py:1138] EngineCore encountered a fatal error.\n")
     failure = failure_of(log)
     assert (failure.exception, failure.message) == ("RuntimeError", "Check failed: bolts % 4 == 0")
+
+
+def test_a_call_that_a_paste_cut_leaves_the_traceback_open() -> None:
+    record = "(APIServer pid=5) ERROR 06-09 14:11:06 [serving.py:1272] "
+    log = "".join(f"{record}{line}\n" for line in (
+        "Error in chat completion stream generator.", "Traceback (most recent call last):",
+        f'  File "{SITE}/vllm/parser/widgets.py", line 631, in parse_delta', "    delta = self.bend(",
+        f'  File "{SITE}/vllm/parser/widgets.py", line 551,'))
+    failure = failure_of(log)
+    assert (failure.exception, failure.origin) == (None, Place("vllm", "vllm/parser/widgets.py", "", 551))
+
+
+def test_a_source_line_that_warns_is_no_message_of_an_error() -> None:
+    log = ('  warnings.warn("failed to load BoltIndex because widgets are not available")\n'
+           + traceback((f"{SITE}/vllm/widgets.py", 3, "bend", "return bolts[0]"), error="").rstrip("\n"))
+    assert failure_of(log).origin == Place("vllm", "vllm/widgets.py", "bend", 3)
+
+
+def test_a_value_that_names_an_attribute_of_torch_is_no_matter_of_releases() -> None:
+    log = traceback((f"{SITE}/vllm/v1/attention/backends/flashinfer.py", 1170, "build", "wrapper.plan("),
+                    (f"{SITE}/flashinfer/utils.py", 254, "canonicalize", "return getattr(torch, dtype)"),
+                    error="AttributeError: module 'torch' has no attribute 'bolt4'")
+    assert failure_of(log).feature == "attention"

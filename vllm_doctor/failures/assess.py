@@ -260,8 +260,9 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     is_of_engine = not calls and (  # its message does not show who called what
         candidate.is_of_engine or names.is_of_engine_class(candidate.message))
-    answer = None if is_of_engine else names.direction(candidate.exception, candidate.message, release,
-                                                       _raising_file(candidate))
+    is_of_release = not (is_of_engine or frames.reads_value(calls))
+    answer = names.direction(candidate.exception, candidate.message, release,
+                             _raising_file(candidate)) if is_of_release else None
     direction = "" if answer is None else answer.kind
     is_misused = _is_misused(candidate, calls)
     if is_misused:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from vllm_doctor.catalog.features import feature_of_function, feature_of_path, features
 from vllm_doctor.catalog.raised_texts import raised_in
-from vllm_doctor.failures.frames import LIBRARIES, OFFLINE, PLUGINS, package_of, without_dispatchers
+from vllm_doctor.failures.frames import LIBRARIES, OFFLINE, PLUGINS, package_of, reads_value, without_dispatchers
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -78,7 +78,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return by_calls if by_calls in _OPTIONAL else None
     if "Free memory on device" in text:
         return None
-    if candidate.exception in _IMPORTS or (_MISSING_MODULE.search(text) and not _looks_up(candidate)):
+    if candidate.exception in _IMPORTS or (_MISSING_MODULE.search(text) and not reads_value(candidate.frames)):
         return _of_import(candidate, text, has_settings=has_settings)
     strong = _by_words(text)
     if (kind == "other-software" and by_calls is None and strong not in {"environment", "platform"}
@@ -99,11 +99,6 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return by_text
     return (_by_module(candidate.module) or _by_hints(text) or by_text or _by_source(candidate.frames)
             or next((found for other in chained if (found := _by_calls(other.frames)) is not None), None))
-
-
-def _looks_up(candidate: Candidate) -> bool:
-    """Return whether the last call reads the attribute of a module whose name is a value: `getattr(torch, dtype)`."""
-    return bool(candidate.frames) and "getattr(" in candidate.frames[-1].code
 
 
 def _is_of_application(candidate: Candidate) -> bool:

@@ -159,6 +159,11 @@ def deepest(frames: Sequence[Frame], package: str) -> Origin | None:
     return next((origin(frame) for frame in reversed(frames) if package_of(frame.path)[0] == package), None)
 
 
+def reads_value(calls: Sequence[Frame]) -> bool:
+    """Return whether the last call reads an attribute whose name is a value: `getattr(torch, dtype)`."""
+    return bool(calls) and "getattr(" in calls[-1].code
+
+
 def caller_of(frames: Sequence[Frame]) -> str | None:
     """Return the file that called vLLM, where that is neither vLLM nor what runs programs; None where none did."""
     caller = _caller(frames)
