@@ -355,3 +355,13 @@ def test_calls_that_were_left_out_end_no_traceback(mark: str) -> None:
 def test_the_code_of_a_model_keeps_the_folder_that_names_it() -> None:
     path = "/root/.cache/huggingface/modules/transformers_modules/widgets/Tiny_hyphen_1B/290ddb9a56ed/tiny.py"
     assert shorten_path(path) == "transformers_modules/widgets/Tiny_hyphen_1B/290ddb9a56ed/tiny.py"
+
+
+def test_the_place_of_a_syntax_error_is_a_call_without_a_function() -> None:
+    *calls, shown = read(
+        "Traceback (most recent call last):",
+        '  File "/opt/venv/lib/python3.12/site-packages/vllm/utils/widgets.py", line 123, in load',
+        "    spec.loader.exec_module(module)",
+        '  File "/srv/app/bolt.py", line 12', "    def bend(", "            ^", "SyntaxError: '(' was never closed")
+    assert all(event.is_code for event in calls)
+    assert (shown.text, shown.is_code) == ("SyntaxError: '(' was never closed", False)

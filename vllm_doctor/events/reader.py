@@ -40,7 +40,7 @@ _FRAME = lazy_pattern(  # Jinja calls the body of a template "top-level template
     r"in (?P<function>\S+|top-level template code)"
     r"|(?P<short_path>[\w./-]{1,300}\.py):\d{1,9},? in (?P<short_function>\w{1,200}))\s*$",  # as people shorten it
 )
-_CUT_FRAME = lazy_pattern(r' {2,8}File "[^"]{1,400}"(?:, line \d{0,9},?)?\s*$')
+_CUT_FRAME = lazy_pattern(r' {2,8}File "(?!<)[^"]{1,400}"(?:, line \d{0,9},?)?\s*$')
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """The sentences between the chained tracebacks of one failure."""
