@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vllm_doctor.rulebase.regex_check import Pump
+from vllm_doctor.rulebase.regex_pumps import Pump
 
 SIZE = 65_536
 _RECORD = "ERROR 05-06 10:00:01 [core.py:489] "

@@ -26,7 +26,8 @@ from vllm_doctor.options import Options
 from vllm_doctor.rulebase.lint import check_linear, lint
 from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import Pattern
-from vllm_doctor.rulebase.regex_check import pumps, slow_code, slow_frames, slow_pattern
+from vllm_doctor.rulebase.regex_check import slow_code, slow_frames, slow_pattern
+from vllm_doctor.rulebase.regex_pumps import pumps
 from vllm_doctor.rulebase.user_rules import read_rule
 from vllm_doctor.text.patterns import portable
 
