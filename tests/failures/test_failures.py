@@ -1919,3 +1919,14 @@ def test_a_value_that_names_an_attribute_of_torch_is_no_matter_of_releases() -> 
                     (f"{SITE}/flashinfer/utils.py", 254, "canonicalize", "return getattr(torch, dtype)"),
                     error="AttributeError: module 'torch' has no attribute 'bolt4'")
     assert failure_of(log).feature == "attention"
+
+
+def test_the_record_above_a_cut_traceback_has_its_message() -> None:
+    record = "ERROR 02-07 14:50:47 engine.py:387] "
+    log = (f"{record}0 bolts ([]). There should only be one.\n{record}Traceback (most recent call last):\n"
+           f'{record}  File "{SITE}/vllm/engine/multiprocessing/engine.py", line 378, in run_mp_engine\n'
+           f"{record}    engine = MQLLMEngine.from_engine_args(\n"
+           f'{record}  File "{SITE}/vllm/executor/executor_base.py", line 99, in bend\n')
+    report = diagnose(log.encode())
+    assert headline(report) == "0 bolts ([]). There should only be one."
+    assert report.failure and report.failure.origin == Place("vllm", "vllm/executor/executor_base.py", "bend", 99)

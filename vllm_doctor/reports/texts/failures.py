@@ -33,7 +33,7 @@ def failure_title(failure: Failure, language: Language = ENGLISH) -> str:
     if len(message) > _TITLE:
         message = message[:_TITLE - 1].rstrip() + "…"
     if not failure.exception:
-        message = "" if _is_cut(failure) else message  # of the last call, only the source is known
+        message = "" if _is_cut(failure) and _is_source(failure) else message
         return message or language.say("The log ends in a traceback without its exception")
     return f"{failure.exception}: {message}" if message else failure.exception
 
@@ -46,6 +46,11 @@ def _without_envelope(message: str) -> str:
 def _is_cut(failure: Failure) -> bool:
     """Return whether the log ends in the calls of a traceback, before its exception."""
     return not failure.exception and failure.origin is not None
+
+
+def _is_source(failure: Failure) -> bool:
+    """Return whether the message is only the source line of the last call."""
+    return f"    {failure.message}\n" in failure.text
 
 
 def failure_status(report: Report) -> str:
