@@ -1929,4 +1929,12 @@ def test_the_record_above_a_cut_traceback_has_its_message() -> None:
            f'{record}  File "{SITE}/vllm/executor/executor_base.py", line 99, in bend\n')
     report = diagnose(log.encode())
     assert headline(report) == "0 bolts ([]). There should only be one."
-    assert report.failure and report.failure.origin == Place("vllm", "vllm/executor/executor_base.py", "bend", 99)
+    assert report.failure is not None
+    assert report.failure.origin == Place("vllm", "vllm/executor/executor_base.py", "bend", 99)
+
+
+def test_settings_that_pydantic_refuses_are_vllms_where_its_calls_are_missing() -> None:
+    log = (f'  File "{SITE}/pydantic/_internal/_dataclasses.py", line 121, in __init__\n    s.validate(\n'
+           "pydantic_core._pydantic_core.ValidationError: 1 validation error for BoltConfig\n"
+           "  Assertion failed, The bolt is bent [type=assertion_error, input_value=1, input_type=int]\n")
+    assert failure_of(log).kind == "refusal"

@@ -74,6 +74,8 @@ _READS_BODY = lazy_pattern(r"starlette/(?:requests|formparsers)\.py")
 _CHECKS_SETTINGS = ("vllm/engine/arg_utils.py", "vllm/config/", "vllm/entrypoints/cli/",
                     "vllm/entrypoints/openai/cli_args.py")
 """What checks settings with assertions, whose messages are for the user."""
+_OF_SETTINGS = lazy_pattern(r"\d{1,4} validation errors? for \w*(?:Config|EngineArgs)\b", cues=(" validation error",))
+"""How pydantic begins the message about a class of vLLM's settings."""
 _INSTALLERS = frozenset({"pip", "setuptools", "pyproject_hooks"})
 """Packages that build and install other packages."""
 REQUEST_FILES = lazy_pattern(
@@ -116,7 +118,8 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
         return "refusal" if is_refusal else "bug"
     if package in _WEB_SERVERS and vllm_frame is None and in_service:
         return "unknown"  # over an answer of the server, whose calls are not below
-    if package in {"python", "pydantic", *_WEB_SERVERS} and vllm_frame is not None:
+    is_of_vllm = vllm_frame is not None or (package == "pydantic" and _OF_SETTINGS.match(candidate.message) is not None)
+    if package in {"python", "pydantic", *_WEB_SERVERS} and is_of_vllm:
         return "refusal" if is_refusal else "bug"
     if package:
         is_library = vllm_frame is not None or (candidate.is_logged and package != "python") or package in PLUGINS or (
