@@ -7,7 +7,7 @@ from vllm_doctor.events.notebook_tracebacks import NotebookTraceback
 from vllm_doctor.events.rich_tracebacks import RichBox
 
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
-MAX_DETAIL = 40  # lines that may belong to the message of an exception
+_MAX_DETAIL = 40  # lines that may belong to the message of an exception
 _MAX_OTHER_MESSAGES = 1  # other messages of a process within its traceback, after which the traceback is abandoned
 
 
@@ -43,7 +43,12 @@ class ProcessStream:
     def begin_message(self, message: str) -> None:
         """Begin the message of an exception without a traceback; pydantic prints three lines for each error."""
         lines = max(_BARE_DETAIL, 3 * validation_errors(message))
-        self.detail, self.last_frames, self.message = min(lines, MAX_DETAIL), "", [message]
+        self.detail, self.last_frames, self.message = min(lines, _MAX_DETAIL), "", [message]
+
+    def end(self, message: str, frames: str) -> None:
+        """End a traceback with the first line of its exception's message; `frames` are its calls."""
+        self.inside, self.last_frames = False, frames
+        self.detail, self.message = _MAX_DETAIL, [message]
 
     def record_other_message(self) -> None:
         """Record a message outside the traceback.

@@ -16,7 +16,7 @@ from vllm_doctor.events.event import Event
 from vllm_doctor.events.exception_messages import begins_message, continues_sentence, is_exception
 from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.process_prefix import PROCESS, ProcessNames, releases_of
-from vllm_doctor.events.process_stream import MAX_DETAIL, ProcessStream
+from vllm_doctor.events.process_stream import ProcessStream
 from vllm_doctor.events.record_prefix import info_record, split_record
 from vllm_doctor.events.rich_tracebacks import begins_box
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
@@ -273,10 +273,8 @@ class EventReader:
         """
         stream = self._stream(key)
         stream.open(event.level)
-        stream.inside, stream.indent, stream.last_frames = False, 0, event.frames
-        stream.detail, stream.message = MAX_DETAIL, [message]
-        if self._ends_process(event, stream.last_frames):
-            self._runs.crash()
+        stream.indent = 0
+        self._end(stream, event, message, event.frames)
         self._update_open(key, stream, number)
 
     def _split(self, line: Line) -> tuple[str, Event, bool]:
@@ -339,12 +337,14 @@ class EventReader:
         if not joined.exception:
             return event._replace(text=joined.prefix or event.text, releases="", is_code=not joined.prefix)
         message = f"{joined.prefix} {joined.exception}".lstrip()
-        stream.inside = False
-        stream.last_frames = "\n".join(stream.frames)
-        stream.detail, stream.message = MAX_DETAIL, [message]
-        if self._ends_process(event, stream.last_frames):
-            self._runs.crash()
+        self._end(stream, event, message, "\n".join(stream.frames))
         return event._replace(text=message, releases="", frames=stream.last_frames)
+
+    def _end(self, stream: ProcessStream, event: Event, message: str, frames: str) -> None:
+        """End a traceback with its exception, and the server start if that most often ends the process."""
+        stream.end(message, frames)
+        if self._ends_process(event, frames):
+            self._runs.crash()
 
     def _ends_process(self, event: Event, frames: str) -> bool:
         """Return whether an exception with these calls most often ends a process: Python prints it, not a record."""
@@ -385,13 +385,10 @@ class EventReader:
                 and _LEVEL_WORD.match(message):
             stream.record_other_message()
             return event
-        stream.inside = False
-        stream.last_frames = "\n".join(stream.frames)
-        stream.detail, stream.message = MAX_DETAIL, [message]
-        if self._ends_process(event, stream.last_frames):
-            self._runs.crash()
+        self._end(stream, event, message, "\n".join(stream.frames))
         return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
                      refusal=event.refusal, time=event.time)
+
 
 def _as_code(event: Event) -> Event:
     return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True,

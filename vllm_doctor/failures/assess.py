@@ -11,6 +11,7 @@ from vllm_doctor.failures import exceptions, frames, messages
 from vllm_doctor.failures.choose import (
     as_told_by_worker,
     choose,
+    is_above,
     is_cascade,
     is_consequence,
     is_request,
@@ -120,9 +121,7 @@ def _with_cut_calls(chosen: Candidate, told: Sequence[Candidate]) -> Candidate:
     """Return a record with the calls of the traceback below it, if the log shows these without the exception."""
     if chosen.shape != "record" or chosen.frames:
         return chosen
-    below = (one.frames for one in told if one.is_cut and one.process == chosen.process
-             and one.begin == chosen.last_line + 1)
-    return chosen._replace(frames=next(below, ()))
+    return chosen._replace(frames=next((one.frames for one in told if is_above(chosen, one)), ()))
 
 
 def _shows(candidate: Candidate, proof: Proof) -> bool:

@@ -191,20 +191,20 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
         return None
     best = _root(ranked[0], told)
     if best.shape == "cut":
-        best = next((one for one in ranked if quoted_error(one) or _heads(one, best) or _says(one, best)), best)
+        best = next((one for one in ranked if quoted_error(one) or _tells_more(one, best)), best)
     return _with_calls(best, told)
 
 
-def _heads(record: Candidate, cut: Candidate) -> bool:
-    """Return whether a record right before a cut traceback says that the cause is elsewhere."""
+def is_above(record: Candidate, cut: Candidate) -> bool:
+    """Return whether a record stands right above a traceback of the same process that the log cuts off."""
     return (cut.is_cut and record.shape == "record" and record.process == cut.process
-            and record.last_line == cut.begin - 1 and _ELSEWHERE.search(record.message) is not None)
+            and record.last_line == cut.begin - 1)
 
 
-def _says(record: Candidate, cut: Candidate) -> bool:
-    """Return whether a record has the message of the exception whose traceback below it is cut, as of V0's engine."""
-    return (cut.is_cut and record.shape == "record" and record.level == "ERROR" and record.process == cut.process
-            and record.last_line == cut.begin - 1 and not is_cascade(record))
+def _tells_more(record: Candidate, cut: Candidate) -> bool:
+    """Return whether a record above a cut traceback has its message, as V0's engine logs it, or points elsewhere."""
+    return is_above(record, cut) and (
+        _ELSEWHERE.search(record.message) is not None or (record.level == "ERROR" and not is_cascade(record)))
 
 
 def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:

@@ -14,6 +14,7 @@ from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.command.flags import read_json
 from vllm_doctor.messages import joined
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.size_units import FACTORS
@@ -71,10 +72,7 @@ _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "fal
 
 def scalar(text: str) -> Any:
     """Return the JSON value of a text, or the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return read_json(text, text)
 
 
 def in_words(value: Any, before: str) -> str:
