@@ -33,7 +33,7 @@ def _words(name: str) -> set[str]:
 
 
 def total_for_gpu(gpu_name: str) -> float | None:
-    """Return the usual total of a GPU of that name in GiB, an estimate (recipe 1 of the memory ledger).
+    """Return the usual total of a GPU of that name in GiB, an estimate.
 
     None for an unknown name, a MIG slice and a laptop GPU.
     """

@@ -1,4 +1,4 @@
-"""How each release accounts for GPU memory (section 1 of the memory ledger)."""
+"""How each release accounts for GPU memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 
 
 class Era(NamedTuple):
-    """What a release takes out of its memory budget (section 1 of the memory ledger)."""
+    """What a release takes out of its memory budget."""
 
     counts_others: bool  # memory of other processes is taken from this server's budget
     counts_non_torch: bool  # non-torch memory is taken from the budget

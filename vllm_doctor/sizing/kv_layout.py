@@ -19,7 +19,7 @@ from vllm_doctor.sizing.model_config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class KvEra:
-    """How a release sizes the KV cache (sections 1 and 2 of the memory ledger)."""
+    """How a release sizes the KV cache."""
 
     null_block: bool  # one block is reserved
     local_layers: bool  # sliding-window layers keep only their window

@@ -1,7 +1,7 @@
 """Estimate the memory of a launch other than the KV cache: weights, activations, non-torch memory, CUDA graphs.
 
 Weights come from the checkpoint's headers and are near exact. The rest is estimated, because only vLLM's memory
-profiling run on the GPU measures it. Each estimate is a range (sections 1 and 4 of the memory ledger).
+profiling run on the GPU measures it. Each estimate is a range.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def _parameter_bytes(model: ModelConfig, launch: Launch) -> float:
 def activations(model: ModelConfig, launch: Launch, tokens: int, sequences: int) -> Range:
     """Estimate the activation peak: a batch of `tokens` in the widest layer, or the sampler over `sequences`.
 
-    Source: section 1 of the memory ledger, "What the activation peak depends on". Measured peaks lie between the larger
-    of the two and twice their sum.
+    vLLM measures the peak with a dummy run of `tokens` and one of the sampler (`profile_run` in
+    vllm/v1/worker/gpu_model_runner.py, 0.8-0.33). Measured peaks lie between the larger of the two and twice their sum.
     """
     ranks, width = launch.tensor_parallel_size, 2
     experts = model.experts

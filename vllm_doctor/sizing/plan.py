@@ -259,7 +259,7 @@ def _beside(target: LaunchTarget, launch: Launch, tokens: int) -> list[PlannedPa
         peak = measured.activations_and_non_torch + HALF_UNIT  # printed with two decimals
         gib, origin = Range(measured.activations_and_non_torch, peak, peak), "log"
         if measured.tokens and measured.tokens != tokens:
-            scaled = peak * (0.25 + 0.75 * tokens / measured.tokens)  # recipe 7: a quarter is fixed
+            scaled = peak * (0.25 + 0.75 * tokens / measured.tokens)  # a quarter is fixed
             origin = "estimated"
             gib = Range(0.9 * min(peak, scaled), scaled, peak if scaled < peak else 1.2 * scaled)
         if measured.tensor_parallel_size == 1 < launch.tensor_parallel_size:

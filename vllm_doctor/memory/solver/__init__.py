@@ -4,7 +4,7 @@ Every function is a filter for rules: the first parameter is the piped value, an
 show is None, and the result None means "there is no such number". GiB are 2**30 bytes, lengths are tokens, everything
 is per GPU (per rank). vLLM prints GiB with two decimals, so a printed quantity is taken at the worse end of its
 rounding interval (`rounding_gib`; 0 for vLLM's own arithmetic on exact numbers), and an unknown block size counts as
-256. Recipes are numbered as in section 3 of the memory ledger.
+256.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Solve for the other parts of the budget: CUDA graphs, activations, the sampler (recipes 5, 6 and 7)."""
+"""Solve for the other parts of the budget: CUDA graphs, activations, the sampler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vllm_doctor.memory.solver.rounding import GIB, HALF_UNIT
 def available_with_graph_estimate(
     kv_cache_available_gib: float, cuda_graph_estimate_gib: float, new_estimate_gib: float = 0.0,
 ) -> float:
-    """Return the KV cache in GiB with another CUDA graph estimate; 0 is --enforce-eager (recipe 5).
+    """Return the KV cache in GiB with another CUDA graph estimate; 0 is --enforce-eager.
 
     Since 0.20 only: before, the estimate was not taken from the cache, nor did --enforce-eager enlarge it.
     """
@@ -18,7 +18,7 @@ def available_with_graph_estimate(
 
 
 def sampler_gib(num_seqs: int, vocab_size: int, bytes_per_logit: int = 16) -> float:
-    """Return the GiB of the sampler: 4 bytes per logit, 12 for sorted values and indices (recipe 6; V1 0.8-0.33).
+    """Return the GiB of the sampler: 4 bytes per logit, 12 for sorted values and indices (V1 0.8-0.33).
 
     For the difference of two --max-num-seqs, this is what the KV cache gains if the sampler was the peak.
     """
@@ -28,7 +28,7 @@ def sampler_gib(num_seqs: int, vocab_size: int, bytes_per_logit: int = 16) -> fl
 def sequences_for_sampler(
     sampler_dummy_requests: int, oom_tried_gib: float, gpu_free_gib: float,
 ) -> int | None:
-    """Return the --max-num-seqs whose sort fits in the free memory, a multiple of 8 (recipe 6).
+    """Return the --max-num-seqs whose sort fits in the free memory, a multiple of 8.
 
     The failed allocation is proportional to the number of sequences. None if not even 8 fit.
     """
@@ -40,7 +40,7 @@ def sequences_for_sampler(
 
 
 def sequences_for_mamba(mamba_cache_blocks: int) -> int | None:
-    """Return --max-num-seqs for a hybrid model: the largest multiple of 8 up to its Mamba blocks (recipe 6).
+    """Return --max-num-seqs for a hybrid model: the largest multiple of 8 up to its Mamba blocks.
 
     Source: config/compilation.resolve_cudagraph_mode_and_sizes, 0.20-0.33.
     """
@@ -51,7 +51,7 @@ def activation_peak_for(
     peak_activation_gib: float, max_num_batched_tokens: int, new_max_num_batched_tokens: int,
     fixed_share: float = 0.25,
 ) -> float | None:
-    """Estimate the activation peak in GiB with another --max-num-batched-tokens (recipe 7).
+    """Estimate the activation peak in GiB with another --max-num-batched-tokens.
 
     Linear in the tokens above a fixed part (workspace, logits), assumed to be a quarter of the measured peak.
     """

@@ -1,4 +1,4 @@
-"""Solve for the total memory of the device if the log does not print it (recipes 1 and 12)."""
+"""Solve for the total memory of the device if the log does not print it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def total_from_two_runs(
     kv_cache_available_gib: float, gpu_memory_utilization: float, other_available_gib: float,
     other_utilization: float,
 ) -> float | None:
-    """Return the GPU's total from two starts that differ in utilization alone: (A2 - A1) / (U2 - U1) (recipe 1)."""
+    """Return the GPU's total from two starts that differ in utilization alone: (A2 - A1) / (U2 - U1)."""
     share = other_utilization - gpu_memory_utilization
     total = (other_available_gib - kv_cache_available_gib) / share if share else 0.0
     return round(total, 2) if total > 0 else None

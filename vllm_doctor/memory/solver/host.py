@@ -1,4 +1,4 @@
-"""Solve for host memory: offloaded weights, swap space, the CPU backend's KV cache (recipe 11)."""
+"""Solve for host memory: offloaded weights, swap space, the CPU backend's KV cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def offload_gb_for(
     deficit_gib: float, model_weights_gib: float | None = None, host_free_gib: float | None = None,
     tensor_parallel_size: int | None = None,
 ) -> int | None:
-    """Return the --cpu-offload-gb, per GPU, that frees `deficit_gib` (recipe 11).
+    """Return the --cpu-offload-gb, per GPU, that frees `deficit_gib`.
 
     None if that is all of the weights or more, or if the host has too little memory: pinned tensors take about
     1.8 times their size there.
@@ -27,7 +27,7 @@ def offload_gb_for(
 
 
 def offload_gb_for_host_ram(host_free_gib: float, tensor_parallel_size: int | None = None) -> int | None:
-    """Return the largest --cpu-offload-gb, per GPU: half of host memory over the ranks (recipe 11)."""
+    """Return the largest --cpu-offload-gb, per GPU: half of host memory over the ranks."""
     offload = math.floor(0.5 * host_free_gib / (tensor_parallel_size or 1))
     return offload if offload > 0 else None
 

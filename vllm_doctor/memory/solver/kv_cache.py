@@ -1,4 +1,4 @@
-"""Solve for tokens, bytes and blocks of the KV cache (recipes 2, 8 and 13)."""
+"""Solve for tokens, bytes and blocks of the KV cache."""
 # ruff: noqa: PLR0917 - rules give a filter its facts in order
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def bytes_per_token(
     kv_cache_needed_gib: float, max_model_len: int, block_size: int | None = None,
     rounding_gib: float = HALF_UNIT,
 ) -> int | None:
-    """Return the bytes of KV cache per token on one rank, from the need of one request (ledger, section 2).
+    """Return the bytes of KV cache per token on one rank, from the need of one request.
 
     Only for models with full attention in every layer. Of the integers that round to the printed need, the one
     divisible by the largest power of two is taken. Source: check_enough_kv_cache_memory, V1 0.7-0.33.
@@ -46,13 +46,13 @@ def bytes_per_token_from_cpu_blocks(
 
 
 def kv_gib(tokens: float, kv_bytes_per_token: float, block_size: int | None = None) -> float:
-    """Return the GiB of KV cache for `tokens`, in whole blocks if `block_size` is given (ledger, section 2)."""
+    """Return the GiB of KV cache for `tokens`, in whole blocks if `block_size` is given."""
     held = blocks_for(tokens, block_size) * block_size if block_size else tokens
     return held * kv_bytes_per_token / GIB
 
 
 def tokens_in_blocks(kv_cache_gpu_blocks: int, block_size: int | None = None) -> int:
-    """Return the tokens that V0's "# GPU blocks" hold, its bound for max_model_len (recipe 2; 0.2.7-0.10.2)."""
+    """Return the tokens that V0's "# GPU blocks" hold, its bound for max_model_len (0.2.7-0.10.2)."""
     return kv_cache_gpu_blocks * (block_size or DEFAULT_BLOCK_SIZE)
 
 
@@ -60,7 +60,7 @@ def tokens_that_fit(
     kv_cache_available_gib: float, kv_bytes_per_token: float, block_size: int | None = None,
     null_block: bool | None = None, rounding_gib: float = HALF_UNIT,
 ) -> int | None:
-    """Return the tokens that a KV cache holds, in whole blocks (recipe 2; for full attention only).
+    """Return the tokens that a KV cache holds, in whole blocks (for full attention only).
 
     `null_block`: one block is reserved (since 0.29); None means that the release is unknown, and counts as true.
     """
@@ -77,7 +77,7 @@ def length_that_fits(
     max_model_len: int, kv_cache_available_gib: float, kv_cache_needed_gib: float,
     block_size: int | None = None, null_block: bool | None = None, rounding_gib: float = HALF_UNIT,
 ) -> int | None:
-    """Return the longest request that fits, in whole blocks: L * A / N (recipe 2; for full attention only).
+    """Return the longest request that fits, in whole blocks: L * A / N (for full attention only).
 
     Never above vLLM's own result; prefer the estimate that vLLM prints, which is exact. `null_block`: one block is
     reserved (since 0.29); None means that the release is unknown, and counts as true. Source: estimate_max_model_len.
@@ -95,7 +95,7 @@ def fp8_need(
     kv_cache_needed_gib: float, kv_cache_dtype: str | None = None,
     kv_cache_available_gib: float | None = None, rounding_gib: float = HALF_UNIT,
 ) -> float | None:
-    """Return the GiB that an FP8 KV cache needs: half (recipe 8).
+    """Return the GiB that an FP8 KV cache needs: half.
 
     None if the cache is not a 16-bit one, or if half of it does not fit in what is available.
     """
@@ -112,7 +112,7 @@ def kv_cache_memory_bytes_for(
     gpu_free_gib: float | None = None, model_weights_gib: float | None = None,
     peak_activation_gib: float | None = None, cuda_graph_gib: float | None = None,
 ) -> int | None:
-    """Return --kv-cache-memory-bytes: the need plus 2 %, at least one more block, in whole MiB (recipe 13).
+    """Return --kv-cache-memory-bytes: the need plus 2 %, at least one more block, in whole MiB.
 
     None if it exceeds free - weights - activations - graphs - 0.15 GiB; if activations or graphs are unknown, at least
     1.5 GiB are assumed besides the weights. `gpu_free_gib` is the free memory at startup.

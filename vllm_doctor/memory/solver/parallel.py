@@ -1,4 +1,4 @@
-"""Solve for tensor-parallel and pipeline-parallel sizes (recipes 9 and 10)."""
+"""Solve for tensor-parallel and pipeline-parallel sizes."""
 # ruff: noqa: PLR0917 - rules give a filter its facts in order
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ def tensor_parallel_for(
     model_weights_gib: float, gpu_total_gib: float, tensor_parallel_size: int | None = None,
     num_gpus_visible: int | None = None, num_attention_heads: int | None = None, share: float = 0.85,
 ) -> int | None:
-    """Return the next larger tensor-parallel size whose weights take at most `share` of a GPU (recipe 9).
+    """Return the next larger tensor-parallel size whose weights take at most `share` of a GPU.
 
     `model_weights_gib` is per GPU at the current size. Candidate sizes divide the attention heads or, if those are
     unknown, double the current size; at most the number of visible GPUs, else 8.
@@ -31,7 +31,7 @@ def kv_need_with_tensor_parallel(
     kv_cache_needed_gib: float, new_tensor_parallel_size: int, num_kv_heads: int,
     tensor_parallel_size: int | None = None,
 ) -> float | None:
-    """Return the KV cache in GiB that a rank needs at another tensor-parallel size (recipe 9).
+    """Return the KV cache in GiB that a rank needs at another tensor-parallel size.
 
     KV heads per rank are max(1, heads // ranks): with more ranks than heads the need stops shrinking.
     """
@@ -45,7 +45,7 @@ def available_with_tensor_parallel(
     kv_cache_available_gib: float, model_weights_gib: float, new_tensor_parallel_size: int,
     tensor_parallel_size: int | None = None, communication_gib: float = 1.0,
 ) -> float | None:
-    """Estimate the KV cache in GiB at a larger tensor-parallel size, cautiously (recipe 9).
+    """Estimate the KV cache in GiB at a larger tensor-parallel size, cautiously.
 
     Weights shrink proportionally, NCCL and the custom all-reduce take `communication_gib`; that the activation peak
     shrinks too is ignored.

@@ -1,4 +1,4 @@
-"""Solve for --gpu-memory-utilization (recipes 1, 3, 4, 5, 6 and 12)."""
+"""Solve for --gpu-memory-utilization."""
 # ruff: noqa: PLR0917 - rules give a filter its facts in order
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vllm_doctor.memory.solver.rounding import (
 
 
 def utilization_limit(enforce_eager: bool | None = None, graphs_reserved: bool | None = None) -> float:
-    """Return the largest utilization to offer: 0.95, or 0.97 without CUDA graphs on top of the budget (recipe 1).
+    """Return the largest utilization to offer: 0.95, or 0.97 without CUDA graphs on top of the budget.
 
     In V0 and in V1 up to 0.19 they are outside the budget; since 0.20 their estimate is taken out of it.
     """
@@ -40,7 +40,7 @@ def utilization_for_need(
     gpu_total_gib: float, gpu_free_gib: float | None = None, limit: float = 0.95,
     rounding_gib: float = HALF_UNIT,
 ) -> float | None:
-    """Return the utilization whose budget holds the needed KV cache: U + (N - A) / T, rounded up to 0.01 (recipe 1).
+    """Return the utilization whose budget holds the needed KV cache: U + (N - A) / T, rounded up to 0.01.
 
     None if it is above `limit` or the free memory, or if nothing is missing. `gpu_free_gib` is the free memory at
     startup, not at a CUDA OOM. Source: gpu_worker.determine_available_memory, 0.9.1-0.33.
@@ -59,7 +59,7 @@ def utilization_for_length(
     limit: float = 0.95, block_size: int | None = None, null_block: bool | None = None,
     rounding_gib: float = HALF_UNIT,
 ) -> float | None:
-    """Return the utilization that raises a negative KV cache to one request of `max_model_len` tokens (recipe 3).
+    """Return the utilization that raises a negative KV cache to one request of `max_model_len` tokens.
 
     `null_block`: one block is reserved (since 0.29); None means that the release is unknown, and counts as true.
     Source: get_kv_cache_configs, 0.29-0.33.
@@ -75,7 +75,7 @@ def utilization_for_parts(
     non_torch_gib: float | None = None, gpu_free_gib: float | None = None, limit: float = 0.95,
     rounding_gib: float = HALF_UNIT,
 ) -> float | None:
-    """Return the utilization that covers weights, activations, non-torch memory and the needed KV cache (recipe 3).
+    """Return the utilization that covers weights, activations, non-torch memory and the needed KV cache.
 
     Source: worker.determine_num_available_blocks, the "model weights take" line of V0 0.6.5-0.10.2.
     """
@@ -90,7 +90,7 @@ def utilization_for_everybody(
     own_gib: float, other_gib: float, gpu_total_gib: float, limit: float = 0.95,
     rounding_gib: float = HALF_UNIT,
 ) -> float | None:
-    """Return the utilization that covers this server and other processes, for releases that count all (example 8).
+    """Return the utilization that covers this server and other processes, for releases that count all.
 
     These are 0.2.5-0.3.1, V0 0.6.4 and V1 0.6.4-0.9.0. `own_gib` includes the wanted KV cache.
     """
@@ -104,7 +104,7 @@ def utilization_below_free(
     gpu_free_gib: float, gpu_total_gib: float, margin: float = 0.01, model_weights_gib: float | None = None,
     peak_activation_gib: float | None = None, limit: float = 0.95, rounding_gib: float = HALF_UNIT,
 ) -> float | None:
-    """Return the largest utilization that requests less than is free: free / T - `margin`, rounded down (recipe 4).
+    """Return the largest utilization that requests less than is free: free / T - `margin`, rounded down.
 
     None if weights, activations and 1 GiB of cache do not fit in it: then memory must be freed first. On unified
     memory the free memory varies with the page cache: use a margin of 0.02. Source: request_memory, 0.14-0.33.
@@ -124,7 +124,7 @@ def utilization_minus(
 ) -> float | None:
     """Return a lower utilization that leaves room for CUDA graph capture: U - max(0.03, 1.5 * (1 GiB + tried) / T).
 
-    V0 and V1 up to 0.19 capture outside the budget (recipe 5). None if one request would no longer fit.
+    V0 and V1 up to 0.19 capture outside the budget. None if one request would no longer fit.
     """
     drop = 0.03 if not gpu_total_gib else max(0.03, 1.5 * (1 + (oom_tried_gib or 0.0)) / gpu_total_gib)
     offer = round_down(gpu_memory_utilization - drop)
@@ -140,7 +140,7 @@ def utilization_minus(
 def utilization_for_sampler(
     gpu_memory_utilization: float, oom_tried_gib: float, gpu_free_gib: float, gpu_total_gib: float,
 ) -> float | None:
-    """Return a lower utilization that leaves the sampler's warm-up the missing memory plus 0.3 GiB (recipe 6).
+    """Return a lower utilization that leaves the sampler's warm-up the missing memory plus 0.3 GiB.
 
     Applies only after the KV cache was sized; `gpu_free_gib` is the free memory in the OOM message.
     Source: gpu_model_runner._dummy_sampler_run, 0.8.0-0.33.
@@ -155,7 +155,7 @@ def utilization_for_sampler(
 def equivalent_utilization(
     gpu_memory_utilization: float, cuda_graph_estimate_gib: float, gpu_total_gib: float,
 ) -> float | None:
-    """Return the equivalent utilization without the CUDA graph estimate (recipe 12; gpu_worker, 0.20-0.33)."""
+    """Return the equivalent utilization without the CUDA graph estimate (gpu_worker, 0.20-0.33)."""
     if gpu_total_gib <= 0:
         return None
     return round(gpu_memory_utilization - cuda_graph_estimate_gib / gpu_total_gib, 4)
@@ -164,7 +164,7 @@ def equivalent_utilization(
 def suggested_utilization(
     gpu_memory_utilization: float, cuda_graph_estimate_gib: float, gpu_total_gib: float,
 ) -> float | None:
-    """Return the utilization that vLLM suggests to offset the CUDA graph estimate, at most 1.0 (recipe 12)."""
+    """Return the utilization that vLLM suggests to offset the CUDA graph estimate, at most 1.0."""
     if gpu_total_gib <= 0:
         return None
     return min(round(gpu_memory_utilization + cuda_graph_estimate_gib / gpu_total_gib, 4), 1.0)
