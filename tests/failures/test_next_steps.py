@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vllm_doctor import diagnose
-from vllm_doctor.authoring import prose
+from vllm_doctor.authoring import writing_style
 from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.failures.model import Failure, Origin
 from vllm_doctor.failures.next_step_names import names_of
@@ -60,7 +60,7 @@ def test_each_group_and_each_expression_is_used() -> None:
 def test_each_step_has_a_known_action_or_changes_settings() -> None:
     assert [step for step in STEPS if "id" not in step and "action" not in step] == []
     assert {step["action"] for step in STEPS if "action" in step} - set(builtin().actions) == set()
-    assert [problem for step in STEPS for problem in prose.check_text(re.sub(r"\{\{.*?\}\}", "X", step["title"]))] == []
+    assert [problem for step in STEPS for problem in writing_style.check_text(re.sub(r"\{\{.*?\}\}", "X", step["title"]))] == []
 
 
 @pytest.mark.parametrize("name", PATTERNS)

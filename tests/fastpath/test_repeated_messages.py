@@ -8,16 +8,16 @@ from vllm_doctor.facts.store import FactName, FactStore
 from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.repeated_messages import Check, Plan, RepeatedMessages
 from vllm_doctor.fastpath.retained_lines import FIRST
-from vllm_doctor.logs.wrappers.byte_patterns import front
+from vllm_doctor.logs.wrappers.byte_patterns import wrapper_of
 
 
 def repeats(*names: FactName, extremes: tuple[str, ...] = ()) -> RepeatedMessages:
     check = Check(re.compile(r"told(?: (?P<seconds>\d+))?").search, True, extremes)
-    return RepeatedMessages(lambda raw, front, traceback: Plan(0, [check], None, has_match=True), FactStore({name.name: name for name in names}))
+    return RepeatedMessages(lambda raw, wrapper, traceback: Plan(0, [check], None, has_match=True), FactStore({name.name: name for name in names}))
 
 
 def like(text: bytes) -> LineTemplate:
-    return LineTemplate(text, is_candidate=True, front=front(text))
+    return LineTemplate(text, is_candidate=True, wrapper=wrapper_of(text))
 
 
 def test_the_first_are_read_in_full_and_the_last_kept_back() -> None:
@@ -64,7 +64,7 @@ def test_processes_are_told_apart_by_their_digits() -> None:
 
 def test_sources_are_told_apart_and_kept_without_their_wrapper() -> None:
     read = repeats()
-    read._make_plan = lambda raw, front, traceback: Plan(len("vllm-1  | "), [Check(re.compile("told").search, True, ())], None, has_match=True)
+    read._make_plan = lambda raw, wrapper, traceback: Plan(len("vllm-1  | "), [Check(re.compile("told").search, True, ())], None, has_match=True)
     for number in range(50):
         read.try_shortcut(b"vllm-1  | told\n", number, like(b"vllm-0  | told\n"), serves=True)
     assert not read.try_shortcut(b"vllm-2  | told\n", 50, like(b"vllm-0  | told\n"), serves=True)
@@ -83,7 +83,7 @@ def test_a_storm_is_known_among_very_many_rare_messages() -> None:
 def test_a_record_of_docker_is_kept_without_what_stands_around_the_message() -> None:
     read = repeats()
     line = b'{"log":"told 7\\n","stream":"stdout","time":"2025-11-20T11:42:48.%sZ"}\n'
-    read._make_plan = lambda raw, front, traceback: Plan(len('{"log":"'), [Check(re.compile("told").search, True, ())], None, has_match=True)
+    read._make_plan = lambda raw, wrapper, traceback: Plan(len('{"log":"'), [Check(re.compile("told").search, True, ())], None, has_match=True)
     zeros = bytes.maketrans(b"123456789", b"000000000")
     raws = [line % (b"1" * (1 + number % 3)) for number in range(90)]  # Docker leaves zeros at the end out
     assert sum(read.try_shortcut(raw, number, like(raw.translate(zeros)), serves=True) for number, raw in enumerate(raws)) == 90 - 3 * (FIRST + 2)

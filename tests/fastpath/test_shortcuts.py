@@ -26,8 +26,8 @@ from vllm_doctor.fastpath.line_scanner import FastScanner, Scanner, literal_form
 from vllm_doctor.fastpath.line_skipper import Consumer, LineSkipper, Mode, candidate_literals, mode_of
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import Layout, Layouts, StatisticsLines
-from vllm_doctor.logs.foreign_text import ForeignText
 from vllm_doctor.logs.lines import Line
+from vllm_doctor.logs.untrusted_text import UntrustedText
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.options import Options
 from vllm_doctor.reports.to_json import render
@@ -468,8 +468,8 @@ def test_refused_requests_that_repeat_change_no_report(wrap: Callable[[bytes], b
         lines += [chance.choice([ANSWERED, TRAFFIC[1], *statistics(1, chance.randrange(99))])] * chance.choice([0, 1, 30])
     data = b"".join(map(wrap, lines))
     opened = []
-    foreign_open = ForeignText.open
-    monkeypatch.setattr(ForeignText, "open", lambda *given: (opened.append(given), foreign_open(*given)))
+    untrusted_open = UntrustedText.open
+    monkeypatch.setattr(UntrustedText, "open", lambda *given: (opened.append(given), untrusted_open(*given)))
     read_whole(1 << 60)
     whole = report(data)
     assert not opened

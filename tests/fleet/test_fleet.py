@@ -180,7 +180,7 @@ def test_a_touched_log_is_read_alone_and_its_rows_are_replaced(logs, tmp_path):
 
 def test_a_second_run_masks_no_path_again(logs, tmp_path, monkeypatch):
     masked = []
-    monkeypatch.setattr("vllm_doctor.fleet.run.shown_url", lambda url: masked.append(url) or shown_url(url))
+    monkeypatch.setattr("vllm_doctor.fleet.read_fleet.shown_url", lambda url: masked.append(url) or shown_url(url))
     secret = logs / "token=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH" / "f.log"
     secret.parent.mkdir()
     secret.write_text(NO_CACHE)

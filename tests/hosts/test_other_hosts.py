@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
-from vllm_doctor.hosts.client import answer, checked_name, output, with_lines
+from vllm_doctor.hosts.client import checked_name, followed_by_lines, stream_output, text_output
 
 START = "INFO 11-20 10:00:00 [api_server.py:1837] vLLM API server version 0.14.1\n"
 LOADING = START + "(EngineCore_DP0 pid=31) INFO 11-20 10:00:09 [gpu_model_runner.py:3562] Starting to load model m...\n"
@@ -119,19 +119,19 @@ def test_a_missing_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_log_that_is_not_read_to_its_end_leaves_no_process() -> None:
-    pieces = output(["yes", "a line"])
+    pieces = stream_output(["yes", "a line"])
     assert next(pieces).startswith(b"a line\n")
     pieces.close()
 
 
 def test_lines_behind_a_log_begin_on_their_own_line() -> None:
-    assert b"".join(with_lines([b"a", b"b"], lambda: ["c"])) == b"ab\nc\n"
-    assert b"".join(with_lines([b"a\n"], lambda: ["c"])) == b"a\nc\n"
-    assert b"".join(with_lines([b"a"], tuple)) == b"a"
+    assert b"".join(followed_by_lines([b"a", b"b"], lambda: ["c"])) == b"ab\nc\n"
+    assert b"".join(followed_by_lines([b"a\n"], lambda: ["c"])) == b"a\nc\n"
+    assert b"".join(followed_by_lines([b"a"], tuple)) == b"a"
 
 
 def test_an_error_of_a_client_is_one_safe_line() -> None:
     with pytest.raises(InputError, match=r"^sh: bad<U\+001B> news$"):
-        answer(["sh", "-c", "printf 'bad\\033 news\\nmore' >&2; exit 3"])
+        text_output(["sh", "-c", "printf 'bad\\033 news\\nmore' >&2; exit 3"])
     with pytest.raises(InputError, match="not a name, such as pod-1"):
         checked_name("-x", "--pod", "pod-1")

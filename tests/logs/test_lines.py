@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_doctor.logs.encoding import clean
 from vllm_doctor.logs.lines import MAX_LINE, Line, LineReader
+from vllm_doctor.logs.terminal_escapes import clean
 
 HEAD = "INFO 10-08 20:33:48 [__init__.py:216] Automatically detected platform cuda."
 BAR = "Loading safetensors checkpoint shards: {:>3}% Completed | {}/4 [00:0{}<00:06,  2.07s/it]"

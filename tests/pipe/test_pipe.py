@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import vllm_doctor
 from vllm_doctor import pipe
 from vllm_doctor.pipe import Gap, Reader
-from vllm_doctor.pipe import frames as frame_format
+from vllm_doctor.pipe import analyser_channel as frame_format
 from vllm_doctor.pipe.analyser import Analyser
 
 ROOT = str(Path(vllm_doctor.__file__).resolve().parents[1])

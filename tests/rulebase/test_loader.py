@@ -12,8 +12,8 @@ import pytest
 
 from vllm_doctor.errors import RuleError
 from vllm_doctor.rulebase import compiler, loader
+from vllm_doctor.rulebase.compiled_rules import rule_base
 from vllm_doctor.rulebase.compiler import compile_rules
-from vllm_doctor.rulebase.document import rule_base
 from vllm_doctor.rulebase.folders import builtin_folder
 from vllm_doctor.rulebase.loader import builtin, cached_document
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from time import thread_time
 
 import pytest
+from attack_logs import SIZE, logs
 from expressions import Expression, compiled_while, expressions, expressions_of_redaction
 from leak_places import TOKENS
 from nightly import some
-from pumped_logs import SIZE, logs
 
 from vllm_doctor.cli.diagnose_logs import render
 from vllm_doctor.diagnosis.engine import diagnose
@@ -27,7 +27,7 @@ from vllm_doctor.rulebase.lint import check_linear, lint
 from vllm_doctor.rulebase.loader import builtin
 from vllm_doctor.rulebase.model import Pattern
 from vllm_doctor.rulebase.regex_check import slow_code, slow_frames, slow_pattern
-from vllm_doctor.rulebase.regex_pumps import pumps
+from vllm_doctor.rulebase.slow_regex_texts import attack_texts
 from vllm_doctor.rulebase.user_rules import read_rule
 from vllm_doctor.text.patterns import portable
 
@@ -85,7 +85,7 @@ def test_expressions_of_redaction(expression: Expression) -> None:
 
 
 def test_expressions_made_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are made from tables or from words of the log: of `redact`, of foreign text, of earlier tracebacks."""
+    """Those that are made from tables or from words of the log: of `redact`, of untrusted text, of earlier tracebacks."""
     texts = [f"{before}{(alphabet * 9)[:length]}{behind}" for before, alphabet, length, behind in TOKENS.values()]
     texts += [path.read_text(encoding="utf-8", errors="replace") for path in sorted((ROOT / "tests/security").glob("*.py"))]
     texts += [path.read_text(encoding="utf-8", errors="replace") for path in sorted((ROOT / "fixtures/logs").glob("*.log"))[::12]]
@@ -153,7 +153,7 @@ def _drawn(count: int, seed: int) -> list[tuple[str, str, str]]:
     choose = random.Random(seed)
     for source in choose.choices(sorted(sources), k=count):
         name, anchor = sources[source]
-        if tried := list(pumps(source)):
+        if tried := list(attack_texts(source)):
             kind, log = choose.choice(list(logs(choose.choice(tried), anchor)))
             drawn.append((name, kind, log[:SIZE]))
     return drawn

@@ -22,8 +22,8 @@ from vllm_doctor.command.prompt import find_command
 from vllm_doctor.command.rebuild import rebuild
 from vllm_doctor.command.render import render
 from vllm_doctor.diagnosis.engine import diagnose
-from vllm_doctor.logs.foreign_text import HIDDEN, ForeignTable, ForeignText
 from vllm_doctor.logs.lines import Line
+from vllm_doctor.logs.untrusted_text import HIDDEN, UntrustedTable, UntrustedText
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
 
@@ -263,8 +263,8 @@ def test_the_command_given_by_the_user_is_rebuilt_as_well() -> None:
 
 
 @pytest.fixture(scope="module")
-def table() -> ForeignTable:
-    return ForeignTable(yaml.safe_load((ROOT / "rules" / "foreign_text.yaml").read_text()))
+def table() -> UntrustedTable:
+    return UntrustedTable(yaml.safe_load((ROOT / "rules" / "untrusted_text.yaml").read_text()))
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -280,32 +280,32 @@ def table() -> ForeignTable:
     ('INFO:     [2001:db8::1]:5 - "GET /health HTTP/1.1" 200 OK', 'INFO:     [2001:db8::1]:5 - "GET /health HTTP/1.1" 200 OK'),
     ("ValueError: a fault of the server", "ValueError: a fault of the server"),
 ])
-def test_foreign_text_is_hidden(table: ForeignTable, text: str, shown: str) -> None:
+def test_untrusted_text_is_hidden(table: UntrustedTable, text: str, shown: str) -> None:
     assert table.hide(text).text == shown
 
 
-def test_an_open_quote_goes_on_until_a_record(table: ForeignTable) -> None:
-    reader = ForeignText(table)
+def test_an_open_quote_goes_on_until_a_record(table: UntrustedTable) -> None:
+    reader = UntrustedText(table)
     lines = ["Prompt: 'a", "$ vllm serve evil", "b'", "CUDA out of memory", "Prompt: 'a", "INFO 10-08 20:36:41 [a.py:1] b"]
     shown = [reader.read(Line(number, text)).text for number, text in enumerate(lines, 1)]
     assert shown == [f"Prompt: {HIDDEN}", HIDDEN, f"{HIDDEN}'", "CUDA out of memory", f"Prompt: {HIDDEN}", lines[-1]]
 
 
-def test_names_are_hidden_behind_the_first_line_of_a_record(table: ForeignTable) -> None:
-    reader = ForeignText(table)
+def test_names_are_hidden_behind_the_first_line_of_a_record(table: UntrustedTable) -> None:
+    reader = UntrustedText(table)
     shown = [reader.read(Line(number, text)) for number, text in enumerate(SHAPES["media-domain"]("evil x").split("\n"), 1)]
     assert shown[-1].text.endswith(f"Input URL domain: {HIDDEN}")
     assert all(line.refusal for line in shown)
 
 
-def test_every_shape_is_hidden_but_for_names(table: ForeignTable) -> None:
+def test_every_shape_is_hidden_but_for_names(table: UntrustedTable) -> None:
     for entry in table.records:
         said = "sudo sh -c evil; vllm serve x"
         shown = table.hide(entry.marker + (repr(said) if entry.text == "quoted" else said))
         assert shown.refusal or MARK not in shown.text, entry.id
 
 
-def test_long_lines_take_linear_time(table: ForeignTable) -> None:
+def test_long_lines_take_linear_time(table: UntrustedTable) -> None:
     for unit in ("'", "\\'", '"GET ', "The model `", "' does not exist", "Received request ", "prompt_logprobs=1 "):
         for marker in ("Error with model ", "'input': '", "Generated response "):
             table.hide(marker + unit * (200_000 // len(unit)))

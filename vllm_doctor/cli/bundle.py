@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from vllm_doctor.bundle import Bundle, write_bundle
+from vllm_doctor.cli.effective_options import check_ids, engine_options
 from vllm_doctor.cli.options import shared
-from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.logs.inputs import one_log

@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from vllm_doctor.authoring.rule_tests import why_not_fired
+from vllm_doctor.cli.effective_options import check_ids, engine_options
 from vllm_doctor.cli.error_output import report_error
+from vllm_doctor.cli.exit_status import ExitStatus, exit_status
 from vllm_doctor.cli.formats import writer
 from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import colored, columns
-from vllm_doctor.cli.values import check_ids, engine_options, exit_status
 from vllm_doctor.comparison import changes
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.log_session import KEEP_RUNS
 from vllm_doctor.errors import InputError
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fastpath.earlier_starts import EarlierStarts
-from vllm_doctor.incident import together
+from vllm_doctor.incident import report_on_incident
 from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, Logs, logs_in, open_logs
 from vllm_doctor.messages import message
@@ -99,7 +99,7 @@ def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, 
         raise InputError(message("--against compares one log with a good one"))
     if not values["against"]:
         read_together = [read for log in logs for read in _diagnosed(log, options)]
-        return together(read_together) if len(read_together) > 1 else read_together[0][1]
+        return report_on_incident(read_together) if len(read_together) > 1 else read_together[0][1]
     bad = [read for log in logs for read in _diagnosed(log, options)]
     good = _diagnosed(values["against"], options._replace(run=None, command="", config=""))
     for path, read in ((logs[0], bad), (values["against"], good)):

@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from vllm_doctor.cli.error_output import print_error_line
+from vllm_doctor.cli.exit_status import ExitStatus
 from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import columns
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fleet import engines, render
 from vllm_doctor.fleet.model import StartRow
-from vllm_doctor.fleet.run import Shard, fleet, merge
+from vllm_doctor.fleet.read_fleet import Shard, fleet, merge
 from vllm_doctor.fleet.summary import Summary
 from vllm_doctor.fleet.tables import encode, has_parquet
 from vllm_doctor.language import language

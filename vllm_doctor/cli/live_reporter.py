@@ -9,14 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from vllm_doctor.cli.exit_status import ExitStatus, exit_status
 from vllm_doctor.cli.streams import discard
 from vllm_doctor.cli.terminal import colored, columns
-from vllm_doctor.cli.values import exit_status
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.live_verdict import current_limit, failure_cause
 from vllm_doctor.diagnosis.stalls import stall_report
 from vllm_doctor.errors import InputError
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.language import language
 from vllm_doctor.options import Options
 from vllm_doctor.pipe import Gap

@@ -12,9 +12,9 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from vllm_doctor.cli import project_settings
+from vllm_doctor.cli.effective_options import apply_project_settings
 from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.formats import WRITERS
-from vllm_doctor.cli.values import apply_project_settings
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.language import LANGUAGES, wanted_language
 from vllm_doctor.reports.escape import one_line

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from vllm_doctor.cli.error_output import report_error
+from vllm_doctor.cli.exit_status import ExitStatus
 from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.streams import discard, fill_closed, words
 from vllm_doctor.errors import DoctorError
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.language import language as language_of
 from vllm_doctor.language import typed_language, wanted_language
 from vllm_doctor.redact import redact

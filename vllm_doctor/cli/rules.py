@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from vllm_doctor.authoring import prose
+from vllm_doctor.authoring import writing_style
 from vllm_doctor.authoring.record_expectations import record_expectations
 from vllm_doctor.authoring.rule_scaffold import scaffold
 from vllm_doctor.authoring.rule_tests import run_tests
 from vllm_doctor.authoring.translations import lint_catalogues
+from vllm_doctor.cli.exit_status import ExitStatus
 from vllm_doctor.errors import InputError, RuleError, did_you_mean
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.fleet.draft import draft_from_group
 from vllm_doctor.messages import message
 from vllm_doctor.phases import ORDER
@@ -72,9 +72,9 @@ def lint(paths: tuple[str, ...]) -> None:
     rules = [rule for rule in read if not isinstance(rule, RuleError)]
     base = base.with_rules({rule.id: rule for rule in rules}) if paths else base
     problems = [str(error) for error in read if isinstance(error, RuleError)]
-    problems += [str(problem) for rule in rules for problem in (*check(rule, base), *prose.lint_rule(rule))]
+    problems += [str(problem) for rule in rules for problem in (*check(rule, base), *writing_style.lint_rule(rule))]
     if not paths:
-        problems += [str(problem) for problem in prose.lint_actions(base.actions.values())]
+        problems += [str(problem) for problem in writing_style.lint_actions(base.actions.values())]
         problems += lint_catalogues()
     for problem in problems:
         click.echo(problem)

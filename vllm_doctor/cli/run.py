@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from vllm_doctor import pipe
+from vllm_doctor.cli.effective_options import check_ids, engine_options
 from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.cli.options import shared
-from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.command import parse
 
 

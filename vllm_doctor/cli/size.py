@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from vllm_doctor.catalog import flags, gpus
+from vllm_doctor.cli.exit_status import ExitStatus
 from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.errors import InputError
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.language import language
 from vllm_doctor.messages import joined, message
 from vllm_doctor.options import Options

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from vllm_doctor import pipe
+from vllm_doctor.cli.effective_options import check_ids, engine_options
 from vllm_doctor.cli.error_output import print_error_line, report_error
+from vllm_doctor.cli.exit_status import ExitStatus
 from vllm_doctor.cli.live_reporter import LiveReporter
 from vllm_doctor.cli.options import shared
-from vllm_doctor.cli.values import check_ids, engine_options
 from vllm_doctor.errors import InputError
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.messages import message
 from vllm_doctor.reports.escape import one_line
 

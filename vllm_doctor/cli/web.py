@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from vllm_doctor.cli import project_settings
+from vllm_doctor.cli.effective_options import check_ids
 from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.options import in_language
-from vllm_doctor.cli.values import check_ids
 from vllm_doctor.errors import InputError, failed
 from vllm_doctor.options import Options
 from vllm_doctor.reports.escape import one_line

@@ -19,7 +19,7 @@ from vllm_doctor.command.frontend_finder import Seen
 from vllm_doctor.command.frontend_settings import translate
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.diagnosis.fix_order import Candidate, ordered, says_to_try
-from vllm_doctor.logs.foreign_text import HIDDEN
+from vllm_doctor.logs.untrusted_text import HIDDEN
 from vllm_doctor.messages import message
 from vllm_doctor.reports.model import Fix, ProgramChange
 from vllm_doctor.rulebase.model import Action, Case, FixRule, Rule

@@ -21,9 +21,9 @@ from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.retained_lines import RetainedLine
 from vllm_doctor.fastpath.shortcuts import Shortcuts
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
-from vllm_doctor.logs.encoding import printable
-from vllm_doctor.logs.foreign_text import ForeignText, SingleLine
 from vllm_doctor.logs.lines import Line, LineReader
+from vllm_doctor.logs.terminal_escapes import printable
+from vllm_doctor.logs.untrusted_text import SingleLine, UntrustedText
 from vllm_doctor.matching.matcher import Matcher, compiled
 from vllm_doctor.options import Options
 from vllm_doctor.redact import Redactor
@@ -40,8 +40,8 @@ class LogSession:
         self.base = base
         self.options = options
         self.lines = LineReader(join_wrapped=not live)
-        self.events = EventReader(base.foreign.is_request)
-        self.foreign = ForeignText(base.foreign)
+        self.events = EventReader(base.untrusted.is_request)
+        self.untrusted = UntrustedText(base.untrusted)
         self.finder = CommandFinder()
         self.programs = FrontendFinder()
         self.redactor = None if options.show_secrets else Redactor()
@@ -121,7 +121,7 @@ class LogSession:
             return
         if self.redactor is not None:
             self.redactor.learn_line(line.text)
-        original, line = line.text, self.foreign.read(line)
+        original, line = line.text, self.untrusted.read(line)
         self.read_retained_lines()
         is_continuation = self.events.expects_any_continuation(line.number)
         if line.refusal or line.handler or (is_continuation and self.events.quotes_client(line)):
@@ -131,7 +131,7 @@ class LogSession:
             self.finder.feed(line.number, line.text)
             if line.number <= READ_WHOLE:  # what is printed at the start; later lines may be skipped
                 self.programs.feed(line.number, line.text, line.source)
-            if (line.text != original or self.foreign.quotes(original)) and not is_prompted(original):
+            if (line.text != original or self.untrusted.quotes(original)) and not is_prompted(original):
                 self.finder.quote_client(line.number)
         if self._run_begins and not self.finder.is_reading:
             self.finder.start_run()
@@ -158,9 +158,9 @@ class LogSession:
         self.finder.skip_output()
 
     def parse_single_line(self, data: bytes) -> SingleLine | None:
-        """Return the next line without foreign text if it is complete by itself; None if it must be fed."""
+        """Return the next line without untrusted text if it is complete by itself; None if it must be fed."""
         line = self.lines.parse_single_line(data)
-        return line and self.foreign.hide_in_single_line(line)
+        return line and self.untrusted.hide_in_single_line(line)
 
     def record(self, event: Event, text: str) -> None:
         """Record an event of the current start, given its line's text."""
@@ -183,7 +183,7 @@ class LogSession:
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source, refusal in kept:
             text = printable(raw.decode()).rstrip()
-            single = self.foreign.hide_in_single_line(Line(number, text, source.decode()))
+            single = self.untrusted.hide_in_single_line(Line(number, text, source.decode()))
             if single is None:  # never kept back: a client's text may continue in the next line
                 continue
             event = self.events.parse_single_line(single.line)

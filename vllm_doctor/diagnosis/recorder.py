@@ -58,7 +58,7 @@ class Recorder:
             run.ranks.add(int(joined["rank"] or joined["of"]))
         if not times:
             run.remember_block(event)
-            run.collect_failure(event, is_foreign=self.matcher.may_quote_client(event, serves=_serves(run)))
+            run.collect_failure(event, may_quote_client=self.matcher.may_quote_client(event, serves=_serves(run)))
         is_source = event.is_code and event.text.startswith(" ")  # Python's own "..." is in a source line
         if not event.level and not is_source and is_omission(event.text) and not _USAGE.fullmatch(self._previous):
             run.omit(event.line)

@@ -192,10 +192,10 @@ class Run:
         raised = exceptions.bare(event.text)
         return raised is not None and not raised.said
 
-    def collect_failure(self, event: Event, *, is_foreign: bool = False) -> None:
-        """Collect what may be the failure from an event; `is_foreign` says that it may be a client's words."""
+    def collect_failure(self, event: Event, *, may_quote_client: bool = False) -> None:
+        """Collect what may be the failure from an event; `may_quote_client` says that it may be a client's words."""
         self.failures.see(event, self.phase, served=bool(self.serving_line), advances=self.advances,
-                          is_foreign=is_foreign)
+                          may_quote_client=may_quote_client)
 
     def traceback_repeater(self, calls: Sequence[Event]) -> Callable[[Event], None]:
         """Return what records a traceback with the same calls again, given its exception.

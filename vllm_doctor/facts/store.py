@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.facts.python_literals import Repr, read_pairs, read_value
-from vllm_doctor.logs.foreign_text import HIDDEN
+from vllm_doctor.logs.untrusted_text import HIDDEN
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.size_units import FACTORS, GIB_OF_UNIT
 

@@ -88,8 +88,8 @@ class FailureCollector:
         self.exit_status: int | None = None  # of the command, where `run` knows it
         self.records = 0  # lines that vLLM's logger wrote
 
-    def see(self, event: Event, phase: str, *, served: bool, advances: int, is_foreign: bool = False) -> None:
-        """Read one event; one that may be a client's words (`is_foreign`) does not tell how a process ended."""
+    def see(self, event: Event, phase: str, *, served: bool, advances: int, may_quote_client: bool = False) -> None:
+        """Read one event; one that may be a client's words (`may_quote_client`) does not tell how a process ended."""
         self.records += bool(event.level)
         text = event.text
         if text.lstrip().startswith("|"):  # a row of an exception group
@@ -126,7 +126,7 @@ class FailureCollector:
         if stream.frames and stream.last_call and self._is_source(stream, event):
             return
         if not messages.is_cut_prefix(text):
-            self._judge(stream, event, state, is_foreign=is_foreign)
+            self._judge(stream, event, state, may_quote_client=may_quote_client)
 
     def calls_of(self, head: Event) -> RepeatedCalls:
         """Return the calls of the open traceback of a process, given its first line."""
@@ -248,7 +248,7 @@ class FailureCollector:
         stream.frames[-1] = last._replace(code=text[:300])
         return True
 
-    def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int], *, is_foreign: bool) -> None:
+    def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int], *, may_quote_client: bool) -> None:
         """Check whether a line outside the calls of a traceback reports a failure."""
         text = event.text
         level = messages.level_of(text, event.level)
@@ -266,7 +266,7 @@ class FailureCollector:
             return
         if calls and text.strip() and not event.is_code and not event.frames:
             stream.frames = []  # a blank line may stand between calls
-        told = None if is_foreign else messages.usage(text)
+        told = None if may_quote_client else messages.usage(text)
         if told is not None:
             self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))
             return
@@ -276,7 +276,7 @@ class FailureCollector:
             return
         if event.is_code:
             return
-        told = None if is_foreign else messages.fatal(text, logged=bool(event.level))
+        told = None if may_quote_client else messages.fatal(text, logged=bool(event.level))
         if told is not None and level not in _QUIET:
             self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.fastpath.repeated_tracebacks import HEAD, traceback_at
 from vllm_doctor.logs.encoding import NOISE, is_binary, is_noise, line_ends
-from vllm_doctor.logs.wrappers.byte_patterns import NO_FRONT, Front, front
+from vllm_doctor.logs.wrappers.byte_patterns import NO_WRAPPER, MessageWrapper, wrapper_of
 from vllm_doctor.text.literal_search import Trie, rare_pieces, without_extensions
 from vllm_doctor.text.patterns import lazy_pattern, portable
 
@@ -47,7 +47,7 @@ _LEAST, _PART = 1 << 12, 1 << 16  # bytes in which lines are looked up together
 class LineTemplate(NamedTuple):
     """The properties of lines that differ only in digits and long ids; `text` has zeros and placeholders for them.
 
-    `front` is the wrapper before their message. With `is_candidate` one of the literals may follow the wrapper;
+    `wrapper` stands before their message. With `is_candidate` one of the literals may follow the wrapper;
     `certain`: it does, whatever the digits are. `layout` is the scanner's layout of a statistics line, else None.
     `opens_traceback`: such a line begins a traceback.
     """
@@ -57,7 +57,7 @@ class LineTemplate(NamedTuple):
     certain: bool = True
     layout: Any = None
     opens_traceback: bool = False
-    front: Front = NO_FRONT
+    wrapper: MessageWrapper = NO_WRAPPER
 
 
 _UNKNOWN = LineTemplate(b"", is_candidate=False, certain=False)  # of lines that are not known yet
@@ -230,7 +230,7 @@ class Scanner:
         return candidate if candidate and self.is_candidate(candidate, line) else None
 
     def _remember_healthy(self, zeros: bytes) -> None:
-        if not self._is_certain(zeros, front(zeros).size):
+        if not self._is_certain(zeros, wrapper_of(zeros).size):
             self._remember(zeros, _HEALTHY if self._may_have_number(zeros) else None)
 
     def _remember(self, zeros: bytes, candidate: LineTemplate | None) -> None:
@@ -251,7 +251,7 @@ class Scanner:
         text = _ID.sub(b"\0", zeros)
         template = self._templates.get(text)
         if template is None:
-            before = front(text)
+            before = wrapper_of(text)
             certain = self._is_certain(text, before.size)
             is_candidate = (certain or self._may_have_number(text, before.size)) and not is_binary(text)
             if is_candidate and self._patience:

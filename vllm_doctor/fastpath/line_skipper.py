@@ -22,7 +22,7 @@ from vllm_doctor.events.reader import WORDS as EVENT_WORDS
 from vllm_doctor.fastpath.line_scanner import FastScanner, LineTemplate, Row, Scanner
 from vllm_doctor.fastpath.repeated_tracebacks import Traceback, traceback_at
 from vllm_doctor.fastpath.statistics_lines import Layouts
-from vllm_doctor.logs.encoding import printable
+from vllm_doctor.logs.terminal_escapes import printable
 from vllm_doctor.logs.wrappers.byte_patterns import COLOUR, JSON, JSON_END, WRAPPER
 from vllm_doctor.logs.wrappers.timestamps import PART_WORDS
 from vllm_doctor.matching.matcher import pattern_ref

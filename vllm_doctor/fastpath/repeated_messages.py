@@ -20,7 +20,7 @@ from vllm_doctor.fastpath.line_scanner import LineTemplate
 from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.retained_lines import FIRST, RetainedLine, RetainedLines
 from vllm_doctor.logs.encoding import one_digit
-from vllm_doctor.logs.wrappers.byte_patterns import Front
+from vllm_doctor.logs.wrappers.byte_patterns import MessageWrapper
 from vllm_doctor.matching.matcher import Matcher, compiled
 
 _LONG = 512  # a longer line is read in full
@@ -65,16 +65,16 @@ class Plan(NamedTuple):
     refusal: bool = False
     hide: Callable[[str], str] | None = None
 
-    def split(self, raw: bytes, front: Front) -> tuple[str, str]:
+    def split(self, raw: bytes, wrapper: MessageWrapper) -> tuple[str, str]:
         """Return the text of a line between its wrapper and its message, and the message."""
-        text = printed(raw, front)
+        text = printed(raw, wrapper)
         message = text[self.start:]
-        return text[front.size:self.start], self.hide(message) if self.hide else message
+        return text[wrapper.size:self.start], self.hide(message) if self.hide else message
 
 
-def printed(raw: bytes, front: Front) -> str:
+def printed(raw: bytes, wrapper: MessageWrapper) -> str:
     """Return a line without the end of its wrapper."""
-    return raw[:len(raw) - front.rest].decode().rstrip()
+    return raw[:len(raw) - wrapper.rest].decode().rstrip()
 
 
 class _RepeatedLines(RetainedLines):
@@ -97,7 +97,8 @@ class RepeatedMessages:
     `make_plan` returns the plan for such a line, None if all of its kind must be read in full.
     """
 
-    def __init__(self, make_plan: Callable[[bytes, Front, Traceback | None], Plan | None], facts: FactStore) -> None:
+    def __init__(self, make_plan: Callable[[bytes, MessageWrapper, Traceback | None], Plan | None],
+                 facts: FactStore) -> None:
         self.retained_count = 0  # lines so far
         self._make_plan = make_plan
         self._facts = facts
@@ -121,11 +122,11 @@ class RepeatedMessages:
             repeated.lines += 1
             if repeated.lines <= FIRST or not serves:
                 return False
-            front = template.front
-            repeated.keep(number, raw, slice(front.size, len(raw) - front.rest), front.source)
+            wrapper = template.wrapper
+            repeated.keep(number, raw, slice(wrapper.size, len(raw) - wrapper.rest), wrapper.source)
             self.retained_count += 1
         if plan.effect:
-            before, message = plan.split(raw, template.front)
+            before, message = plan.split(raw, template.wrapper)
             plan.effect(number, before, message)
         return True
 
@@ -133,15 +134,15 @@ class RepeatedMessages:
         """Return the template of a line if the same patterns match and no fact exceeds its earlier values."""
         if len(raw) > _LONG:
             return None
-        front = template.front  # a process's digits contain its rank
-        line_key = raw[front.source], raw[front.process], template.text, traceback.calls if traceback else b""
+        wrapper = template.wrapper  # a process's digits contain its rank
+        line_key = raw[wrapper.source], raw[wrapper.process], template.text, traceback.calls if traceback else b""
         if line_key in self._by_line_key:
             repeated = self._by_line_key[line_key]
         else:
-            repeated = self._find_repeated(line_key, front, raw, traceback)
+            repeated = self._find_repeated(line_key, wrapper, raw, traceback)
         if repeated is None:
             return None
-        _, message = repeated.plan.split(raw, front)
+        _, message = repeated.plan.split(raw, wrapper)
         for search, is_match, extremes in repeated.plan.checks:
             match = search(message)
             if (match is not None) is not is_match:
@@ -153,13 +154,13 @@ class RepeatedMessages:
             self._by_latest_line[raw], repeated.latest_line = repeated, raw
         return repeated
 
-    def _find_repeated(self, line_key: _LineKey, front: Front, raw: bytes,
+    def _find_repeated(self, line_key: _LineKey, wrapper: MessageWrapper, raw: bytes,
                        traceback: Traceback | None) -> _RepeatedLines | None:
         """Return the template of a line, once enough lines had it."""
         source, process, text, calls = line_key
-        start, message = _template_key(text, front.process.stop)
+        start, message = _template_key(text, wrapper.process.stop)
         key = b"\0".join((source, process, calls, message))
-        if key not in self._by_template and not self._is_planned(key, raw, front, traceback):
+        if key not in self._by_template and not self._is_planned(key, raw, wrapper, traceback):
             return None
         repeated = self._by_template[key]
         if repeated and start and start != repeated.plan.start:
@@ -169,7 +170,7 @@ class RepeatedMessages:
         self._by_line_key[line_key] = repeated
         return repeated
 
-    def _is_planned(self, key: bytes, raw: bytes, front: Front, traceback: Traceback | None) -> bool:
+    def _is_planned(self, key: bytes, raw: bytes, wrapper: MessageWrapper, traceback: Traceback | None) -> bool:
         """Plan how lines of a template are counted, if there were enough of them."""
         times = self._counts_without_plan.pop(key, 0) + 1
         if times < _WORTH_A_PLAN:
@@ -179,7 +180,7 @@ class RepeatedMessages:
             return False
         if len(self._by_template) >= _MAX_PLANS:
             return False
-        plan = self._make_plan(raw, front, traceback)
+        plan = self._make_plan(raw, wrapper, traceback)
         self._by_template[key] = _RepeatedLines(plan) if plan else None
         return True
 
@@ -189,9 +190,9 @@ class RepeatedMessages:
                 for repeated in self._by_template.values() if repeated for kept in repeated.rest()]
 
 
-def _template_key(text: bytes, front: int) -> tuple[int, bytes]:
+def _template_key(text: bytes, wrapper: int) -> tuple[int, bytes]:
     """Return where the message of a line begins (0: not known) and the key of its template."""
-    start = text.find(_RECORD_END, front, front + _PREFIX) + len(_RECORD_END)
+    start = text.find(_RECORD_END, wrapper, wrapper + _PREFIX) + len(_RECORD_END)
     if start < len(_RECORD_END) or text.startswith(b"(", start):  # another process's prefix may follow
         return 0, text
     return start, text[:start] + one_digit(text[start:], b"0")

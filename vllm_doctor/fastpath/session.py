@@ -10,8 +10,8 @@ from vllm_doctor.events.event import Event
 from vllm_doctor.events.reader import EventReader
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
-from vllm_doctor.logs.foreign_text import ForeignText, SingleLine
 from vllm_doctor.logs.lines import LineReader
+from vllm_doctor.logs.untrusted_text import SingleLine, UntrustedText
 from vllm_doctor.matching.matcher import Matcher
 from vllm_doctor.rulebase.model import RuleBase
 
@@ -61,7 +61,7 @@ class Session(Protocol):
     lines: LineReader
     events: EventReader
     finder: CommandFinder
-    foreign: ForeignText
+    untrusted: UntrustedText
 
     @property
     def matcher(self) -> Matcher:
@@ -85,7 +85,7 @@ class Session(Protocol):
         """Record that a healthy line of a process ends its open message."""
 
     def parse_single_line(self, data: bytes) -> SingleLine | None:
-        """Parse one complete line as the next one, without foreign text; return None if it must be fed."""
+        """Parse one complete line as the next one, without untrusted text; return None if it must be fed."""
 
     def record(self, event: Event, text: str) -> None:
         """Record an event of the current start, given its line's text."""

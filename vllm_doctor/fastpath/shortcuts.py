@@ -24,9 +24,9 @@ from vllm_doctor.fastpath.line_skipper import LineSkipper, Mode, mode_of, scanne
 from vllm_doctor.fastpath.repeated_messages import Plan, plan, printed
 from vllm_doctor.fastpath.repeated_tracebacks import Traceback
 from vllm_doctor.fastpath.session import Session
-from vllm_doctor.logs.encoding import printable
 from vllm_doctor.logs.lines import Line
-from vllm_doctor.logs.wrappers.byte_patterns import Front
+from vllm_doctor.logs.terminal_escapes import printable
+from vllm_doctor.logs.wrappers.byte_patterns import MessageWrapper
 from vllm_doctor.redact import secrets_in
 from vllm_doctor.text.literal_search import any_of
 from vllm_doctor.text.patterns import lazy_pattern
@@ -77,14 +77,14 @@ class Shortcuts:
         session = self._session
         if self._settled_mode is not None:
             return self._settled_mode
-        if not session.lines.is_idle or (self._earlier_starts and not session.foreign.is_idle):
+        if not session.lines.is_idle or (self._earlier_starts and not session.untrusted.is_idle):
             return None
         if self._earlier_starts:
             self._settled_mode = mode_of(session.base, awaited=False, serving=False, earlier_starts=True)
             return self._settled_mode
         serves = session.current.serves
         number = session.next_number()
-        awaited = (not session.awaits_no_command or not session.foreign.is_idle
+        awaited = (not session.awaits_no_command or not session.untrusted.is_idle
                    or session.events.expects_any_continuation(number)
                    or session.current.failures.may_continue(number))
         if serves and self._patience is None:
@@ -112,13 +112,13 @@ class Shortcuts:
 
         A message of another process than the awaited one is recorded.
         """
-        if not self._session.awaits_no_command or self._continues_foreign_text(data, template.front):
+        if not self._session.awaits_no_command or self._continues_untrusted_text(data, template.wrapper):
             return True
-        key = self._process_key(data, template.front)
+        key = self._process_key(data, template.wrapper)
         if key is not None and not self._session.events.expects_continuation(key):
             return False
         is_short = len(template.text) <= _SHORT
-        is_message = is_short and _is_message(template.text, template.front.size)
+        is_message = is_short and _is_message(template.text, template.wrapper.size)
         return not (is_message and self._session.events.skip_record(number, data))
 
     def read_short(self, data: bytes, number: int, template: LineTemplate, *, is_candidate: bool) -> bool:
@@ -143,7 +143,7 @@ class Shortcuts:
         run = self._session.current
         if not (self._session.awaits_no_command and run.block) or run.block_open:
             return False
-        if self._continues_foreign_text(traceback.lines, template.front):
+        if self._continues_untrusted_text(traceback.lines, template.wrapper):
             return False
         return run.repeated_messages.try_shortcut(data, number, template, serves=run.phase == "runtime",
                                                   traceback=traceback)
@@ -160,7 +160,7 @@ class Shortcuts:
             return 0
         lines = scanner(session.base, serving=True)
         data = lines.healthy_at(block, at)
-        key = self._process_key(data, lines.template_of(data).front) if data else None
+        key = self._process_key(data, lines.template_of(data).wrapper) if data else None
         if key is None:
             return 0
         session.end_open_message(number, key)
@@ -177,7 +177,7 @@ class Shortcuts:
             return False
         if not serves and session.is_healthy(line.text):
             return False
-        single = session.foreign.hide_in_single_line(line)
+        single = session.untrusted.hide_in_single_line(line)
         if single is None or single.opened:
             return False
         line = single.line
@@ -190,18 +190,18 @@ class Shortcuts:
 
     # How lines are counted.
 
-    def plan_for(self, data: bytes, front: Front, traceback: Traceback | None) -> Plan | None:
+    def plan_for(self, data: bytes, wrapper: MessageWrapper, traceback: Traceback | None) -> Plan | None:
         """Return how lines like this one are counted; None if each must be read in full.
 
         The line is independent of other lines or ends a traceback.
         """
         session = self._session
         single = session.parse_single_line(data)
-        if single is None or single.line.source != data[front.source].decode():
+        if single is None or single.line.source != data[wrapper.source].decode():
             return None
         line = single.line
         if traceback:
-            return None if single.opened else self._traceback_plan(data, front, line, traceback)
+            return None if single.opened else self._traceback_plan(data, wrapper, line, traceback)
         if any_of(COMMAND_WORDS).search(line.text) or session.is_healthy(line.text) or secrets_in(line.text):
             return None
         key = session.events.opened_message_key(line)
@@ -212,7 +212,7 @@ class Shortcuts:
 
         def effect(number: int, prefix: str, message: str) -> None:
             if single.opened:
-                session.foreign.open(line.source, printable(prefix), single.opened)
+                session.untrusted.open(line.source, printable(prefix), single.opened)
                 self._settled_mode = None
             if key:
                 session.events.open_message(number, key, message)
@@ -220,10 +220,10 @@ class Shortcuts:
                 session.current.collect_failure(event._replace(line=number, text=message))
                 self._settled_mode = None
 
-        hide = session.foreign.hide_in_message if single.hides else None
-        return plan(printed(data, front), event, session.matcher, session.base.names, effect, hide=hide)
+        hide = session.untrusted.hide_in_message if single.hides else None
+        return plan(printed(data, wrapper), event, session.matcher, session.base.names, effect, hide=hide)
 
-    def _traceback_plan(self, data: bytes, front: Front, last: Line, traceback: Traceback) -> Plan | None:
+    def _traceback_plan(self, data: bytes, wrapper: MessageWrapper, last: Line, traceback: Traceback) -> Plan | None:
         session = self._session
         alone = [session.parse_single_line(line) for line in traceback.lines.splitlines(keepends=True)]
         lines = [single.line for single in alone if single and not single.opened and single.line.source == last.source]
@@ -244,7 +244,7 @@ class Shortcuts:
             repeat(event._replace(line=number, text=message))
             self._settled_mode = None
 
-        return plan(printed(data, front), event, session.matcher, session.base.names, effect)
+        return plan(printed(data, wrapper), event, session.matcher, session.base.names, effect)
 
     def _note_start(self, data: bytes, number: int, template: LineTemplate, *, whole: bool = False) -> bool:
         """Record how a line affects the server starts; return False if it must be read in full.
@@ -258,8 +258,8 @@ class Shortcuts:
         return note is not None
 
     def _start_note(self, data: bytes, template: LineTemplate) -> StartNote | None:
-        front = template.front
-        key = data[front.source], data[front.process].partition(b" ")[0], template.text
+        wrapper = template.wrapper
+        key = data[wrapper.source], data[wrapper.process].partition(b" ")[0], template.text
         note = self._start_notes.get(key)
         single = None if note else self._session.parse_single_line(data)
         if single is not None and not single.opened:
@@ -268,21 +268,21 @@ class Shortcuts:
             note = self._start_notes[key] = self._session.events.start_note(single.line)
         return note
 
-    def _continues_foreign_text(self, data: bytes, before: Front) -> bool:
+    def _continues_untrusted_text(self, data: bytes, before: MessageWrapper) -> bool:
         """Return whether lines may continue a client's text; if not, that of their source is over.
 
         It goes on behind a healthy line.
         """
-        foreign = self._session.foreign
-        if foreign.is_idle or scanner(self._session.base, serving=True).healthy_at(data, 0):
+        untrusted = self._session.untrusted
+        if untrusted.is_idle or scanner(self._session.base, serving=True).healthy_at(data, 0):
             return False
         text = printable(data.decode(errors="replace"))
-        return foreign.may_continue(text, data[before.source].decode(errors="replace"))
+        return untrusted.may_continue(text, data[before.source].decode(errors="replace"))
 
     def _ends_failure(self, data: bytes, template: LineTemplate) -> bool:
         """Return whether a line shows that the message of the last failure is over, and record that."""
-        is_message = len(template.text) <= _SHORT and _is_message(template.text, template.front.size)
-        key = self._process_key(data, template.front) if is_message and not _FAILURE.search(data) else None
+        is_message = len(template.text) <= _SHORT and _is_message(template.text, template.wrapper.size)
+        key = self._process_key(data, template.wrapper) if is_message and not _FAILURE.search(data) else None
         if key is None:
             return False
         source, _, process = key.partition("\0")
@@ -291,7 +291,7 @@ class Shortcuts:
         self._settled_mode = None
         return not failures.may_continue(self._session.next_number())
 
-    def _process_key(self, data: bytes, before: Front) -> str | None:
+    def _process_key(self, data: bytes, before: MessageWrapper) -> str | None:
         """Return the key of the process that prints a line; None if the line must be read in full."""
         source, process = data[before.source], data[before.process]
         is_known = bool(process) and not data.startswith(b"(", before.process.stop)
@@ -304,8 +304,8 @@ class Shortcuts:
 
 
 @lru_cache(maxsize=4096)
-def _is_message(template: bytes, front: int) -> bool:
-    """Return whether the lines of a template, after `front` bytes of wrapper, neither begin nor end anything."""
+def _is_message(template: bytes, wrapper: int) -> bool:
+    """Return whether the lines of a template, after `wrapper` bytes, neither begin nor end anything."""
     if info_record(template) is None:
         return False
-    return not any_of(_STRUCTURE).search(template[front:].decode(errors="replace"))
+    return not any_of(_STRUCTURE).search(template[wrapper:].decode(errors="replace"))

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from vllm_doctor.fleet import engines
 from vllm_doctor.fleet.model import FindingRow, LogRows, StartRow
+from vllm_doctor.fleet.read_fleet import Shard, fleet, merge
 from vllm_doctor.fleet.rows import rows
-from vllm_doctor.fleet.run import Shard, fleet, merge
 from vllm_doctor.fleet.summary import Group, Summary
 
 __all__ = ["FindingRow", "Group", "LogRows", "Shard", "StartRow", "Summary", "engines", "fleet", "merge", "rows"]

@@ -11,8 +11,8 @@ from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.fleet.labels import compile_label, labels_of
 from vllm_doctor.fleet.model import FindingRow, LogFile, LogRows, StartRow
+from vllm_doctor.fleet.reread_hash import rules_hash
 from vllm_doctor.fleet.sources import one_file, open_source, problem_of
-from vllm_doctor.fleet.state import rules_hash
 from vllm_doctor.logs.inputs import Log
 from vllm_doctor.options import Options
 from vllm_doctor.redact import Redactor, redact, redact_value, safe_text

@@ -35,7 +35,7 @@ def client(*programs: str) -> str:
     raise InputError(f"{' or '.join(programs)}: not installed here, or not in PATH")
 
 
-def answer(argv: Sequence[str]) -> str:
+def text_output(argv: Sequence[str]) -> str:
     """Return what a command prints, as text. Raises InputError with the first line of its error."""
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
@@ -48,15 +48,15 @@ def answer(argv: Sequence[str]) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def json_answer(argv: Sequence[str]) -> Any:
+def json_output(argv: Sequence[str]) -> Any:
     """Return what a command prints as JSON. Raises InputError."""
     try:
-        return json.loads(answer(argv))
+        return json.loads(text_output(argv))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{argv[0]}: its answer is not JSON") from error
 
 
-def output(argv: Sequence[str], *, joined: bool = False) -> Iterator[bytes]:
+def stream_output(argv: Sequence[str], *, joined: bool = False) -> Iterator[bytes]:
     """Yield what a command prints. Raises InputError if it fails without having printed anything.
 
     With `joined`, what it writes to stderr is part of the log (as with `docker logs`); else that says why it failed.
@@ -77,7 +77,7 @@ def output(argv: Sequence[str], *, joined: bool = False) -> Iterator[bytes]:
             raise InputError(_refusal(argv[0], errors.read(_CHUNK), status))
 
 
-def with_lines(pieces: Iterable[bytes], lines: Callable[[], Sequence[str]]) -> Iterator[bytes]:
+def followed_by_lines(pieces: Iterable[bytes], lines: Callable[[], Sequence[str]]) -> Iterator[bytes]:
     """Yield the pieces, then the lines, which are asked for at the end."""
     last = b"\n"
     for piece in pieces:
@@ -87,7 +87,7 @@ def with_lines(pieces: Iterable[bytes], lines: Callable[[], Sequence[str]]) -> I
         yield b"\n" * (last != b"\n") + "".join(f"{line}\n" for line in behind).encode()
 
 
-class Pieces:
+class ByteStream:
     """A file made of pieces of bytes, to be read once."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

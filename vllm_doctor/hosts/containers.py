@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from vllm_doctor.hosts.client import Pieces, checked_name, client, json_answer, output, with_lines
-from vllm_doctor.hosts.states import ended
+from vllm_doctor.hosts.client import ByteStream, checked_name, client, followed_by_lines, json_output, stream_output
+from vllm_doctor.hosts.states import exit_report
 from vllm_doctor.logs.inputs import Log
 
 
@@ -16,12 +16,12 @@ def container_logs(name: str) -> Iterator[Log]:
     checked_name(name, "--docker", "vllm-1")
     program = client("docker", "podman")
     _state(program, name)  # raises for an unknown name; its error would else be read as the container's log
-    pieces = output([program, "logs", name], joined=True)
-    yield Log(Pieces(with_lines(pieces, partial(_ending, program, name))), f"{program} {name}")
+    pieces = stream_output([program, "logs", name], joined=True)
+    yield Log(ByteStream(followed_by_lines(pieces, partial(_ending, program, name))), f"{program} {name}")
 
 
 def _state(program: str, name: str) -> dict[str, Any]:
-    found = json_answer([program, "inspect", "--type=container", name])
+    found = json_output([program, "inspect", "--type=container", name])
     state: dict[str, Any] = found[0].get("State", {}) if found else {}
     return state
 
@@ -31,4 +31,4 @@ def _ending(program: str, name: str) -> Sequence[str]:
     if state.get("Running"):
         return ()
     reason = "OOMKilled" if state.get("OOMKilled") else "Error"
-    return ended(f"Container {name}: State: Exited", state.get("ExitCode"), reason, str(state.get("Error") or ""))
+    return exit_report(f"Container {name}: State: Exited", state.get("ExitCode"), reason, str(state.get("Error") or ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.hosts.client import Pieces, checked_name, client, output
+from vllm_doctor.hosts.client import ByteStream, checked_name, client, stream_output
 from vllm_doctor.logs.inputs import Log
 
 _BEGINNING = 4096
@@ -19,7 +19,7 @@ def unit_logs(unit: str) -> Iterator[Log]:
     """
     checked_name(unit, "--journal", "vllm.service")
     argv = [client("journalctl"), f"--unit={unit}", "--boot", "--no-pager", "--output=cat"]
-    yield Log(Pieces(_not_empty(output(argv), unit)), f"journal of {unit}")
+    yield Log(ByteStream(_not_empty(stream_output(argv), unit)), f"journal of {unit}")
 
 
 def _not_empty(pieces: Iterator[bytes], unit: str) -> Iterator[bytes]:

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.hosts.client import Pieces, checked_name, client, json_answer, output, with_lines
-from vllm_doctor.hosts.states import ended
+from vllm_doctor.hosts.client import ByteStream, checked_name, client, followed_by_lines, json_output, stream_output
+from vllm_doctor.hosts.states import exit_report
 from vllm_doctor.logs.inputs import Log
 from vllm_doctor.text.terminal_safe import safe_text
 
@@ -47,7 +47,7 @@ def pod_logs(place: str, container: str = "", *, previous: bool = False) -> Iter
         events = [kubectl, "get", *in_namespace, "--output=json", "events"]
         behind = partial(_behind, events, pod_name, _end(status, previous=previous))
         name = "/".join((*((namespace,) if namespace else ()), pod_name, status["name"]))
-        yield Log(Pieces(with_lines(output([*argv, pod_name]), behind)), name)
+        yield Log(ByteStream(followed_by_lines(stream_output([*argv, pod_name]), behind)), name)
 
 
 def _parts(place: str) -> tuple[str, str, str]:
@@ -63,13 +63,13 @@ def _parts(place: str) -> tuple[str, str, str]:
 def _pods(get: list[str], kind: str, name: str) -> list[dict[str, Any]]:
     """Return the pods, by name, as the API describes them; `get` is the command's beginning."""
     if kind == "pod":
-        return [json_answer([*get, "pod", name])]
+        return [json_output([*get, "pod", name])]
     if kind in _SELECTORS:
         selector = f"{_SELECTORS[kind]}={name}"
     else:
-        labels = json_answer([*get, kind, name]).get("spec", {}).get("selector", {}).get("matchLabels", {})
+        labels = json_output([*get, kind, name]).get("spec", {}).get("selector", {}).get("matchLabels", {})
         selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    pods = json_answer([*get, "pods", f"--selector={selector}"]).get("items", []) if selector else []
+    pods = json_output([*get, "pods", f"--selector={selector}"]).get("items", []) if selector else []
     if not pods:
         raise InputError(f"{kind} {name}: no pod belongs to it")
     return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:_MOST_PODS]
@@ -92,13 +92,13 @@ def _end(status: dict[str, Any], *, previous: bool) -> list[str]:
     over = (status.get("lastState", {}) if of_last else state).get("terminated")
     if not over:
         return []
-    return ended(f"Container {status['name']}: State: Terminated", over.get("exitCode"), over.get("reason", ""),
+    return exit_report(f"Container {status['name']}: State: Terminated", over.get("exitCode"), over.get("reason", ""),
                  over.get("message", ""))
 
 
 def _behind(get_events: list[str], pod: str, end: list[str]) -> Sequence[str]:
     """Return the lines to read behind a container's log: its end, and the pod's troubling events."""
-    events = json_answer([*get_events, f"--field-selector=involvedObject.name={pod}"]).get("items", [])
+    events = json_output([*get_events, f"--field-selector=involvedObject.name={pod}"]).get("items", [])
     lines = []
     for event in sorted(events, key=lambda item: str(item.get("lastTimestamp") or item.get("eventTime") or "")):
         if event.get("type") == "Warning" and event.get("reason") in _TROUBLES:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vllm_doctor.errors import InputError, reason
-from vllm_doctor.hosts.client import Pieces, answer, client, with_lines
-from vllm_doctor.hosts.states import ended
+from vllm_doctor.hosts.client import ByteStream, client, followed_by_lines, text_output
+from vllm_doctor.hosts.states import exit_report
 from vllm_doctor.logs.inputs import Log
 from vllm_doctor.text.terminal_safe import safe_text
 
@@ -23,14 +23,14 @@ def job_logs(job: str) -> Iterator[Log]:
     """
     if not _JOB.fullmatch(job):
         raise InputError(f"--slurm {safe_text(job)}: not a job id, such as 4711 or 4711_3")
-    found = answer([client("scontrol"), "--oneliner", "show", "job", job])
+    found = text_output([client("scontrol"), "--oneliner", "show", "job", job])
     fields = {match["name"]: match["value"] for match in _FIELD.finditer(found)}
     paths = [path for name in ("StdOut", "StdErr") if (path := fields.get(name, "")) not in {"", "/dev/null"}]
     if not paths:
         raise InputError(f"--slurm {job}: scontrol names no output file of it")
     lines = _ending(job, fields)
     for path in dict.fromkeys(paths):
-        yield Log(Pieces(with_lines(_file(path), lambda: lines)), path)
+        yield Log(ByteStream(followed_by_lines(_file(path), lambda: lines)), path)
 
 
 def _ending(job: str, fields: dict[str, str]) -> Sequence[str]:
@@ -43,7 +43,7 @@ def _ending(job: str, fields: dict[str, str]) -> Sequence[str]:
     number = int(code) if code.isdecimal() else 0
     if not number and signal.isdecimal():
         number = 128 + int(signal) if int(signal) else 1
-    return ended(f"Slurm job {job}: {state}", number, fields.get("Reason") or state)
+    return exit_report(f"Slurm job {job}: {state}", number, fields.get("Reason") or state)
 
 
 def _file(path: str) -> Iterator[bytes]:

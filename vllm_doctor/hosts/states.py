@@ -6,7 +6,7 @@ _QUIET = {0, 130, 143}  # success, Ctrl-C, SIGTERM: nobody has to look for a cau
 _LONGEST = 2000
 
 
-def ended(subject: str, code: object, reason: str, message: str = "") -> list[str]:
+def exit_report(subject: str, code: object, reason: str, message: str = "") -> list[str]:
     """Return the lines on a process that has ended; none for an end that was asked for.
 
     `code` is its exit code, `reason` the host's word for the end (`OOMKilled`), `message` what it adds.

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from vllm_doctor.incident.together import together
+from vllm_doctor.incident.incident_report import report_on_incident
 
-__all__ = ["together"]
+__all__ = ["report_on_incident"]

@@ -1,14 +1,8 @@
-"""The text of a log's bytes: encodings, terminal escapes, control characters, HTML entities.
-
-`decode` converts the bytes of a line to text: UTF-8, else UTF-16, GB 18030, Latin-1 or, with visible escapes, binary.
-`clean` then removes terminal escapes, including colours whose escape character was lost, and undoes HTML escapes,
-so that all later readers see the text that the server wrote.
-"""
+"""The text of a log's bytes: UTF-8, else UTF-16, GB 18030, Latin-1 or, with visible escapes, binary."""
 
 from __future__ import annotations
 
 import codecs
-import re
 from typing import AnyStr
 
 from vllm_doctor.text.patterns import lazy_pattern
@@ -18,35 +12,6 @@ NOISE = bytes(code for code in CONTROLS if code not in b"\0\a\b\r\x1b")
 """Control characters that are rare in text, without zeros (file padding) and those that terminals use."""
 _FEW = 8  # a line with at most this many is text, however short it is: they may frame it
 ODD = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
-_VISIBLE = {
-    **{code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)},
-    0x7F: 0x2421,
-    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
-    0x85: 0x2424, 0x2028: 0x2424, 0x2029: 0x2424, 0xA0: 0x20, 0xFEFF: None,
-}  # fmt: skip
-SGR = r"\x1b\[[\d;:]*m"
-"""The expression for a terminal's colour."""
-_SGR = lazy_pattern(SGR)
-_ESCAPE = lazy_pattern(
-    r"\x1b(?:\[(?P<csi>[0-?]*[ -/]*[@-~])|_(?P<bk>bk;t=\d{13})\x07|[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
-    r"|\]\d*;?|\[[0-?]*$|[ -/]+[0-~]|[0-Z\\-~]|$)|\x9b[0-?]*[ -/]*[@-~]",
-)
-# Colours whose escape character was lost or spelled out: `[0;36m(APIServer pid=1)[0;0m`, `\x1b[36m`.
-_SPELLED = lazy_pattern(
-    r"(?:\^\[|\\x1b|\\u001b|\\033|#033|␛)?\[(?:[0-47]|2[2-9]|[34][0-79]|9[0-7]|0[0-7]|38;5;\d{1,3}|48;5;\d{1,3})"
-    r"(?:;\d{1,3}){0,4}m(?!\])",
-)
-RESETS = ("[0m", "[0;0m", "[39m", "[22m")
-SPELLED_RETURN = "^M"
-"""A carriage return at the end of a line, as editors and `cat -v` show it."""
-_ENTITY = lazy_pattern(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
-ENTITIES = {
-    "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'", "&#34;": '"',
-    "&nbsp;": " ",
-}  # fmt: skip
-_BARE_AMPERSAND = lazy_pattern(r"&(?!(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);)")
-
-
 def one_digit(text: AnyStr, zero: AnyStr) -> AnyStr:
     """Return a text, whose digits are all zeros already, with a single zero for each number."""
     while zero + zero in text:
@@ -68,43 +33,6 @@ def is_noise(size: int, kept: int) -> bool:
 def is_binary(line: bytes) -> bool:
     """Return whether a line is not text: more than a twentieth of it is NOISE."""
     return is_noise(len(line), len(line.translate(None, NOISE)))
-
-
-def clean(text: str) -> str:
-    """Remove terminal and HTML escapes and make control characters visible; keep newlines and carriage returns."""
-    text = printable(text)
-    return _unescape(text) if "&" in text and ";" in text else text
-
-
-def printable(text: str) -> str:
-    """Remove terminal escapes and make control characters visible."""
-    if "\x1b" in text or "\x9b" in text:
-        text = _SGR.sub("", text)
-        text = _ESCAPE.sub(_plain, text)
-    if "m" in text and any(reset in text for reset in RESETS):
-        text = _SPELLED.sub("", text)
-    text = text.removesuffix(SPELLED_RETURN)
-    return text if text.isprintable() else text.translate(_VISIBLE)
-
-
-def _plain(m: re.Match[str]) -> str:
-    """Return the text for an escape sequence: spaces for a move to the right, a carriage return for column one."""
-    csi = m["csi"]
-    if csi is None:
-        return "_" + m["bk"] if m["bk"] and m.start() == 0 else ""
-    if csi.endswith("C"):
-        return " " * (min(int(csi[:-1]), 200) if csi[:-1].isdecimal() and len(csi) < 6 else 1)
-    return "\r" if csi in ("G", "0G", "1G") else ""
-
-
-def _unescape(text: str) -> str:
-    """Undo HTML escapes in a line that was escaped entirely, so that it has no unescaped special character."""
-    entities = set(_ENTITY.findall(text))
-    if not entities or _BARE_AMPERSAND.search(text):
-        return text
-    if any(ENTITIES[entity] in text for entity in entities if entity not in ("&amp;", "&nbsp;")):
-        return text
-    return _ENTITY.sub(lambda m: ENTITIES[m[0]], text)
 
 
 _HANZI = lazy_pattern(rb"[\xb0-\xf7][\xa1-\xfe]|[\xa1-\xa3][\xa1-\xfe]")

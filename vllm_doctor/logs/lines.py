@@ -1,7 +1,7 @@
 """bytes -> Line: the lines that the server wrote, however the log was collected.
 
 `LineReader` is fed bytes in any chunks and returns the lines as the server wrote them: decoded (encoding.py), with the
-last state of progress bars (progress_bars.py), with the rows of a terminal joined (wrapped_rows.py) and without
+last state of progress bars (progress_bars.py), with the rows of a terminal joined (rejoined_rows.py) and without
 wrappers (wrappers/). Its memory does not grow with the input: a line is cut at MAX_LINE, and the lines that wait for
 evidence are bounded.
 """
@@ -11,23 +11,11 @@ from __future__ import annotations
 import codecs
 from typing import NamedTuple
 
-from vllm_doctor.logs.encoding import (
-    CONTROLS,
-    ENTITIES,
-    ODD,
-    RESETS,
-    SGR,
-    SPELLED_RETURN,
-    clean,
-    decode,
-    is_binary,
-    printable,
-    sniff,
-    trim,
-)
+from vllm_doctor.logs.encoding import CONTROLS, ODD, decode, is_binary, sniff, trim
 from vllm_doctor.logs.line_prefix import BARE, LOG_HEAD
 from vllm_doctor.logs.progress_bars import BAR_END, BAR_HINT, overwrite, visible_texts
-from vllm_doctor.logs.wrapped_rows import RowJoiner
+from vllm_doctor.logs.rejoined_rows import RowJoiner
+from vllm_doctor.logs.terminal_escapes import ENTITIES, RESETS, SGR, SPELLED_RETURN, clean, printable
 from vllm_doctor.logs.wrappers import Piece, Unwrapper
 from vllm_doctor.text.patterns import lazy_pattern
 

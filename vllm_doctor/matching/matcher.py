@@ -149,7 +149,7 @@ class Matcher:
         results = []
         text = event.text
         simple = not event.context and len(text) <= _WINDOW
-        of_request = event.refusal or (bool(event.frames) and self._base.foreign.is_request(event.frames))
+        of_request = event.refusal or (bool(event.frames) and self._base.untrusted.is_request(event.frames))
         for at in self._anchors.found_in(text):
             if at in settled or at in self._left_out:
                 continue
@@ -188,11 +188,11 @@ class Matcher:
 
         It reports its faults with a level or a traceback; other lines and information may quote a client.
         """
-        foreign = self._base.foreign
+        untrusted = self._base.untrusted
         if (event.frames and event.level not in _QUIET) or ref.part != "any" or not self._is_of_fault(ref):
             return False
         if event.level in _QUIET:
-            return not foreign.is_information(ref.rule, ref.pattern.id)
+            return not untrusted.is_information(ref.rule, ref.pattern.id)
         return self.may_quote_client(event, serves=True)
 
     def may_quote_client(self, event: Event, *, serves: bool) -> bool:
@@ -201,14 +201,14 @@ class Matcher:
             return event.refusal
         if event.level:
             return event.level in _QUIET
-        return " pid=" not in event.process and not self._base.foreign.is_of_system(event.text)
+        return " pid=" not in event.process and not self._base.untrusted.is_of_system(event.text)
 
     def _is_of_fault(self, ref: PatternRef) -> bool:
         """Return whether a pattern reads a message that only a fault of the server prints."""
         if ref.marker is not None:
             return ref.marker.status in {"failed", "engine-ended"}
         if not ref.rule:
-            return ref.pattern.id in self._base.foreign.fault_facts
+            return ref.pattern.id in self._base.untrusted.fault_facts
         return self._base.rules[ref.rule].severity == "error" and not self._is_for_requests(ref)
 
     def _reads_request(self, ref: PatternRef, event: Event) -> bool:
@@ -218,7 +218,7 @@ class Matcher:
     def _is_for_requests(self, ref: PatternRef) -> bool:
         """Return whether a pattern is for failures of single requests, whose messages may quote a client."""
         return bool(ref.rule) and (
-            ref.rule in self._base.foreign.rules
+            ref.rule in self._base.untrusted.rules
             or (self._base.rules[ref.rule].survives and self._base.rules[ref.rule].phase == "api"))
 
     def possible_patterns(self, event: Event) -> list[PatternRef]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.pages import kinds
-from vllm_doctor.pages.text import TextLine
+from vllm_doctor.pages.page_text import TextLine
 from vllm_doctor.text.patterns import lazy_pattern
 
 T = TypeVar("T")
@@ -40,7 +40,8 @@ _FAILED = lazy_pattern(
 _BACKWARDS = 120  # seconds; lines of several processes are not in order
 
 
-def marked(excerpts: Sequence[Sequence[TextLine]], make: Callable[[tuple[Row, ...], int, bool], T]) -> Iterator[T]:
+def with_server_boundaries(excerpts: Sequence[Sequence[TextLine]],
+                           make: Callable[[tuple[Row, ...], int, bool], T]) -> Iterator[T]:
     """Yield the excerpts, made with whether each begins another server than the one before."""
     server: list[str] = []
     for lines in excerpts:

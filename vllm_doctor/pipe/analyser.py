@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from vllm_doctor.logs.encoding import line_ends
+from vllm_doctor.pipe.analyser_channel import CUT, FRAME, GAP, Reader
 from vllm_doctor.pipe.descriptors import enlarge, write_error
-from vllm_doctor.pipe.frames import CUT, FRAME, GAP, Reader
 from vllm_doctor.pipe.status_line import StatusLine
 
 BACKLOG = 64 * 1024 * 1024  # bytes kept for an analyser that is behind

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from vllm_doctor.pipe.growing_file import FollowedFile
-from vllm_doctor.pipe.signals import Signals
+from vllm_doctor.pipe.signal_wakeup import Signals
 
 _PAUSE = 0.25  # seconds between two looks at files that do not grow
 

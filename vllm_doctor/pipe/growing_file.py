@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from vllm_doctor.errors import InputError, failed
 from vllm_doctor.messages import message
-from vllm_doctor.pipe.frames import READ_SIZE
+from vllm_doctor.pipe.analyser_channel import READ_SIZE
 from vllm_doctor.pipe.status_line import StatusText
 
 _LAST_SECONDS = 2.0  # for what is already written when we are asked to end

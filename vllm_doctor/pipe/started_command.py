@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
 from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds, write_error
-from vllm_doctor.pipe.signals import Signals
+from vllm_doctor.pipe.signal_forwarding import SignalForwarding
+from vllm_doctor.pipe.signal_wakeup import Signals
 from vllm_doctor.pipe.status_line import StatusLine
 from vllm_doctor.pipe.stream_copier import Route
 
@@ -34,7 +35,7 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
     open_standard_fds()
     exit_code: int | None = None
     with Signals() as signals:
-        forwarding = _Forwarding(signals)
+        forwarding = SignalForwarding(signals)
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
             pid = _spawn(argv, out_end, err_end)
@@ -74,32 +75,6 @@ def run_command(argv: Sequence[str], analyse: Analyse, *, backlog: int = BACKLOG
     return exit_code if exit_code >= 0 else 128 - exit_code
 
 
-class _Forwarding:
-    """Forwards signals to the command, including those that came before it was started."""
-
-    def __init__(self, signals: Signals) -> None:
-        self.pid = 0  # of the command while it runs
-        self._analyser: Analyser | None = None
-        self._early: list[int] = []
-        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGWINCH):
-            signals.handle(kind, self._forward)
-
-    def begin(self, pid: int, analyser: Analyser) -> None:
-        """Record the pid of the started command, and forward the signals that came before."""
-        self.pid, self._analyser = pid, analyser
-        for number in self._early:
-            self._forward(number, None)
-
-    def _forward(self, number: int, _frame: object) -> None:
-        if self._analyser is None:
-            self._early.append(number)
-            return
-        if number != signal.SIGWINCH:
-            self._analyser.hurry()
-        if self.pid and not (number in (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH) and _in_foreground()):
-            os.kill(self.pid, number)
-
-
 def _violent_end(exit_code: int) -> str:
     """Return a line on a command that was killed by a signal nobody sends to stop it; empty for any other end."""
     number = -exit_code if exit_code < 0 else exit_code - 128
@@ -117,17 +92,3 @@ def _spawn(argv: Sequence[str], stdout: int, stderr: int) -> int:
         file_actions=[(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)],
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
     )
-
-
-def _in_foreground() -> bool:
-    """Return whether this process group is the one the terminal's keys send signals to."""
-    try:
-        tty = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(tty) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(tty)

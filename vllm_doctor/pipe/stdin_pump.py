@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from vllm_doctor.pipe.analyser import BACKLOG, Analyse, Analyser
+from vllm_doctor.pipe.analyser_channel import READ_SIZE
 from vllm_doctor.pipe.descriptors import close_fds, open_standard_fds
-from vllm_doctor.pipe.frames import READ_SIZE
-from vllm_doctor.pipe.signals import Signals
+from vllm_doctor.pipe.signal_wakeup import Signals
 from vllm_doctor.pipe.status_line import StatusLine
 from vllm_doctor.pipe.stream_copier import UNREADABLE, Route
 

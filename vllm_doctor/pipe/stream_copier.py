@@ -11,8 +11,8 @@ import os
 
 from vllm_doctor.errors import reason
 from vllm_doctor.pipe.analyser import Analyser
+from vllm_doctor.pipe.analyser_channel import READ_SIZE
 from vllm_doctor.pipe.descriptors import enlarge, wait_writable, write_error
-from vllm_doctor.pipe.frames import READ_SIZE
 from vllm_doctor.pipe.status_line import StatusLine, may_be_shown
 
 UNREADABLE = 2  # status when the log could not be read, or not passed on

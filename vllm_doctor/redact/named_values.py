@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.redact.prose import looks_chosen
 from vllm_doctor.redact.quoting import BARE, Value, ValueReader
 from vllm_doctor.redact.secret_names import CUES, LETTERS, NAME, Name, classify
+from vllm_doctor.redact.sentences import looks_chosen
 from vllm_doctor.redact.spans import Span, compiled, looks_random
 
 # What Kubernetes, Docker or Compose puts before a line.

@@ -10,17 +10,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from vllm_doctor.redact.blocks import Blocks, block_spans, object_spans, without_prefix
+from vllm_doctor.redact.line_breaks import over_line_ends, unwrapped
 from vllm_doctor.redact.named_values import HARMLESS, named_spans
 from vllm_doctor.redact.plain_text import PlainText
 from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, key_spans
 from vllm_doctor.redact.program_options import option_spans
-from vllm_doctor.redact.prose import prose_spans
 from vllm_doctor.redact.secret_names import CUES
+from vllm_doctor.redact.sentences import prose_spans
 from vllm_doctor.redact.spans import MASK, Span, compiled, looks_generated, looks_random, masked
+from vllm_doctor.redact.tables_and_manifests import Blocks, block_spans, object_spans, without_prefix
 from vllm_doctor.redact.token_shapes import token_spans
 from vllm_doctor.redact.url_secrets import url_spans
-from vllm_doctor.redact.wrapped import over_line_ends, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

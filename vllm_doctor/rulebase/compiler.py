@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_doctor.errors import RuleError
-from vllm_doctor.rulebase.document import Document
+from vllm_doctor.rulebase.compiled_rules import Document
 from vllm_doctor.rulebase.folders import rule_files
 from vllm_doctor.rulebase.model import rule_of
 from vllm_doctor.rulebase.required_literals import required_literals
@@ -27,7 +27,7 @@ def compile_rules(folder: Path) -> Document:
         "stalls": read_yaml(folder / "stalls.yaml"),
         "healthy": [{key: entry[key] for key in ("pattern", "anchor", "record") if key in entry}
                     for entry in read_yaml(folder / "healthy.yaml")],
-        "foreign": read_yaml(folder / "foreign_text.yaml"),
+        "untrusted": read_yaml(folder / "untrusted_text.yaml"),
         "markers": read_yaml(folder / "phases.yaml"),
         "facts": [entry for path in sorted((folder / "facts").glob("*.yaml")) if path.name != "names.yaml"
                   for entry in read_yaml(path) or ()],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vllm_doctor.catalog.json_cache import cached
 from vllm_doctor.errors import RuleError, reason
-from vllm_doctor.rulebase.document import Document, rule_base
+from vllm_doctor.rulebase.compiled_rules import Document, rule_base
 from vllm_doctor.rulebase.folders import builtin_folder, rule_files
 from vllm_doctor.rulebase.model import RuleBase
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.store import FactName
-from vllm_doctor.logs.foreign_text import ForeignTable
+from vllm_doctor.logs.untrusted_text import UntrustedTable
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -186,7 +186,7 @@ class RuleBase:
     def __init__(
         self, *, rules: Mapping[str, Rule], wordings: Sequence[Wording], facts: Sequence[Pattern],
         names: Mapping[str, FactName], actions: Mapping[str, Action], markers: Sequence[Marker],
-        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str], foreign: ForeignTable,
+        stalls: Mapping[str, Stall], healthy: str, healthy_anchors: Sequence[str], untrusted: UntrustedTable,
     ) -> None:
         self.rules = rules
         self.wordings = wordings
@@ -197,7 +197,7 @@ class RuleBase:
         self.stalls = stalls
         self.healthy = healthy
         self.healthy_anchors = healthy_anchors
-        self.foreign = foreign  # where text of clients and of the model occurs
+        self.untrusted = untrusted  # where text of clients and of the model occurs
         self.anchors = anchors(markers, facts, wordings)
 
     def with_rules(self, own: Mapping[str, Rule]) -> RuleBase:
@@ -206,7 +206,7 @@ class RuleBase:
         added = [wording for rule in own.values() for wording in wordings(rule)]
         return RuleBase(rules={**self.rules, **own}, wordings=[*kept, *added], facts=self.facts, names=self.names,
                         actions=self.actions, markers=self.markers, stalls=self.stalls, healthy=self.healthy,
-                        healthy_anchors=self.healthy_anchors, foreign=self.foreign)
+                        healthy_anchors=self.healthy_anchors, untrusted=self.untrusted)
 
 
 def anchors(markers: Iterable[Marker], facts: Iterable[Pattern], wordings: Iterable[Wording]) -> list[str]:

@@ -19,7 +19,7 @@ import regex
 
 from vllm_doctor.events.code_paths import LONGEST_FRAME
 from vllm_doctor.events.reader import MAX_FRAMES
-from vllm_doctor.rulebase.regex_pumps import Pump, pumps
+from vllm_doctor.rulebase.slow_regex_texts import AttackText, attack_texts
 
 LONGEST = 16_384
 """Characters of the longest text in which a pattern of a rule is searched."""
@@ -41,13 +41,13 @@ Search = Callable[[str], object]
 class Slow(NamedTuple):
     """The proof that an expression is slow: the texts, and the seconds that some of them took by their length."""
 
-    pump: Pump
+    attack: AttackText
     times: tuple[tuple[int, float], ...]
 
     def __str__(self) -> str:
         """Return the proof in one line."""
         took = ", ".join(f"{seconds * 1000:.1f} ms for {length} characters" for length, seconds in self.times)
-        return f"{self.pump} takes {took}"
+        return f"{self.attack} takes {took}"
 
 
 def slow_pattern(source: str, samples: Iterable[str] = ()) -> Slow | None:
@@ -57,7 +57,7 @@ def slow_pattern(source: str, samples: Iterable[str] = ()) -> Slow | None:
     def search(text: str) -> object:
         return compiled.search(text, timeout=_GIVE_UP)
 
-    return _slow(search, pumps(source, samples=samples), LONGEST, BUDGET)
+    return _slow(search, attack_texts(source, samples=samples), LONGEST, BUDGET)
 
 
 def slow_frames(source: str) -> Slow | None:
@@ -69,15 +69,16 @@ def slow_frames(source: str) -> Slow | None:
     def search(text: str) -> object:
         return compiled.search(_as_frames(text), timeout=_GIVE_UP)
 
-    tried = (each for pump in pumps(source) for each in (pump, *_in_lines(pump)))
+    tried = (each for attack in attack_texts(source) for each in (attack, *_in_lines(attack)))
     return _slow(search, tried, MAX_FRAMES * LONGEST_FRAME, BUDGET * 2)
 
 
-def _in_lines(pump: Pump) -> Iterator[Pump]:
+def _in_lines(attack: AttackText) -> Iterator[AttackText]:
     """Yield the same with as many units in each line as a call has room for."""
-    if len(pump.units) == 1 and 4 <= len(pump.units[0]) <= LONGEST_FRAME // 2:
-        unit = pump.units[0].rstrip("\n")
-        yield Pump(pump.start, (unit * (LONGEST_FRAME // 2 // len(unit)) + "\n",) if unit else ("\n",), pump.end)
+    if len(attack.units) == 1 and 4 <= len(attack.units[0]) <= LONGEST_FRAME // 2:
+        unit = attack.units[0].rstrip("\n")
+        line = unit * (LONGEST_FRAME // 2 // len(unit)) if unit else ""
+        yield AttackText(attack.start, (line + "\n",), attack.end)
 
 
 def _as_frames(text: str) -> str:
@@ -96,30 +97,30 @@ def slow_code(search: Search, source: str | bytes, flags: int = 0, longest: int 
         with _time_limit(_GIVE_UP):
             return search(text)
 
-    return _slow(stopped, pumps(source, flags), longest, BUDGET * max(longest / LONGEST, 1 / _TELLING))
+    return _slow(stopped, attack_texts(source, flags), longest, BUDGET * max(longest / LONGEST, 1 / _TELLING))
 
 
-def _slow(search: Search, tried: Iterable[Pump], longest: int, budget: float) -> Slow | None:
+def _slow(search: Search, tried: Iterable[AttackText], longest: int, budget: float) -> Slow | None:
     budget *= _pace()
     begin = min(_FIRST, longest // 4)
     suspicious = budget * (begin / longest) ** 2 / _SHARE + budget / 200
-    for pump in tried:
-        text = pump.text(begin)
+    for attack in tried:
+        text = attack.text(begin)
         first = _seconds(search, text)
         if first <= suspicious or (first := min(first, _seconds(search, text))) <= suspicious:
             continue
         times = [(begin, first)]
         for length in (2 * begin, longest // 2, longest):
-            times.append((length, _seconds(search, pump.text(length))))
+            times.append((length, _seconds(search, attack.text(length))))
             if times[-1][1] > budget * 5 or _is_linear(times, longest, budget):
                 break
-        _settle(search, pump, times, longest, budget)
+        _settle(search, attack, times, longest, budget)
         if _is_slow(times, longest, budget):
-            return Slow(pump, tuple((len(pump.text(length)), took) for length, took in times))
+            return Slow(attack, tuple((len(attack.text(length)), took) for length, took in times))
     return None
 
 
-def _settle(search: Search, pump: Pump, times: list[tuple[int, float]], longest: int, budget: float) -> None:
+def _settle(search: Search, attack: AttackText, times: list[tuple[int, float]], longest: int, budget: float) -> None:
     """Measure again what decides whether a search is slow: another process may have been in the way.
 
     The two lengths are measured one after the other, so that what disturbs one disturbs the other as well. Either the
@@ -130,7 +131,7 @@ def _settle(search: Search, pump: Pump, times: list[tuple[int, float]], longest:
     if not budget / _TELLING < took < budget * 5:
         return
     if before > budget / 2 or _is_slow(times, longest, budget):
-        pairs = [(_seconds(search, pump.text(half)), _seconds(search, pump.text(length))) for _ in range(_REPEATS)]
+        pairs = [(_seconds(search, attack.text(half)), _seconds(search, attack.text(length))) for _ in range(_REPEATS)]
         median = sorted(pairs, key=_growth)[_REPEATS // 2]
         quickest = (min(pair[0] for pair in pairs), min(pair[1] for pair in pairs))
         before, took = min(median, quickest, key=_growth)

@@ -30,13 +30,14 @@ def process_of(name: str) -> str:
 
 
 _PROCESS = process_of(r"[^()\n]{1,120}+")
-_FRONT = lazy_pattern(portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>(?:{_PROCESS})?)").encode())
+_WRAPPER_AND_PROCESS = lazy_pattern(
+    portable(rf"(?P<wrapper>(?:{WRAPPER}|{JSON})?)(?P<process>(?:{_PROCESS})?)").encode())
 _JSON_END = lazy_pattern(rf"{JSON_END}[ \r]*\n$".encode())
 _COLON = ord(":")
 _NOTHING = slice(0)
 
 
-class Front(NamedTuple):
+class MessageWrapper(NamedTuple):
     """The wrapper of a message, for lines that differ only in their digits.
 
     `size` is its size in bytes before the message and `rest` after it; `source` is the name in the wrapper,
@@ -49,14 +50,15 @@ class Front(NamedTuple):
     rest: int = 0
 
 
-def front(line: bytes) -> Front:
+def wrapper_of(line: bytes) -> MessageWrapper:
     """Return the wrapper of a line."""
-    match = _FRONT.match(line)
+    match = _WRAPPER_AND_PROCESS.match(line)
     if match is None or (match.start("source") == 0 and line[match.end("source")] == _COLON):  # no date: a message
-        return NO_FRONT
+        return NO_WRAPPER
     source = slice(*match.span("source")) if match["source"] else _NOTHING
     end = _JSON_END.search(line) if line[:1] == b"{" else None
-    return Front(match.end("wrapper"), source, slice(*match.span("process")), len(line) - end.start() if end else 0)
+    rest = len(line) - end.start() if end else 0
+    return MessageWrapper(match.end("wrapper"), source, slice(*match.span("process")), rest)
 
 
-NO_FRONT = Front(0, _NOTHING, _NOTHING)
+NO_WRAPPER = MessageWrapper(0, _NOTHING, _NOTHING)

@@ -12,9 +12,9 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.fleet.engines import Engine, local
 from vllm_doctor.fleet.labels import compile_label
 from vllm_doctor.fleet.model import LogRows, StartRow
+from vllm_doctor.fleet.reread_hash import rules_hash
 from vllm_doctor.fleet.rows import Reading, shown_url
 from vllm_doctor.fleet.sources import find
-from vllm_doctor.fleet.state import rules_hash
 from vllm_doctor.fleet.summary import Summary, baseline_causes
 from vllm_doctor.fleet.tables import STARTS, Key, TableWriter, merged, start_rows, stored
 from vllm_doctor.options import Options

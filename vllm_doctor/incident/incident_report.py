@@ -49,7 +49,7 @@ class _Log(NamedTuple):
     at: float | None
 
 
-def together(read: Sequence[tuple[Diagnosis, Report]]) -> Report:
+def report_on_incident(read: Sequence[tuple[Diagnosis, Report]]) -> Report:
     """Return the report on the log that has the cause, with the others as its consequences."""
     runs = [diagnosis.reading.analysis().run for diagnosis, _ in read]
     reference = runs[0].clock

@@ -31,7 +31,7 @@ else:
     import sre_parse
 
 
-class Pump(NamedTuple):
+class AttackText(NamedTuple):
     """A family of texts: a start, units that are repeated one after the other, an end."""
 
     start: str
@@ -81,34 +81,34 @@ def parsed(source: str | bytes, flags: int = 0) -> Any:
     return read(source, flags)
 
 
-def pumps(source: str | bytes, flags: int = 0, samples: Iterable[str] = ()) -> Iterator[Pump]:
+def attack_texts(source: str | bytes, flags: int = 0, samples: Iterable[str] = ()) -> Iterator[AttackText]:
     """Yield the texts that an expression is tried with. `samples` are texts that it matches."""
     tree = parsed(source, flags)
-    seen: set[Pump] = set()
-    for pump in (*_of_samples(source, flags, samples), *_of_tree(tree)):
-        if all(pump.units) and pump not in seen:
-            seen.add(pump)
-            yield pump
+    seen: set[AttackText] = set()
+    for attack in (*_of_samples(source, flags, samples), *_of_tree(tree)):
+        if all(attack.units) and attack not in seen:
+            seen.add(attack)
+            yield attack
 
 
-def _of_samples(source: str | bytes, flags: int, samples: Iterable[str]) -> Iterator[Pump]:
+def _of_samples(source: str | bytes, flags: int, samples: Iterable[str]) -> Iterator[AttackText]:
     if isinstance(source, bytes):
         return
     for sample in samples:
         match = re.compile(source, flags).search(sample)
         text = match[0] if match else sample
         for near in (text[:-1], text[: len(text) // 2]):
-            yield Pump("", (near,), "")
-            yield Pump("", (near + "\n",), "")
+            yield AttackText("", (near,), "")
+            yield AttackText("", (near + "\n",), "")
 
 
-def _of_tree(tree: Any) -> Iterator[Pump]:
+def _of_tree(tree: Any) -> Iterator[AttackText]:
     telling = list(dict.fromkeys(_character_sets(tree)))
     for path in _paths(tree):
         yield from _of_path(path, telling)
 
 
-def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[Pump]:
+def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[AttackText]:
     whole = _sample(path, shortest=False)
     ends = dict.fromkeys(["", "\n" + _last_text(path), "\0"])
     places = [place for place, atom in enumerate(path) if isinstance(atom, _Repeat)]
@@ -118,9 +118,9 @@ def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[P
             near = [*telling, frozenset(_sample(path[place + 1 : place + 2], shortest=True)[:1]), frozenset(whole[:1])]
             for unit in _units(path[place], near):
                 for end in ends:
-                    yield Pump(start, (unit,), end)
+                    yield AttackText(start, (unit,), end)
                 if start:  # the search begins again at each start
-                    yield Pump("", (start + unit,), "")
+                    yield AttackText("", (start + unit,), "")
         segments = _segments(path, places, shortest=shortest)
         for first in range(min(len(segments), _SEGMENTS)):
             before = "".join(segments[:first])
@@ -129,13 +129,13 @@ def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[P
                 if last == len(segments) - 1:
                     unit = unit[:-1]
                 for end in ends:
-                    yield Pump(before, (unit,), end)
+                    yield AttackText(before, (unit,), end)
         parts = tuple(segment for segment in segments[:_SEGMENTS] if segment)
         if len(parts) > 1:
-            yield Pump("", parts[:-1], "")
-            yield Pump("", (*parts[:-1], parts[-1][:-1] or "x"), "")
+            yield AttackText("", parts[:-1], "")
+            yield AttackText("", (*parts[:-1], parts[-1][:-1] or "x"), "")
     if whole:
-        yield Pump("", (whole[:-1],), "")
+        yield AttackText("", (whole[:-1],), "")
 
 
 def _units(atom: _Atom, telling: Sequence[frozenset[str]]) -> Iterator[str]:

@@ -8,13 +8,10 @@ from typing import Any
 from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.settings_location import places
 from vllm_doctor.errors import InputError, did_you_mean
-from vllm_doctor.exit_status import ExitStatus
 from vllm_doctor.gpu_status import cards_in
 from vllm_doctor.messages import message
 from vllm_doctor.options import Options
-from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.loader import load
-from vllm_doctor.severity import RANK
 from vllm_doctor.sizing.model_config import kv_shape_of
 from vllm_doctor.text_files import is_too_deep, read_bytes
 
@@ -80,11 +77,3 @@ def check_ids(options: Options, *more: str) -> None:
             if rule_id not in known:
                 raise InputError(message("no rule has the id `{rule}`{meant}", rule=rule_id,
                                          meant=did_you_mean(rule_id, list(known))))
-
-
-def exit_status(reports: list[Report], fail_on: str) -> ExitStatus:
-    """Return FOUND if a report has a finding at or above the threshold, else OK."""
-    if fail_on == "never":
-        return ExitStatus.OK
-    worst = [report.worst() for report in reports]
-    return ExitStatus.FOUND if any(w is not None and RANK[w] <= RANK[fail_on] for w in worst) else ExitStatus.OK

@@ -1,6 +1,6 @@
 """Text that a client of the server or the model chose: where a log's lines contain it, and the lines without it.
 
-Which records contain such text, and from which marker on, is data (`rules/foreign_text.yaml`). It is hidden before
+Which records contain such text, and from which marker on, is data (`rules/untrusted_text.yaml`). It is hidden before
 anything else reads the lines. A quote that is open at the end of a line continues in the next one, until a record
 begins.
 """
@@ -46,7 +46,7 @@ _MESSAGE = lazy_pattern(
 
 
 class Record(NamedTuple):
-    """A line that contains foreign text after `marker`."""
+    """A line that contains untrusted text after `marker`."""
 
     id: str
     marker: str
@@ -68,9 +68,9 @@ class Template(NamedTuple):
 
 
 class VisibleLine(NamedTuple):
-    """A line without its foreign text, and what may continue after it: a quote, `lines`, or nothing.
+    """A line without its untrusted text, and what may continue after it: a quote, `lines`, or nothing.
 
-    `refusal` marks vLLM's refusal of a request. `is_marked` says that the line has a record with foreign text.
+    `refusal` marks vLLM's refusal of a request. `is_marked` says that the line has a record with untrusted text.
     """
 
     text: str
@@ -80,7 +80,7 @@ class VisibleLine(NamedTuple):
 
 
 class SingleLine(NamedTuple):
-    """A line without its foreign text, read on its own, and what it leaves open: `lines`, `request` or nothing.
+    """A line without its untrusted text, read on its own, and what it leaves open: `lines`, `request` or nothing.
 
     `hides` says that some of it is hidden.
     """
@@ -90,8 +90,8 @@ class SingleLine(NamedTuple):
     hides: bool = False
 
 
-class ForeignTable:
-    """The contents of `rules/foreign_text.yaml`."""
+class UntrustedTable:
+    """The contents of `rules/untrusted_text.yaml`."""
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         self.records = tuple(_record(entry) for entry in entries["records"])
@@ -129,7 +129,7 @@ class ForeignTable:
         return any(module in prefix for module in self._modules)
 
     def hide(self, text: str) -> VisibleLine:
-        """Return a line without its foreign text."""
+        """Return a line without its untrusted text."""
         text = _without_forwarded_address(text)
         records = [record for record in self.records if record.marker in text]
         done, opened, refusal = 0, "", False
@@ -223,26 +223,26 @@ def _without_forwarded_address(text: str) -> str:
     return text[:access.start("address")] + HIDDEN + text[access.end("address"):]
 
 
-class ForeignText:
-    """The removal of foreign text from the lines of one log; remembers what each source left open."""
+class UntrustedText:
+    """The removal of untrusted text from the lines of one log; remembers what each source left open."""
 
-    def __init__(self, table: ForeignTable) -> None:
+    def __init__(self, table: UntrustedTable) -> None:
         self._table = table
         self._open: dict[str, _OpenText] = {}  # by source
         self._records: dict[str, _OpenText] = {}  # by source: what the last record leaves open
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no foreign text may continue in the next line."""
+        """Return whether no untrusted text may continue in the next line."""
         return not self._open
 
     def quotes(self, text: str) -> bool:
-        """Return whether a line has the marker of a record that contains foreign text."""
+        """Return whether a line has the marker of a record that contains untrusted text."""
         return (any_of(self._table.record_markers).search(text)
                 and any(_marked(text, record, 0) >= 0 for record in self._table.records))
 
     def read(self, line: Line) -> Line:
-        """Return a line without foreign text."""
+        """Return a line without untrusted text."""
         text = line.text
         opened = self._records.pop(line.source, None) if self._records else None
         opened = (self._open.pop(line.source, None) if self._open else None) or opened
@@ -270,7 +270,7 @@ class ForeignText:
         return line._replace(text=shown.text, refusal=shown.refusal)
 
     def _follow(self, line: Line, shown: VisibleLine) -> None:
-        """Note that the further lines of a record, which have its prefix too, belong to its foreign text.
+        """Note that the further lines of a record, which have its prefix too, belong to its untrusted text.
 
         A line of a traceback's source code begins none.
         """
@@ -291,7 +291,7 @@ class ForeignText:
         return False
 
     def hide_in_single_line(self, line: Line) -> SingleLine | None:
-        """Return a single line without foreign text; None if a text without the line's prefix may continue it."""
+        """Return a single line without untrusted text; None if a text without the line's prefix may continue it."""
         if not any_of(self._table.words).search(line.text):
             return SingleLine(line)
         shown = self._table.hide(line.text)
@@ -304,7 +304,7 @@ class ForeignText:
         return SingleLine(visible, shown.opened, shown.text != line.text)
 
     def hide_in_message(self, text: str) -> str:
-        """Return the message of a single line without foreign text."""
+        """Return the message of a single line without untrusted text."""
         return self._table.hide(text).text
 
     def open(self, source: str, prefix: str, what: str) -> None:

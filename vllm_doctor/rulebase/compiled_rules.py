@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vllm_doctor.facts.store import FactName
-from vllm_doctor.logs.foreign_text import ForeignTable
+from vllm_doctor.logs.untrusted_text import UntrustedTable
 from vllm_doctor.rulebase.model import Action, Literals, Marker, RuleBase, Stall, pattern_of, rule_of, wordings
 from vllm_doctor.text.patterns import portable
 
@@ -36,7 +36,7 @@ def rule_base(document: Document, folder: str) -> RuleBase:
         stalls={phase: Stall(phase, **entry) for phase, entry in document["stalls"].items()},
         healthy=portable(_healthy_line(document["healthy"])),
         healthy_anchors=[entry["anchor"] for entry in document["healthy"]],
-        foreign=ForeignTable(document["foreign"]),
+        untrusted=UntrustedTable(document["untrusted"]),
     )
 
 

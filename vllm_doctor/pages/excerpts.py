@@ -13,7 +13,7 @@ from vllm_doctor import gpu_status
 from vllm_doctor.gpu_status import Card
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.pages import kinds, servers
-from vllm_doctor.pages.text import TextLine, lines_of, repaired
+from vllm_doctor.pages.page_text import TextLine, lines_of, repaired
 from vllm_doctor.text.patterns import lazy_pattern
 
 _FENCE = lazy_pattern(r"\s{0,8}(?:```+|~~~+)\s{0,4}([\w+.#{} -]{0,30})\s*$")
@@ -84,7 +84,8 @@ def read_page(data: bytes) -> Page | None:
     kept = [line._replace(text="") if number in tables else line for number, line in enumerate(lines, 1)]
     excerpts = _with_commands(_blocks(kept))[-_MOST_EXCERPTS:]
     quotes = tuple(Row(line.number, match["text"], 1) for line in lines if (match := _QUOTED.match(line.text)))
-    return Page(tuple(servers.marked(excerpts, Excerpt)), cards, is_converted, len(lines), quotes[:_MOST_QUOTES])
+    marked = tuple(servers.with_server_boundaries(excerpts, Excerpt))
+    return Page(marked, cards, is_converted, len(lines), quotes[:_MOST_QUOTES])
 
 
 def _is_page(lines: Sequence[TextLine]) -> bool:
