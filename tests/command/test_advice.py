@@ -31,6 +31,9 @@ _RELEASE = "0.25.1"
      ("--max-num-partial-prefills", "1")),
     ("tp_size=4 must be divisible by dcp_size=3.", "tensor_parallel_size decode_context_parallel_size",
      ("--tensor-parallel-size", "3")),
+    ("max_num_seqs (0) must be positive.", "max_num_seqs", ("--max-num-seqs", "1")),
+    ("data_parallel_size (4) must be less than 4", "data_parallel_size", ("--data-parallel-size", "3")),
+    ("gpu_memory_utilization (1.2) must be at most 1.0", "gpu_memory_utilization", ("--gpu-memory-utilization", "1")),
     ("data_parallel_rank (4) must be in the range [0, 4)", "data_parallel_rank", ("--data-parallel-rank", "3")),
     ("enable_expert_parallel must be True to use EPLB.", "enable_eplb", ("--enable-expert-parallel", True)),
     ("numa_bind_nodes and numa_bind_cpus require numa_bind=True.", "numa_bind_nodes", ("--numa-bind", True)),
@@ -66,6 +69,8 @@ def test_change(sentence: str, given: str, change: tuple[str, str | bool | None]
     "Set `--chat-template` to replace it.",
     "or explicitly set VLLM_USE_V1=0 or 1 and report this issue on Github.",
     "or set VLLM_KV_CACHE_LAYOUT to a dense layout.",
+    "gpu_memory_utilization (1.2) must be less than 1.0.",  # no fraction is the next one
+    "gpu_memory_utilization (-1) must be positive.",
 ])
 def test_no_change(sentence: str) -> None:
     assert advice(sentence, ("max_model_len",), _RELEASE) is None

@@ -84,6 +84,7 @@ def test_a_flag_is_removed(text: str, unset: str, changed: str) -> None:
         ("export A=1; vllm serve m", "export A=1; A='b c' vllm serve m"),
         ("sudo vllm serve m", "sudo env A='b c' vllm serve m"),
         ("sudo env B=1 vllm serve m", "sudo env B=1 A='b c' vllm serve m"),
+        ("env -i B=1 vllm serve m", "env -i B=1 A='b c' vllm serve m"),
         ("docker run --gpus all vllm/vllm-openai --model m", "docker run --gpus all -e 'A=b c' vllm/vllm-openai --model m"),
         ("docker run -e A=1 vllm/vllm-openai --model m", "docker run -e A='b c' vllm/vllm-openai --model m"),
         ("docker run --env=A=1 vllm/vllm-openai --model m", "docker run --env='A=b c' vllm/vllm-openai --model m"),

@@ -207,6 +207,11 @@ def test_the_rest_of_a_typed_line_is_left_out(tail: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("typed", "offer"), [
     ("sudo -E vllm serve m", "vllm serve m"),
+    ("sudo -u vllm vllm serve m", "vllm serve m"),
+    ("sudo -u vllm nohup vllm serve m", "nohup vllm serve m"),
+    ("kubectl exec -it vllm-0 -- vllm serve m", "vllm serve m"),
+    ("sudo kubectl exec -it vllm-0 -- env VLLM_USE_V1=1 vllm serve m", "env VLLM_USE_V1=1 vllm serve m"),
+    ("singularity exec --nv image.sif vllm serve m", "singularity exec --nv image.sif vllm serve m"),
     ("LD_PRELOAD=/tmp/evil.so VLLM_USE_V1=1 vllm serve m", "VLLM_USE_V1=1 vllm serve m"),
     ("BASH_ENV=/tmp/evil PYTHONPATH=/evil vllm serve m", "vllm serve m"),
     ("cd /evil && export CUDA_VISIBLE_DEVICES=0 && vllm serve m", "CUDA_VISIBLE_DEVICES=0 vllm serve m"),

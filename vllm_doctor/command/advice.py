@@ -163,6 +163,11 @@ class _Reader(NamedTuple):
             return self.inner is not None or "." in name
         return (flag.keyword or name.lstrip("-").replace("-", "_")) in self.given
 
+    def step(self, flag: Flag | None, bound: str) -> int | None:
+        """Return the difference between neighbouring values, 1 for integers; None for fractions, which have none."""
+        is_fraction = "." in bound or (flag is not None and flag.kind_in(self.release) == "float")
+        return None if is_fraction else 1
+
     def to(self, name: str, value: str | None) -> Advice | None:
         """Return the advice to set what a name means to a value; None if the release does not accept that."""
         found = self.setting(name)
@@ -263,9 +268,11 @@ def _compared(text: str, reader: _Reader) -> Iterator[Advice | None]:
         of_left = reader.setting(match["name"])
         of_right = reader.setting(match["other"]) if match["other"] else None
         if of_left is not None and (reader.has(of_left[1], of_left[0]) or of_right is None):
-            yield _number(reader, match["name"], _fitting(how, left, right))
+            step = reader.step(of_left[1], match["right"])
+            yield _number(reader, match["name"], _fitting(how, left, right, step))
         elif of_right is not None and reader.has(of_right[1], of_right[0]):
-            yield _number(reader, match["other"], _fitting(_mirrored(how), right, left))
+            step = reader.step(of_right[1], match["left"] or "")
+            yield _number(reader, match["other"], _fitting(_mirrored(how), right, left, step))
         else:
             yield None
     for match in _EXCEEDS.finditer(text):
@@ -282,13 +289,13 @@ def _bounded(text: str, reader: _Reader) -> Iterator[Advice | None]:
         elif found[1] is None and match["name"].endswith("s") and not match["name"].startswith(("num_", "max_")):
             yield Advice(found[0], None)
         elif "positive" in how:
-            yield _number(reader, match["name"], 1)
+            yield _number(reader, match["name"], reader.step(found[1], ""))
         elif how == "non-negative":
             yield _number(reader, match["name"], 0)
         elif low is not None and high is not None:
-            has_value = match["left"] or match["left2"]
-            below = float(high) - (1 if how.endswith(")") else 0)
-            yield _number(reader, match["name"], min(max(float(has_value or low), float(low)), below))
+            value = max(float(match["left"] or match["left2"] or low), float(low))
+            most = _fitting("<" if how.endswith(")") else "<=", None, float(high), reader.step(found[1], high))
+            yield _number(reader, match["name"], None if most is None else min(value, most))
 
 
 def _it(text: str, reader: _Reader) -> Iterator[Advice | None]:
@@ -385,8 +392,8 @@ def _sign(how: str) -> str:
     return sign + "=" if how.endswith("equal to") else sign
 
 
-def _fitting(how: str, value: float | None, bound: float | None) -> float | None:
-    """Return the value nearest to `value` that satisfies the comparison with `bound`."""
+def _fitting(how: str, value: float | None, bound: float | None, step: float | None) -> float | None:
+    """Return the value nearest to `value` that satisfies the comparison with `bound`, in steps of `step`."""
     sign = _sign(how) if how else ""
     if bound is None or (value is None and sign in {"multiple", "divisor"}):
         return None
@@ -395,7 +402,9 @@ def _fitting(how: str, value: float | None, bound: float | None) -> float | None
         return None if bound < 1 else max(value // bound, 1) * bound
     if sign == "divisor":
         return next((float(one) for one in range(int(min(value, bound)), 0, -1) if bound % one == 0), None)
-    return {"<": bound - 1, "<=": bound, ">": bound + 1, ">=": bound}.get(sign)
+    if sign in {"<", ">"} and step is None:
+        return None
+    return {"<": bound - (step or 0), "<=": bound, ">": bound + (step or 0), ">=": bound}.get(sign)
 
 
 def _number(reader: _Reader, name: str, value: float | None) -> Advice | None:

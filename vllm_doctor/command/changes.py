@@ -29,6 +29,7 @@ from vllm_doctor.command.render import yaml_scalar
 
 # Programs that do not pass their environment on: `env NAME=value` goes in front of vLLM's program.
 _CLEARS_ENVIRONMENT = frozenset({"sudo", "su", "doas", "ssh", "kubectl", "oc", "runuser"})
+_IGNORES_ENVIRONMENT = frozenset({"-i", "-", "--ignore-environment"})  # options of env
 
 
 def change(
@@ -239,7 +240,7 @@ def _with_variable(command: Command, name: str, value: str) -> Command:
         return _inserted(command, command.container, (Word("-e", "-e"), assignment))
     first = _assignment(name, value)
     wrappers = {re.split(r"[/\\]", word.text)[-1] for word in before[command.start : command.program]}
-    if wrappers & _CLEARS_ENVIRONMENT:
+    if wrappers & _CLEARS_ENVIRONMENT or ("env" in wrappers and wrappers & _IGNORES_ENVIRONMENT):
         words = (first,) if "env" in wrappers else (Word("env", "env"), first)
         return _inserted(command, command.program, words)
     return _inserted(command, command.start, (first,))

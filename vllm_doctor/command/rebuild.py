@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Literal
 
 from vllm_doctor.command.flags import is_typographic
 from vllm_doctor.command.line import Command, Option, Word
@@ -127,8 +128,9 @@ def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int
 
 
 def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[Word]:
+    """Return the known launchers with their options; what belongs to sudo or to an unknown program is omitted."""
     result: list[Word] = []
-    known = False
+    program: Literal["", "launcher", "sudo", "unknown"] = ""  # whose words these are
     for word in words:
         text = word.value if word.value is not None else word.text
         name = _name(word)
@@ -139,15 +141,15 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
                 omitted[message("variables that are not vLLM's or could load code")] = None
         elif name in _PRIVILEGED:
             omitted["sudo"] = None
-            known = True
-        elif name in _LAUNCHERS:
+            program = "sudo"
+        elif name in _LAUNCHERS and (name != "exec" or program in {"", "launcher"}):  # else `kubectl exec`
             result.append(_requoted(word))
-            known = True
-        elif known and _LAUNCHER_WORD.fullmatch(text) and not _RUNS_CODE.match(text):
-            if not (omitted.keys() >= {"sudo"} and not result and text.startswith("-")):
-                result.append(_requoted(word))
-        else:
+            program = "launcher"
+        elif program == "launcher" and _LAUNCHER_WORD.fullmatch(text) and not _RUNS_CODE.match(text):
+            result.append(_requoted(word))
+        elif program != "sudo":
             omitted[message("a program around vLLM that is not known")] = None
+            program = "unknown"
     return result
 
 
