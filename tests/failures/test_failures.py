@@ -1938,3 +1938,52 @@ def test_settings_that_pydantic_refuses_are_vllms_where_its_calls_are_missing() 
            "pydantic_core._pydantic_core.ValidationError: 1 validation error for BoltConfig\n"
            "  Assertion failed, The bolt is bent [type=assertion_error, input_value=1, input_type=int]\n")
     assert failure_of(log).kind == "refusal"
+
+
+@pytest.mark.parametrize("name", [
+    "/data/qwen/model", "acme/driver-assist-7b", "/models/boom-oom-1b", "/home/killed/model", "/data/ninja/model",
+    "nvidia/Eagle2-9B", "acme/lora-merged-7b", "/mnt/mooncake/model",
+])
+def test_the_name_of_the_model_says_nothing_on_the_failure(name: str) -> None:
+    log = traceback((f"{SITE}/vllm/config.py", 30, "verify", "raise ValueError("),
+                    error=f"ValueError: The head layout zzz of the model {name} is not what was expected here")
+    failure = failure_of(log)
+    assert (failure.kind, failure.feature) == ("refusal", "config")
+
+
+def test_columns_of_a_log_record_are_no_part_of_its_message_but_a_bar_in_it_is() -> None:
+    log = "2025-03-29 15:20:40 | ERROR    | bolt.engine:load:12 - Cannot build a field of type int | None for the engine\n"
+    assert failure_of(log).message == "Cannot build a field of type int | None for the engine"
+
+
+def test_what_follows_an_ignored_exception_counts() -> None:
+    log = ("Exception ignored in: <function Bolt.__del__ at 0x7f00>\n...\n"
+           + traceback((f"{SITE}/vllm/config.py", 30, "verify", "raise ValueError("), error="ValueError: The bolt is bent"))
+    assert failure_of(log).message == "The bolt is bent"
+
+
+def test_pythons_own_library_on_windows_is_no_code_of_the_users() -> None:
+    failure = failure_of(traceback(("C:\\Users\\u\\Python312\\Lib\\json\\decoder.py", 355, "raw_decode", "raise JSONDecodeError("),
+                                   error="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"))
+    assert failure.origin == Place("python", "json/decoder.py", "raw_decode", 355)
+
+
+def test_a_mention_of_a_version_behind_blanks_begins_no_start() -> None:
+    log = STARTED + traceback((f"{SITE}/vllm/widgets.py", 3, "bend", "return bolts[0]"), error=(
+        "RuntimeError: the bolt needs another library:\n    version 12040 of the interface"))
+    report = diagnose(log.encode())
+    assert report.source.runs == 1
+    assert report.failure is not None
+    assert report.failure.exception == "RuntimeError"
+
+
+def test_source_lines_and_quotes_are_no_messages() -> None:
+    record = "(EngineCore pid=5) ERROR 08-14 02:42:37 [core.py:1343] "
+    assert failure_of(f"{record}    raise e from None\n{record}BoltError: The bolt is bent\n").exception == "BoltError"
+    assert (quoted := failure_of('"ValueError: The bolt is bent."\n')).exception == "ValueError"
+    assert quoted.message == "The bolt is bent."
+
+
+def test_what_is_not_implemented_is_no_refusal_of_a_setting() -> None:
+    log = traceback((f"{SITE}/vllm/engine/widgets.py", 535, "bend", "raise NotImplementedError"), error="NotImplementedError")
+    assert failure_of(log).kind == "bug"

@@ -156,3 +156,15 @@ def test_a_name_of_vllm_without_its_quotation_marks() -> None:
     assert report.failure is not None
     assert (report.failure.feature, report.failure.fixes[0].action) == ("other-software", "downgrade-vllm")
     assert "0.8.0 to 0.14.1" in report.failure.fixes[0].why
+
+
+@pytest.mark.parametrize(("command", "is_offered"), [
+    ("vllm serve m --distributed-executor-backend ray", True), ("vllm serve m --distributed-executor-backend mp", False)])
+def test_another_value_of_a_flag_can_be_offered(command: str, is_offered: bool) -> None:
+    log = (f"$ {command}\nTraceback (most recent call last):\n"
+           '  File "/opt/venv/lib/python3.12/site-packages/vllm/executor/ray_utils.py", line 3, in bend\n    return bolts[0]\n'
+           "IndexError: list index out of range\n")
+    found = diagnose(log.encode()).failure
+    assert found is not None
+    assert found.feature == "ray"
+    assert any(fix.flags.get("--distributed-executor-backend") == "mp" for fix in found.fixes) is is_offered

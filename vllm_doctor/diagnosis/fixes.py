@@ -227,7 +227,7 @@ def typed(value: Any) -> str:
     if value is True:
         return ""
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else f"{value:.6f}".rstrip("0")
+        return str(int(value)) if value.is_integer() else f"{value:.6f}".rstrip("0").rstrip(".")
     return str(value)
 
 

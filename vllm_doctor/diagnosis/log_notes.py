@@ -14,7 +14,7 @@ _IMPORTED_AGAIN = frozenset({"spawn-main-guard-missing"})
 
 
 class InputSummary(NamedTuple):
-    """What the reader of the bytes input_notes and counted."""
+    """What the reader of the bytes noted and counted."""
 
     encoding: str
     wrappers: tuple[str, ...]

@@ -77,18 +77,17 @@ def _quoted_message(page: Page, raw: LogReading, source: Source) -> tuple[LogRea
         return None
     as_a_log = raw.report()
     if as_a_log.cause is not None and as_a_log.cause.confidence > WEAK:
-        return raw, _as_quoted(as_a_log)
+        return raw, _as_quoted(as_a_log, raw)
     reading = _new_reading(page, raw, raw.options._replace(run=None))
     reading.feed_rows(page.quotes)
     reading.session.finish()
     report = reading.report()._replace(source=source)
-    return (reading, _as_quoted(report)) if report.cause is not None and report.cause.confidence > WEAK else None
+    return (reading, _as_quoted(report, raw)) if report.cause is not None and report.cause.confidence > WEAK else None
 
 
-def _as_quoted(report: Report) -> Report:
+def _as_quoted(report: Report, raw: LogReading) -> Report:
     """Return the report on a message that a page quotes without any log: a message has no starts and no command."""
-    notes = tuple(note for note in report.notes if not note.startswith("The log holds "))
-    return report._replace(notes=(_QUOTED, *notes))
+    return report._replace(notes=(_QUOTED, *raw.remarks))
 
 
 def _best_reading(page: Page, raw: LogReading) -> tuple[LogReading, Report]:

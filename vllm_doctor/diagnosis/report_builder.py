@@ -20,7 +20,7 @@ from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.messages import Message, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
-from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
+from vllm_doctor.reports.model import MESSAGE_LINES, Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
 from vllm_doctor.rulebase.model import Rule
 from vllm_doctor.templating import renderer
 from vllm_doctor.timeline import timeline
@@ -31,7 +31,6 @@ _LONGEST = 16_384  # of a message that is looked at for secrets; more than is sh
 _PLACES = 16
 _SHORTAGES = frozenset({"kv-cache-too-small-for-max-len", "low-kv-capacity"})
 _CALLS = 2  # of a traceback that are shown
-_MESSAGE_LINES = 12
 
 
 def build(analysis: RunAnalysis, source: Source, notes: tuple[str, ...] = (),
@@ -294,6 +293,6 @@ def _excerpt(found: Failed, clean: Callable[[Any], Any]) -> str:
             lines.append(f"    {frame.code}")
     head = found.failure.exception
     message = found.failure.message
-    lines += ((f"{head}: {message}" if message else head) if head else message).split("\n")[:_MESSAGE_LINES]
+    lines += ((f"{head}: {message}" if message else head) if head else message).split("\n")[:MESSAGE_LINES]
     # Masked as one text: a secret may go over several lines.
     return "\n".join(_short(line) for line in clean("\n".join(line[:_LONGEST] for line in lines)).split("\n"))

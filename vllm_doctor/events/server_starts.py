@@ -27,7 +27,7 @@ _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _STAGES = (  # the messages of a start, each with literals of which its line contains at least one
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
     ("usage", ("usage: ",), lazy_pattern(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
-    ("banner", ("server version", " version "), lazy_pattern(r"vLLM API server version|[█▀▄ ]{3} version \d")),
+    ("banner", ("server version", " version "), lazy_pattern(r"vLLM API server version|█ {1,8}version \d")),
     ("arguments", ("args: ",), lazy_pattern(r"args: Namespace\(|non-default args: \{")),
     ("engine", ("LLM engine",), lazy_pattern(r"Initializing an? (?:V\d )?LLM engine")),
 )

@@ -30,7 +30,7 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|WorkerProc (?:initialization )?failed|Worker failed with error|EngineCore encountered (?:a fatal|an issue)"
     r"|Engine background task failed|AsyncLLM output_handler failed|terminating server process"
     r"|Task finished unexpectedly|^cancelled$|^'_TorchTensorAcceleratorChannel' object"
-    r"|Failed core proc|Exception in worker|Exception in ASGI application|Error in (?:chat )?completion stream"
+    r"|Job entrypoint command failed|Failed core proc|Exception in worker|Exception in ASGI application|Error in (?:chat )?completion stream"
     r"|Executor failed"
     r"|hit an exception|Failed to execute_method|Error executing method|Invoke of RPC method|cancelled by cancel scope"
     r"|Task was destroyed|See (?:root cause|stack trace) above|shutting down (?:engine|executor)|shutdown triggered"

@@ -264,8 +264,8 @@ class FailureCollector:
             self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
                         "WARNING" if handled else level, raised.module)
             return
-        if calls and text.strip() and not event.is_code and not event.frames:
-            stream.frames = []  # a blank line may stand between calls
+        if text.strip() and not event.is_code and not event.frames:  # a blank line may stand between calls
+            stream.frames, stream.ignored = [], False
         told = None if may_quote_client else messages.usage(text)
         if told is not None:
             self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))

@@ -102,6 +102,8 @@ def ending(text: str) -> Raised | None:
 def bare(text: str) -> Raised | None:
     """Return the exception on a line of its own, also after a prefix or the text of a record."""
     text = _OF_JAVA.sub("", text)
+    if text[:1] == text.rstrip()[-1:] == '"':
+        text = text.rstrip()[1:-1]
     match = _OF_RUNPY.match(text)
     if match is not None:
         return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"]))

@@ -9,6 +9,7 @@ from vllm_doctor.catalog.features import feature_of_function, feature_of_path, f
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures.frames import LIBRARIES, OFFLINE, PLUGINS, package_of, reads_value, without_dispatchers
 from vllm_doctor.failures.model import Candidate, Frame
+from vllm_doctor.failures.signature import without_given_names
 from vllm_doctor.text.patterns import lazy_pattern
 
 _MEMORY = lazy_pattern(r"(?:CUDA|HIP|XPU) (?:error: )?out of memory|OutOfMemoryError")
@@ -66,7 +67,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     message = _ADDRESS.sub("", _PARAMETERS.sub("", candidate.message[:_FIRST_LINES].partition(_ALL_NAMES)[0]))
     if candidate.shape == "fatal":
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
-    text = f"{candidate.said} {candidate.exception or ''}: {message}"
+    text = without_given_names(f"{candidate.said} {candidate.exception or ''}: {message}")
     by_calls = _by_calls(without_dispatchers(candidate.frames) if candidate.has_cut_calls else candidate.frames)
     if by_calls == "api-server" and any(package_of(frame.path)[1].startswith(OFFLINE) for frame in candidate.frames):
         by_calls = None

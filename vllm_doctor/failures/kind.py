@@ -7,6 +7,7 @@ import re
 from vllm_doctor.failures import messages
 from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, is_decoder, package_of
 from vllm_doctor.failures.model import Candidate, Origin
+from vllm_doctor.failures.signature import without_given_names
 from vllm_doctor.text.patterns import lazy_pattern
 
 _RESOURCE = lazy_pattern(
@@ -91,7 +92,7 @@ _PARSES_TRAFFIC = lazy_pattern(
 def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | None, own: Origin | None, *,
             in_service: bool) -> str:
     """Return refusal, bug, library, environment, resource, request, other-software or unknown."""
-    name, message = candidate.exception or "", f"{candidate.said} {candidate.message}"
+    name, message = candidate.exception or "", without_given_names(f"{candidate.said} {candidate.message}")
     if is_bad_request(candidate) or _is_malformed_body(candidate):
         return "request"
     if candidate.shape == "fatal" and candidate.said:  # the command line of another program
@@ -113,7 +114,7 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     if name in _PATH_CLASSES or messages.REFUSED_CALL.match(candidate.message):
         return "environment"
     is_refusal = (bool(is_rejected) or _is_failed_check(candidate, origin) or _is_unparsed_file(origin, vllm_frame)
-                  or (name in _REFUSALS and _OF_PYTHON.search(candidate.message) is None))
+                  or (name in _REFUSALS and bool(message.strip()) and _OF_PYTHON.search(candidate.message) is None))
     if package == "vllm":
         return "refusal" if is_refusal else "bug"
     if package in _WEB_SERVERS and vllm_frame is None and in_service:

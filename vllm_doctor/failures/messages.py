@@ -92,6 +92,7 @@ _CUT_PREFIX = lazy_pattern(
     r"(?: [\d-]{0,10}(?: [\d:]{0,8}(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)?"
     r"|\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)$")
 """A record that a paste cut within its prefix."""
+_COLUMNS = lazy_pattern(r"^(?:\S{1,120}(?<!:) {1,20}\| )*")
 _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
 _SENTENCE = lazy_pattern(
@@ -107,7 +108,8 @@ _NO_SENTENCE = lazy_pattern(
     r"|(?-i:(?:^|[ (])(?:I|I'm|I've|I'd|my|My)(?=[ ,.]))", re.IGNORECASE)
 _SOURCE_LINE = lazy_pattern(
     r" {4}(?:return |raise |await |yield (?:from )?|[\w.\[\], ]{1,120} = )?(?:await )?[\w.\[\]]{1,120}\("
-    r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$"
+    r"|(?:return|raise|await|yield from) [\w.\[\]]{1,120}\(| {4,40}(?:raise|return)(?: [\w.]{1,80}){0,3}\s*$"
+    r"| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$"
     r"| {0,8}File \"[^\"]{0,300}(?:\"(?:, line \d{0,9},?)?)?$")  # a call that is cut off
 _DEVICE_MEMORY = lazy_pattern(
     r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
@@ -196,7 +198,7 @@ def record_message(text: str) -> str:
     if match is None:
         other = _RECORD_OF_OTHERS.match(text) or _GLOG.match(text)
         return text if other is None else other["text"]
-    return _PLACE.sub("", match["text"].rpartition(" | ")[2] or match["text"])
+    return _PLACE.sub("", _COLUMNS.sub("", match["text"]))
 
 
 def is_cut_prefix(text: str) -> bool:

@@ -93,7 +93,7 @@ def _switches(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[
         drop = _on(switch.unset, given, is_implied=known.id in _OPT_IN)
         if switch.unset and not drop:
             continue
-        if switch.set and _is_set(switch.set, given, facts):
+        if "--enforce-eager" in (switch.set or {}) and facts.get("enforce_eager") is True:  # perhaps not by the flag
             continue
         is_in_use = known.id in _ALWAYS_ON or bool(switch.paths) or _given(known.flags, given)
         if (switch.set or switch.env) and not is_in_use:
@@ -125,10 +125,3 @@ def _given(names: Iterable[str], given: Mapping[str, Any] | None) -> bool:
         if given.get(keyword) not in (None, False, ""):
             return True
     return False
-
-
-def _is_set(wanted: Mapping[str, Any], given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> bool:
-    """Return whether the user has already set it."""
-    if "--enforce-eager" in wanted and facts.get("enforce_eager") is True:
-        return True
-    return _given(wanted, given)

@@ -21,6 +21,8 @@ _ENVELOPE = lazy_pattern(  # what pydantic writes around the message of a valida
     r"(?<!\d)\d{1,9} validation errors? for \S+|\bValue error, |\[type=\w{1,60}, input_value=.*"
     r"|For further information visit \S+")
 _PATH = lazy_pattern(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
+_FOLDER_OR_MODEL = lazy_pattern(
+    r"(?<![\w./-])(?!/dev/)(?:~|\.{1,2})?(?:/[\w.@+~-]+){2,}/?|(?<![\w./-])[A-Za-z][\w.-]*/(?=[\w.-]*\d)[\w.-]+(?![\w/])")
 _FILE = lazy_pattern(  # a program, a file with a name by convention, or the kind of another file
     r"(?:(?<=/bin/)(?P<program>[\w.+-]{1,60})|[/\\](?P<name>[A-Za-z_.-]{1,60}\.(?:json|so))"
     r"|\.(?P<kind>[A-Za-z]{1,12}))$")
@@ -61,6 +63,15 @@ def signature(exception: str | None, message: str, calls: Sequence[Frame]) -> st
         told += content_words(calls[-1].code)
     digest = hashlib.sha256(" ".join(told).encode("utf-8", "replace")).hexdigest()[:8]
     return f"{exception or 'failure'}-{digest}"
+
+
+def without_given_names(message: str) -> str:
+    """Return a message without folders and the names of models, whose words say nothing on the failure."""
+    return _FOLDER_OR_MODEL.sub(_file_or_nothing, message)
+
+
+def _file_or_nothing(path: re.Match[str]) -> str:
+    return path[0] if _FILE.search(path[0]) or ".so." in path[0] else " "
 
 
 def _without_values(message: str) -> str:

@@ -42,6 +42,8 @@ class Place(NamedTuple):
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+MESSAGE_LINES = 12
+"""Lines of an exception's message that the excerpt of a failure has."""
 
 
 class ProgramChange(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vllm_doctor.failures import messages
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import N_, joined, message
-from vllm_doctor.reports.model import Failure, Place, Report
+from vllm_doctor.reports.model import MESSAGE_LINES, Failure, Place, Report
 from vllm_doctor.text.patterns import lazy_pattern
 
 _TITLE = 240  # characters of a message in a headline
@@ -150,5 +150,5 @@ def advice(report: Report) -> str:
 def numbered(failure: Failure) -> list[tuple[int | None, str]]:
     """Return the lines of a failure's excerpt, with the line number of the exception, the only one known."""
     lines = failure.text.split("\n")
-    first = len(lines) - 1 - failure.message.count("\n")
+    first = len(lines) - min(failure.message.count("\n") + 1, MESSAGE_LINES)
     return [(failure.line if index == first else None, line) for index, line in enumerate(lines)]
