@@ -10,8 +10,8 @@ from importlib.resources import files
 import pytest
 
 from vllm_doctor.catalog import flags
-from vllm_doctor.catalog.name_table import releases
-from vllm_doctor.catalog.names import Direction, direction, lifetime, sentence_of
+from vllm_doctor.catalog.name_table import indices, releases, releases_with_attribute, releases_with_name, row_of
+from vllm_doctor.catalog.names import Direction, direction, sentence_of
 
 PLUGIN = "/opt/venv/lib/python3.12/site-packages/plugin/worker.py"
 VLLM_FILE = "/opt/venv/lib/python3.12/site-packages/vllm/engine/arg_utils.py"
@@ -41,15 +41,12 @@ def asked(exception: str, message: str, release: str | None = None, file: str | 
     ],
 )
 def test_the_lifetime_of_a_name(name: str, first: str, last: str | None) -> None:
-    found = lifetime(name)
-    assert found is not None
-    assert (found.first, found.last) == (first, last or releases()[-1])
-
-
-@pytest.mark.parametrize("name", ["vllm.v1.engine.async_llm.AsyncLM", "torch.nn", "vllm..x", "", 'vllm."x'])
-def test_what_is_no_name_of_vllm_has_no_lifetime(name: str) -> None:
-    found = lifetime(name)
-    assert found is None
+    row = row_of(name)
+    parent, _, last_part = name.rpartition(".")
+    module, _, local = parent.rpartition(".")
+    found = (releases_with_name(parent, last_part) | releases_with_attribute(f"{module}:{local}", last_part)
+             | (indices(row[1]) if row else frozenset()))
+    assert (releases()[min(found)], releases()[max(found)]) == (first, last or releases()[-1])
 
 
 def test_the_releases_are_those_of_the_flag_table() -> None:

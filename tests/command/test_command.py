@@ -104,13 +104,6 @@ def test_container_image_and_environment() -> None:
         "0.8.5.post1",
     )
     assert dict(found.environment) == {"HF_TOKEN": "x", "VLLM_USE_V1": "0"}
-    assert not found.repeats_entrypoint
-
-
-def test_a_repeated_entrypoint_is_noticed() -> None:
-    assert parsed("docker run vllm/vllm-openai:latest vllm serve org/m").repeats_entrypoint
-    assert not parsed("docker run --entrypoint /bin/bash vllm/vllm-openai -c 'vllm serve org/m'").repeats_entrypoint
-    assert not parsed("docker run rocm/vllm:latest vllm serve org/m").repeats_entrypoint
 
 
 @pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.11.0", "registry.local/vllm-cpu", "ee2917e260bb"])

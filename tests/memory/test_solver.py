@@ -259,6 +259,8 @@ def test_total_from_graph_message_tells_nothing_when_rounding_decides() -> None:
         ("NVIDIA GB10", 121.69),
         ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", None),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("NVIDIA A10-8Q", None),
+        ("GRID T4-4C", None),
         ("NVIDIA H20", None),
         ("NVIDIA L400", None),
         ("", None),

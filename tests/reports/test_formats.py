@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from report_sample import ADVICE, CASCADE, CAUSE, FAILED, HEALTHY, UNEXPLAINED
 
+from vllm_doctor import diagnose
 from vllm_doctor.cli.root import cli
 from vllm_doctor.phases import PHASES
 from vllm_doctor.reports import (
@@ -293,6 +294,7 @@ def test_gitlab_code_quality() -> None:
     assert len({item["fingerprint"] for item in read}) == 5
     assert all(re.fullmatch(r"[0-9a-f]{32}", item["fingerprint"]) for item in read)
     assert render("gitlab", HEALTHY) == "[]\n"
+    assert len(json.loads(render("gitlab", FAILED, FAILED))) == 2  # two starts that fail alike
 
 
 # ---- sarif
@@ -462,6 +464,24 @@ def test_html_shows_what_the_report_holds() -> None:
     controlled = {attributes["aria-controls"] for name, attributes in read.tags if name == "button"}
     assert controlled <= {attributes.get("id") for name, attributes in read.tags if name == "pre"}
     assert "10 facts of the log" in text
+
+
+def test_html_grades_a_failure_of_a_server_that_still_serves_as_its_headline_does() -> None:
+    call = '  File "/opt/venv/lib/python3.12/site-packages/vllm/widgets.py", line 3, in bend\n    return bolts[0]\n'
+    log = f"INFO:     Application startup complete.\nTraceback (most recent call last):\n{call}IndexError: list index out of range\n"
+    report = diagnose(log.encode())
+    assert (report.status, texts.headline(report)) == ("serving", "IndexError: list index out of range")
+    text, _ = html(report)
+    assert '<span class="badge error">error</span>' in text
+    assert "badge good" not in text
+
+
+def test_html_puts_the_number_of_the_exceptions_line_beside_it() -> None:
+    call = '  File "/opt/venv/lib/python3.12/site-packages/vllm/widgets.py", line 3, in bend\n    raise BoltError(\n'
+    message = "".join(f"  row {number}\n" for number in range(20))
+    failure = diagnose(f"Traceback (most recent call last):\n{call}BoltError: bent\n{message}".encode()).failure
+    assert failure is not None
+    assert [line for number, line in texts.numbered(failure) if number] == ["BoltError: bent"]
 
 
 def test_html_ids_are_unique_with_many_logs() -> None:

@@ -174,6 +174,7 @@ def test_more_ranks_share_the_weights(tmp_path: Path) -> None:
     last = weights(model, Launch((0, 10, 0), pipeline_parallel_size=2))[0].low
     assert last == pytest.approx(whole / 2, rel=1e-3)
     eight = weights(model, Launch((0, 10, 0), quantization="fp8"))[0].low
+    assert weights(model, Launch((0, 10, 0), quantization="fbgemm_fp8"))[0].low == eight
     assert eight == pytest.approx((16060522496 - 2 * 128256 * 4096 * 2) / 2 / 2**30 * 1.01 + 1.957, abs=0.01)
     offloaded = weights(model, Launch((0, 10, 0), cpu_offload_gb=4))[0]
     assert whole - 4 == pytest.approx(offloaded.low, abs=0.01)
@@ -243,6 +244,9 @@ def test_the_launch_of_a_log(tmp_path: Path) -> None:
     assert {"--kv-cache-dtype": "fp8"} in flags
     assert planned("--from", log, "--max-model-len", 65536)[0] == 0
     assert planned("--from", log, "--kv-cache-dtype", "fp8")[1]["kv_cache"]["bytes_per_token"] == 49152
+    log.write_text(V0_LOG.replace("kv_cache_dtype=auto", "kv_cache_dtype=fp8"))
+    assert planned("--from", log)[1]["kv_cache"]["bytes_per_token"] == 98304
+    assert planned("--from", log, "--kv-cache-dtype", "bfloat16")[1]["kv_cache"]["bytes_per_token"] == 196608
 
 
 def test_a_log_that_tells_nothing(tmp_path: Path) -> None:

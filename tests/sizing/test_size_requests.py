@@ -33,6 +33,7 @@ def test_percentiles_of_lengths(tmp_path: Path) -> None:
     ({"input_len": 7, "output_len": 3}, 7, 3),
     ({"usage": {"prompt_tokens": 7, "completion_tokens": 3}}, 7, 3),
     ({"prompt": "a" * 40, "max_tokens": 16}, 10, 16),
+    ({"prompt": list(range(1000)), "max_tokens": 16}, 1000, 16),
     ({"prompt": "a" * 41, "completion": "b" * 8}, 11, 2),
     ({"custom_id": "1", "body": {"messages": [{"role": "user", "content": "a" * 40}], "max_tokens": 5}}, 14, 5),
     ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a" * 40}, {"type": "image_url"}]}]}, 15, None),

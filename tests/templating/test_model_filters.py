@@ -55,6 +55,7 @@ def test_reasoning_parser() -> None:
 @pytest.mark.parametrize(("model", "wanted"), [
     ("Qwen/Qwen2.5-7B", True), ("Qwen/Qwen2.5-7B-Instruct", False), ("google/gemma-3-4b-it", False),
     ("google/gemma-3-4b-pt", True), ("meta-llama/Llama-2-7b-hf", True), ("/models/mine", False),
+    ("bigcode/starcoder2-15b", True), ("deepseek-ai/deepseek-coder-6.7b-base", True), ("x/chat-7b-base", True),
 ])
 def test_base_models(model: str, wanted: bool) -> None:
     assert is_base_model(model) is wanted

@@ -89,6 +89,8 @@ def test_share_meant(value: str, wanted: float | None) -> None:
     ('{{"a": {{"b": 1}}}}', {"a": {"b": 1}}),
     ("{\u201ca\u201d:0.5,\u201cb\u201d: \u201cx y\u201d}", {"a": 0.5, "b": "x y"}),
     ('{\u201ca": [\u2018b\u2019]}', {"a": ["b"]}),
+    ('{"eps": 1e-05, "n": 2E+3}', {"eps": 1e-05, "n": 2000.0}),
+    (r"{'a': 'it\'s'}", {"a": "it's"}),
 ])
 def test_json_meant(value: str, wanted: dict[str, object]) -> None:
     assert json.loads(as_json(value) or "") == wanted

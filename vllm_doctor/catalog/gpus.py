@@ -21,6 +21,7 @@ _TOTALS: tuple[tuple[str, float], ...] = (
 NAMES: tuple[str, ...] = tuple(name.replace(" ", "-") for name, _ in _TOTALS)
 """The names as typed on the command line, such as `h100-80gb`."""
 
+_VGPU_PROFILE = lazy_pattern(r"\d{1,3}[abcq]")
 _SIZE = lazy_pattern(r"(\d{1,18}(?:\.\d{1,18})?)\s*(gib|gb|mib|mb)?", re.IGNORECASE)
 _FACTORS = {"gib": 1.0, "gb": 1e9 / 2**30, "mib": 1 / 1024, "mb": 1e6 / 2**30}
 # Short names and the GPU they usually mean.
@@ -35,10 +36,10 @@ def _words(name: str) -> set[str]:
 def total_for_gpu(gpu_name: str) -> float | None:
     """Return the usual total of a GPU of that name in GiB, an estimate.
 
-    None for an unknown name, a MIG slice and a laptop GPU.
+    None for an unknown name, a MIG slice, a slice of NVIDIA vGPU (`A10-8Q`) and a laptop GPU.
     """
     words = _words(gpu_name)
-    if words & {"mig", "laptop"}:
+    if words & {"mig", "laptop"} or any(map(_VGPU_PROFILE.fullmatch, words)):
         return None
     return next((total for name, total in _TOTALS if words.issuperset(name.split())), None)
 

@@ -102,7 +102,6 @@ def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lo
         entry="module" if entry == "module" else "serve",
         before=tuple(Word.quoted(word) for word in program),
         options=tuple(options),
-        reconstructed=True,
         lookup=lookup,
     )
 

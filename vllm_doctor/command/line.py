@@ -120,8 +120,7 @@ class Command(NamedTuple):
 
     `before` holds the words up to vLLM's arguments, `after` the words behind them. `start`, `program` and `container`
     are indexes into `before`: of the simple command, of vLLM's program and of the container image (None without one).
-    `environment` holds the variables the command sets. A `reconstructed` command was not typed by anyone but built from
-    the arguments that vLLM prints.
+    `environment` holds the variables the command sets.
     """
 
     form: Form
@@ -136,7 +135,6 @@ class Command(NamedTuple):
     outer: Outer | None = None
     document: Document = Document()
     complete: bool = True
-    reconstructed: bool = False
     lookup: Lookup = known_flag
 
     # Reading it
@@ -163,14 +161,6 @@ class Command(NamedTuple):
         """Return the vLLM release of an image `vllm/vllm-openai:v0.8.5`; None for `latest` and other images."""
         match = re.search(r"vllm/vllm-openai(?:-[a-z]+)?:v?(\d+\.\d+[\w.]*)", self.image or "")
         return match.group(1) if match else None
-
-    @property
-    def repeats_entrypoint(self) -> bool:
-        """Return whether the command repeats the server's program although it is the image's entrypoint."""
-        official = re.search(r"(?:^|/)vllm/vllm-openai(?:[:@-]|$)", self.image or "")
-        overridden = any((word.value or "").startswith("--entrypoint") for word in self.before)
-        repeated = self.entry in {"serve", "module"} and not self.document.program_key
-        return bool(official) and repeated and not overridden
 
     @property
     def typographic_flags(self) -> tuple[str, ...]:

@@ -80,8 +80,6 @@ class RunAnalysis:
         shown = {} if self.card is None else self.card.facts()
         given = {"gpu_total_gib": self.options.gpu_memory_gib, "gpu_used_gib": self.options.gpu_used_gib}
         shown.update({name: value for name, value in given.items() if value is not None})
-        if "gpu_free_gib" in shown and "gpu_free_gib" not in facts:
-            shown["gpu_free_source"] = "gpu-status"
         return {name: value for name, value in shown.items() if name not in facts}
 
     @cached_property

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from vllm_doctor.failures import exceptions
-from vllm_doctor.failures.frames import package_of
 from vllm_doctor.failures.model import Candidate
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.text.patterns import lazy_pattern
@@ -30,8 +29,8 @@ _CASCADE_MESSAGES = lazy_pattern(
     r"|WorkerProc (?:initialization )?failed|Worker failed with error|EngineCore encountered (?:a fatal|an issue)"
     r"|Engine background task failed|AsyncLLM output_handler failed|terminating server process"
     r"|Task finished unexpectedly|^cancelled$|^'_TorchTensorAcceleratorChannel' object"
-    r"|Job entrypoint command failed|Failed core proc|Exception in worker|Exception in ASGI application|Error in (?:chat )?completion stream"
-    r"|Executor failed"
+    r"|Job entrypoint command failed|Failed core proc|Exception in worker|Exception in ASGI application"
+    r"|Error in (?:chat )?completion stream|Executor failed"
     r"|hit an exception|Failed to execute_method|Error executing method|Invoke of RPC method|cancelled by cancel scope"
     r"|Task was destroyed|See (?:root cause|stack trace) above|shutting down (?:engine|executor)|shutdown triggered"
     r"|exception in PluginManager|process was terminated|Dumping (?:input data|scheduler (?:output|stats))"
@@ -279,8 +278,3 @@ def _replaces(outer: Candidate, inner: Candidate, chain: str) -> bool:
     if chain == "handling":
         return len(inner_words) < 3 and len(outer_words) > len(inner_words) and not _WRAPPERS.search(outer.message)
     return False
-
-
-def whose(candidate: Candidate) -> str | None:
-    """Return the package whose code raised it; None for the user's own or if the log does not show it."""
-    return package_of(candidate.frames[-1].path)[0] if candidate.frames else None

@@ -21,7 +21,6 @@ _OVER = lazy_pattern(
     r"|WorkerProc (?:hit an exception|failed to start|initialization failed)|Invocation of \w+ method failed"
     r"|Error in (?:chat )?completion stream generator|Error executing method|Exception in (?:worker |callback )"
     r"|NoneType: None\s*$)")
-_RECORD_OF_ERROR = lazy_pattern(r"(?:ERROR|CRITICAL)\b")
 # A first line whose message goes on behind blank lines and over many lines: compilers, validation, wrapped errors.
 _QUOTES_ERROR = lazy_pattern(r"Worker failed with error '(?!.*', please check)(?!.*'\s*$)")
 _LONG = lazy_pattern(
@@ -72,8 +71,6 @@ _USAGE = lazy_pattern(
     r"|(?:the following|one of the) arguments ).+)$")
 _SERVER_ERROR = lazy_pattern(
     r'(?:"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+"|^< HTTP/[\d.]+) (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
-_CLIENT_ERROR = lazy_pattern(
-    r"\b(?:Server error|Error code|HTTP(?:/[\d.]+)?(?: status)?(?: code)?)[:=]? (?P<code>[45]\d\d)\b")
 _LEVEL = lazy_pattern(
     r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]"
     r"|\blevel\W{1,3}(?:error|critical|fatal)\b"
@@ -172,12 +169,6 @@ def http_answer(text: str) -> tuple[int, str] | None:
     """Return the status and its text if a line of an access log, or of `curl -v`, reports a failed request."""
     match = _SERVER_ERROR.search(text)
     return (int(match["code"]), match["text"]) if match else None
-
-
-def client_answer(text: str) -> int | None:
-    """Return the status that a client prints of a request that failed."""
-    match = _CLIENT_ERROR.search(text)
-    return int(match["code"]) if match else None
 
 
 def level_of(text: str, level: str) -> str:

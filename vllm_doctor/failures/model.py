@@ -116,11 +116,3 @@ class Failure(NamedTuple):
     is_alone: bool = False  # nothing of a server stands in the log beside it
     message_file: str = ""  # the file of vLLM that has an error with these words, if the log shows no calls
     is_of_worker: bool = False  # the engine quotes it, and the worker's own traceback is not in the log
-
-    @property
-    def headline(self) -> str:
-        """Return `ValueError: its message`, on one line."""
-        message = " ".join(self.message.split())
-        if not self.exception:
-            return message
-        return f"{self.exception}: {message}" if message else self.exception

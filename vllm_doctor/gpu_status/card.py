@@ -48,13 +48,6 @@ class Card(NamedTuple):
         return self.total_gib - self.free_gib
 
     @property
-    def free(self) -> float | None:
-        """Return the free memory in GiB: shown, or the total without what is used."""
-        if self.free_gib is not None or self.total_gib is None or self.used_gib is None:
-            return self.free_gib
-        return self.total_gib - self.used_gib
-
-    @property
     def is_serving(self) -> bool:
         """Return whether a process of vLLM is listed on it."""
         return any(word in process.name.lower() for process in self.processes for word in _SERVERS)
@@ -63,7 +56,7 @@ class Card(NamedTuple):
         """Return the facts it shows, by name."""
         found: dict[str, object] = {
             "gpu_name": self.name, "gpu_driver_version": self.driver, "gpu_total_gib": self.total,
-            "gpu_used_gib": self.used, "gpu_free_gib": self.free}
+            "gpu_used_gib": self.used}  # what is free then says nothing on what was free when vLLM started
         return {name: round(value, 4) if isinstance(value, float) else value
                 for name, value in found.items() if value not in {None, ""}}
 

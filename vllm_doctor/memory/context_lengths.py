@@ -106,5 +106,5 @@ def _cache_need(gib: float, available: float | None, known: Quantities) -> Cache
         return CacheNeed(round(gib, 2), requests, None, suffices=True)
     graphs_reserved = known.version is not None and known.version >= (0, 20, 0)
     limit = utilization_limit(known.facts.get("enforce_eager") is True, graphs_reserved)
-    offer = utilization_for_need(gib, available, share, total, known.number("gpu_free_gib"), limit)
+    offer = utilization_for_need(gib, available, share, total, known.free_at_start(), limit)
     return CacheNeed(round(gib, 2), requests, offer, suffices=offer is not None)

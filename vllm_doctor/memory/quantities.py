@@ -12,6 +12,7 @@ from vllm_doctor.memory.ledger_model import Origin
 from vllm_doctor.memory.solver.device_total import total_from_graph_message
 from vllm_doctor.memory.solver.kv_cache import bytes_per_token, bytes_per_token_from_cpu_blocks, kv_gib
 from vllm_doctor.memory.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, most_even_integer
+from vllm_doctor.messages import message
 
 Facts = Mapping[str, object]
 
@@ -71,7 +72,8 @@ class Quantities:
         requested, share = self.number("gpu_requested_gib"), self.number("gpu_memory_utilization")
         if requested and share:
             self.total_origin = "computed"
-            self.total_note = f"The GPU's total is computed: {requested:g} GiB requested / {share:g} utilization."
+            self.total_note = message("The GPU's total is computed: {requested:g} GiB requested / {share:g} "
+                                      "utilization.", requested=requested, share=share)
             return requested / share
         estimate = self.number("cuda_graph_estimate_gib")
         if estimate is not None:
@@ -83,7 +85,7 @@ class Quantities:
             )
             if total is not None:
                 self.total_origin = "computed"
-                self.total_note = "The GPU's total follows from the message about CUDA graph memory."
+                self.total_note = message("The GPU's total follows from the message about CUDA graph memory.")
                 return total
         name = self.facts.get("gpu_name")
         if not isinstance(name, str):
@@ -92,7 +94,8 @@ class Quantities:
         total = total_for_gpu(name)
         if total is not None:
             self.total_origin = "estimated"
-            self.total_note = f"The log does not print the GPU's total; this is the usual one of {name}."
+            self.total_note = message("The log does not print the GPU's total; this is the usual one of {name}.",
+                                      name=name)
         return total
 
     def _budget(self) -> float | None:
@@ -170,9 +173,7 @@ class Quantities:
         """Return the free memory at startup in GiB; None after a CUDA OOM, when `gpu_free_gib` is a later value."""
         if self.on_cpu:
             return self.number("cpu_node_available_gib")
-        if self.out_of_memory or self.facts.get("gpu_free_source") == "gpu-status":
-            return None  # the device's tool was asked at another time
-        return self.number("gpu_free_gib")
+        return None if self.out_of_memory else self.number("gpu_free_gib")
 
 
 def kv_bytes_per_token(quantities: Quantities) -> int | None:

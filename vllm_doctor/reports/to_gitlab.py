@@ -26,8 +26,11 @@ def render(report: Report) -> str:
 
 def render_many(reports: list[Report]) -> str:
     """Return the code quality report of several logs."""
-    found = [issue for report in reports for issue in _issues(report)]
-    return inert_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
+    found: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        for issue in _issues(report):
+            found.setdefault(issue["fingerprint"], issue)  # a start may fail as the one before it
+    return inert_json(json.dumps(list(found.values()), indent=2, ensure_ascii=False)) + "\n"
 
 
 def _issues(report: Report) -> Iterator[dict[str, Any]]:

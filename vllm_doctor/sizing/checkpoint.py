@@ -18,7 +18,6 @@ from vllm_doctor.messages import message
 from vllm_doctor.text_files import read_bytes
 
 _MAX_HEADER_BYTES = 100 << 20  # bytes; safetensors' own bound
-_DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
 _LFS_SIZE = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?s:.{0,400}?)^size (\d{1,18})$", re.MULTILINE)
 
 
@@ -142,8 +141,3 @@ def _lfs_pointer_size(path: Path) -> int | None:
     except OSError:
         return None
     return int(match.group(1)) if match else None
-
-
-def dtype_bytes(dtype: str) -> int:
-    """Return the bytes of one element of a safetensors dtype; 1 for 8-bit and unknown dtypes."""
-    return _DTYPE_BYTES.get(dtype, 1)

@@ -11,6 +11,7 @@ from vllm_doctor.diagnosis.capacity import linear_token_bytes
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.facts.store import number
+from vllm_doctor.memory.quantities import Quantities
 from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
@@ -81,11 +82,10 @@ def logged_launch(report: Report) -> LoggedLaunch:
     if isinstance(facts.get("enforce_eager"), bool):
         launch["enforce_eager"] = facts["enforce_eager"]
     launch["kv_cache_dtype"] = measured.kv_cache_dtype
-    failed_check = number(facts, "oom_tried_gib") is None
     return LoggedLaunch(
         measured, launch, release,
         memory.device_gib if memory is not None else None, str(facts.get("gpu_name") or ""),
-        str(facts.get("model") or ""), number(facts, "gpu_free_gib") if failed_check else None,
+        str(facts.get("model") or ""), Quantities(facts).free_at_start(),
         _whole(facts, "derived_max_model_len") or _whole(facts, "max_model_len") or 0)
 
 

@@ -97,8 +97,8 @@ def _loaded_bytes(tensor: Tensor, model: ModelConfig, launch: Launch) -> float:
         return float(tensor.size)
     own = DTYPE_BYTES.get(model.dtype if launch.dtype == "auto" else launch.dtype, 2)
     inside = _LAYER.search(tensor.name) and not _REPLICATED.search(tensor.name) and not _ENCODER.search(tensor.name)
-    if launch.quantization in _QUANTIZED and inside and tensor.name.endswith("weight"):
-        return tensor.elements * _QUANTIZED[launch.quantization]
+    if (size := _quantized_size(launch.quantization)) and inside and tensor.name.endswith("weight"):
+        return tensor.elements * size
     return float(tensor.elements * own)
 
 
@@ -128,7 +128,12 @@ def _parameter_bytes(model: ModelConfig, launch: Launch) -> float:
     own = DTYPE_BYTES.get(model.dtype if launch.dtype == "auto" else launch.dtype, 2)
     method = model.quantization or launch.quantization
     embeddings = model.vocab_size * hidden * (1 if model.tied_embeddings else 2) * own
-    return linear * _QUANTIZED.get(method or "", own) + embeddings
+    return linear * (_quantized_size(method) or own) + embeddings
+
+
+def _quantized_size(method: str | None) -> float | None:
+    """Return the bytes per weight of a quantization, in either spelling; None without a known one."""
+    return _QUANTIZED.get((method or "").replace("_", "-"))
 
 
 def activations(model: ModelConfig, launch: Launch, tokens: int, sequences: int) -> Range:

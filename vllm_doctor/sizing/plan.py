@@ -131,7 +131,7 @@ class Plan:
         inside = sum(part.gib.expected for part in self.parts if not part.outside)
         if self.launch.kv_cache_memory_bytes is not None and self.launch.device != "cpu" \
                 and inside + self.kv_gib.expected > self.target.device_gib:
-            return "the explicit KV cache size does not fit beside the weights"
+            return message("the explicit KV cache size does not fit beside the weights")
         return None
 
     def longest(self, *, cautious: bool = False) -> int:
@@ -217,8 +217,9 @@ def _token_bytes(measured: Measured, launch: Launch) -> int:
     """
     then = measured.tensor_parallel_size * measured.pipeline_parallel_size
     now = launch.tensor_parallel_size * launch.pipeline_parallel_size
-    halved = launch.kv_cache_dtype.startswith("fp8") and not measured.kv_cache_dtype.startswith("fp8")
-    return max(1, measured.token_bytes or 0) * then // now // (2 if halved else 1)
+    was_fp8, is_fp8 = (dtype.startswith("fp8") for dtype in (measured.kv_cache_dtype, launch.kv_cache_dtype))
+    size = max(1, measured.token_bytes or 0) * then // now
+    return size if was_fp8 == is_fp8 else size // 2 if is_fp8 else size * 2
 
 
 def _parts(target: LaunchTarget, launch: Launch, tokens: int) -> tuple[tuple[PlannedPart, ...], tuple[str, ...]]:

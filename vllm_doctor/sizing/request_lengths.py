@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.facts.request_lengths import percentile
+from vllm_doctor.messages import message
 
 _PROMPT_LENGTHS = ("prompt_tokens", "input_tokens", "prompt_len", "input_len", "input_length", "num_prompt_tokens",
                    "prompt_length")
@@ -81,8 +82,8 @@ def read_requests(path: str | Path, tokenizer: str | Path | None = None) -> Requ
     totals = [prompt + (output or 0) for prompt, output in zip(prompts, outputs, strict=True)]
     how_counted = ""
     if texts:
-        how_counted = (f"counted with {Path(tokenizer).name}" if tokenizer
-                       else f"estimated as {_CHARACTERS} characters per token")
+        how_counted = (message("counted with {tokenizer}", tokenizer=Path(tokenizer).name) if tokenizer
+                       else message("estimated as {characters} characters per token", characters=_CHARACTERS))
     return Requests(len(prompts), _lengths(prompts), _lengths(known) if known else None, _lengths(totals),
                     round(sum(totals) / len(totals)), how_counted, skipped)
 
@@ -124,6 +125,8 @@ def _line(line: bytes, count: Callable[[str], int]) -> tuple[int, int | None, bo
         merged = {"prompt": turns[:1], "completion": turns[1:2]}
     prompt, output = _length(merged, _PROMPT_LENGTHS), _length(merged, _OUTPUT_LENGTHS)
     texts = False
+    if prompt is None and _is_token_ids(ids := merged.get("prompt")):
+        prompt = len(ids)
     if prompt is None and (text := _text(merged, _PROMPT_TEXTS)) is not None:
         prompt, texts = count(text[0]) + text[1] * _CHAT_TOKENS, True
     if prompt is None:
@@ -131,6 +134,11 @@ def _line(line: bytes, count: Callable[[str], int]) -> tuple[int, int | None, bo
     if output is None and (text := _text(merged, _OUTPUT_TEXTS)) is not None:
         output, texts = count(text[0]), True
     return prompt, output, texts
+
+
+def _is_token_ids(value: Any) -> TypeGuard[list[int]]:
+    """Return whether a prompt is given as the ids of its tokens."""
+    return isinstance(value, list) and bool(value) and all(type(one) is int for one in value)
 
 
 def _length(value: Mapping[str, Any], names: Sequence[str]) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import N_, Message, joined, message, say
+from vllm_doctor.reports import texts
 from vllm_doctor.sizing.changes import Change, four_bit_plan
 from vllm_doctor.sizing.kv_pages import layer_kinds
 from vllm_doctor.sizing.length_table import length_table
@@ -22,10 +23,6 @@ _WORDS = {"full": N_("every token"), "sliding": N_("a window of tokens"), "mla":
           "indexer": N_("an index of every token"), "state": N_("a state of fixed size")}
 _VERDICTS = {"fits": N_("✓ Fits: {launch}"), "likely": N_("! Probably fits: {launch}"),
              "does-not-fit": N_("✗ Does not fit: {launch}")}
-_NAMES = {"activations_and_non_torch": N_("activations and non torch"),
-          "activations_and_non_torch_and_cuda_graphs": N_("activations and non torch and cuda graphs"),
-          "weights": N_("weights"), "activations": N_("activations"), "non_torch": N_("non-torch memory"),
-          "cuda_graphs": N_("CUDA graphs")}
 
 
 def as_json(plan: Plan, changes: tuple[Change, ...], requests: Requests | None = None,
@@ -93,7 +90,7 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
                        language)]
     for part in plan.parts:
         origin = _(part.origin)
-        lines.append(_row(_(_NAMES.get(part.name) or part.name.replace("_", " ")), part.gib,
+        lines.append(_row(texts.part_label(part.name, language), part.gib,
                           _("{origin}, outside the budget", origin=origin) if part.outside else origin, language))
     by_hand = plan.launch.kv_cache_memory_bytes is not None
     lines += _cache_rows(plan.kv_gib, _("as given") if by_hand else _("rest of the budget"), width, language)

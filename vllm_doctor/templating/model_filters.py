@@ -89,8 +89,10 @@ _REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"olmo-?3", ("olmo3",)),
 )
 
-_CHAT = lazy_pattern(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|coder|r1|qwq|thinking|reason|tool|hermes|vicuna|"
-                   r"zephyr|alpaca|ft\b|sft|dpo|rlhf|gpt-oss|qwen-?3(?!.*base)|magistral|devstral", re.IGNORECASE)
+_BASE = lazy_pattern(r"[-_]base$", re.IGNORECASE)
+_CHAT = lazy_pattern(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|wizardcoder|r1|qwq|thinking|reason|tool|hermes|"
+                     r"vicuna|zephyr|alpaca|ft\b|sft|dpo|rlhf|gpt-oss|qwen-?3(?!.*base)|magistral|devstral",
+                     re.IGNORECASE)
 
 
 def are_of_a_missing_file(tensors: str, more: str = "") -> bool:
@@ -110,7 +112,8 @@ def are_of_a_missing_file(tensors: str, more: str = "") -> bool:
 
 def is_base_model(model: str) -> bool:
     """Return whether a repository name looks like a base model: nothing in it indicates chat or instruction tuning."""
-    return "/" in model and not model.startswith("/") and not _CHAT.search(model)
+    return "/" in model and not model.startswith("/") and (
+        _BASE.search(model) is not None or not _CHAT.search(model))
 
 
 def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: str, releases: Releases) -> str | None:

@@ -67,6 +67,8 @@ _TOKEN = lazy_pattern(r"""
     | ([^\s\[\]{}:,'"]+(?::(?=[/\\])[^\s\[\]{},'"]+)?)       # a bare word or URL
     | \s+
 """, re.VERBOSE)
+_JSON_NUMBER = r"-?\d{1,40}(?:\.\d{1,40})?(?:[eE][-+]?\d{1,3})?"
+_ESCAPED_MARK = lazy_pattern(r"\\(['\\])")
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 
 
@@ -209,9 +211,9 @@ def as_json(value: Any) -> str | None:
             return None
         single, double, mark, bare = match.groups()
         if single is not None:
-            tokens.append(json.dumps(single))
+            tokens.append(json.dumps(_ESCAPED_MARK.sub(r"\1", single)))
         elif bare is not None:
-            tokens.append(_WORDS.get(bare) or (bare if re.fullmatch(r"-?\d+(?:\.\d+)?", bare) else json.dumps(bare)))
+            tokens.append(_WORDS.get(bare) or (bare if re.fullmatch(_JSON_NUMBER, bare) else json.dumps(bare)))
         else:
             tokens.append(double or mark or "")
         position = match.end()
@@ -221,6 +223,13 @@ def as_json(value: Any) -> str | None:
         return json.dumps(json.loads("".join(tokens)))
     except (ValueError, RecursionError):
         return None
+
+
+def _mapping_meant(value: Any) -> dict[str, Any] | None:
+    """Return the JSON object that was meant; None if it is no object."""
+    text = as_json(value)
+    read = json.loads(text) if text else None
+    return read if isinstance(read, dict) else None
 
 
 def inside_typographic_quotes(value: Any) -> str | None:
@@ -249,9 +258,8 @@ def _missing_end(tokens: list[str]) -> list[str]:
 
 def as_pairs(value: Any) -> str | None:
     """Return a JSON object (or Python dict) of numbers as `image=4,audio=1`, the syntax before 0.10."""
-    text = as_json(value)
-    read = json.loads(text) if text else None
-    if not isinstance(read, dict) or not all(isinstance(item, int) for item in read.values()):
+    read = _mapping_meant(value)
+    if read is None or not all(isinstance(item, int) for item in read.values()):
         return None
     return ",".join(f"{key}={item}" for key, item in read.items())
 
@@ -283,9 +291,8 @@ def yarn_overrides(length: float, original: float, theta: float, releases: Relea
 
 def with_position_limit(overrides: Any, length: float) -> str | None:
     """Return the --hf-overrides with max_position_embeddings next to the RoPE settings, as required since 0.30.0."""
-    text = as_json(overrides)
-    read = json.loads(text) if text else None
-    if not isinstance(read, dict):
+    read = _mapping_meant(overrides)
+    if read is None:
         return None
     place = next((inner for inner in read.values() if isinstance(inner, dict)
                   and any(key.startswith("rope") and isinstance(inner[key], dict) for key in inner)), read)
@@ -295,15 +302,13 @@ def with_position_limit(overrides: Any, length: float) -> str | None:
 
 def with_key(settings: Any, key: str, value: Any) -> str | None:
     """Return a JSON flag's settings with one key set; None if they are not a JSON object."""
-    text = as_json(settings)
-    read = json.loads(text) if text else None
-    return json.dumps({**read, key: value}) if isinstance(read, dict) else None
+    read = _mapping_meant(settings)
+    return None if read is None else json.dumps({**read, key: value})
 
 
 def with_renamed_key(settings: Any, old: str, new: str) -> str | None:
     """Return a JSON flag's settings with one key renamed, in the same position; None if the key is missing."""
-    text = as_json(settings)
-    read = json.loads(text) if text else None
-    if not isinstance(read, dict) or old not in read:
+    read = _mapping_meant(settings)
+    if read is None or old not in read:
         return None
     return json.dumps({new if key == old else key: value for key, value in read.items()})

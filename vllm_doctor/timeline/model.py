@@ -29,7 +29,3 @@ class Timeline(NamedTuple):
     last_time: str
     is_complete: bool  # the server served at the end of it
     advice: tuple[str, ...] = ()
-
-    def seconds_of(self, phase: str) -> float | None:
-        """Return the seconds of a phase, or None if the start did not reach it."""
-        return next((one.seconds for one in self.phases if one.phase == phase), None)

@@ -41,9 +41,6 @@ def memory_title(report: Report) -> str:
     return _("Memory of one {device}", device=device)
 
 
-_LENGTH_HEADS = (N_("Context"), N_("KV cache"), N_("requests at once"), N_("FP8 cache"), N_("requests at once"))
-
-
 def part_label(name: str, language: Language = ENGLISH) -> str:
     """Return the display name of a part of the memory."""
     labels = [_PARTS.get(part, part.replace("_", " ")) for part in name.split("_and_")]
