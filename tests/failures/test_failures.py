@@ -1987,3 +1987,16 @@ def test_source_lines_and_quotes_are_no_messages() -> None:
 def test_what_is_not_implemented_is_no_refusal_of_a_setting() -> None:
     log = traceback((f"{SITE}/vllm/engine/widgets.py", 535, "bend", "raise NotImplementedError"), error="NotImplementedError")
     assert failure_of(log).kind == "bug"
+
+
+def test_the_evidence_of_a_rule_has_the_calls_of_its_traceback() -> None:
+    log = traceback((f"{SITE}/transformers/configuration_utils.py", 1136, "_dict_from_json_file", "text = reader.read()"),
+                    ("<frozen codecs>", 322, "decode", ""),
+                    error="UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte")
+    log += "\nDuring handling of the above exception, another exception occurred:\n\n" + traceback(
+        (f"{SITE}/vllm/transformers_utils/config.py", 30, "get_config", "raise OSError("),
+        error="OSError: It looks like the config file at '/models/m/config.json' is not a valid JSON file.")
+    report = diagnose(log.encode())
+    assert report.primary == "text-file-encoding-wrong"
+    assert report.failure is not None
+    assert (report.failure.exception, report.failure.feature) == ("UnicodeDecodeError", "config")

@@ -94,7 +94,7 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
         told = lasting
     chosen = choose(told, advances=start.advances, evidence=[proof.line for proof in proofs])
     if proofs and not (chosen and any(_shows(chosen, proof) for proof in proofs)):
-        chosen = _better(chosen, _of_proof(proofs[0]))
+        chosen = _better(chosen, _of_proof(proofs[0], told))
     is_bare = chosen is None or chosen.is_cut
     if is_bare and start.status in {"unknown", "failed"} and not start.phase and not collected.records:
         chosen = next(iter(collected.sentences()), chosen)
@@ -347,8 +347,11 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     return True
 
 
-def _of_proof(proof: Proof) -> Candidate:
-    """Return the candidate shown by a rule's line of evidence."""
+def _of_proof(proof: Proof, told: Iterable[Candidate]) -> Candidate:
+    """Return the exception that a rule's line of evidence is of, or one made of the line."""
+    for one in told:
+        if one.shape in _EXCEPTIONS and _shows(one, proof) and not is_cascade(one):
+            return one
     text = proof.text
     raised = exceptions.printed(text) or exceptions.quoted(text) or exceptions.bare(text)
     if raised is not None:

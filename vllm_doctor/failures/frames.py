@@ -160,8 +160,8 @@ def deepest(frames: Sequence[Frame], package: str) -> Origin | None:
 
 
 def reads_value(calls: Sequence[Frame]) -> bool:
-    """Return whether the last call reads an attribute of torch whose name is a value: `getattr(torch, dtype)`."""
-    return bool(calls) and "getattr(torch," in calls[-1].code
+    """Return whether the last call of a library reads an attribute of torch whose name is a value, such as a dtype."""
+    return any("getattr(torch," in call.code for call in calls[-2:])  # torch's __getattr__ may be below
 
 
 def caller_of(frames: Sequence[Frame]) -> str | None:
