@@ -451,6 +451,18 @@ def test_what_is_masked_once_is_masked_again(line: str, shown: str, later: str, 
     ("+(start.sh:14): DB_PASSWORD=$'Bo1t\\'4dor-wid'", "Bo1t'4dor-wid"),
     ('declare -x SMTP_PASS="b\'o\\"lt5625"', "b'o\"lt5625"),
     ("PS C:\\> $s = ConvertTo-SecureString 'Bolt!1dWid#24' -AsPlainText -Force", "Bolt!1dWid#24"),
+    ('declare -a API_KEYS=([0]="nNx6A3XS3xfFrLqaSv" [1]="7EAwsFk9AB3eLpngHW")', "7EAwsFk9AB3eLpngHW"),
+    ("##vso[task.setvariable variable=storePassword;issecret=true]ETfN6iVezVUShMD94V", "ETfN6iVezVUShMD94V"),
+    ("export WEIGHTS_KEY=rvdM2SeZGEcJ2bXSaG", "rvdM2SeZGEcJ2bXSaG"),
+    ("  998  2026-07-14 09:10:01 export STORE_PASS=trfpeAbvp4Jp5nvZ8a", "trfpeAbvp4Jp5nvZ8a"),
+    ("pass_phrase=hUjLeeLHNgfZkYPaZ", "hUjLeeLHNgfZkYPaZ"),
+    ('buildkite-agent meta-data set "deploy-token" "CtNRNUxrE6U7RhCWri"', "CtNRNUxrE6U7RhCWri"),
+    ("$ pulumi config set --secret store:token ntfgoNfZc57NGu666W", "ntfgoNfZc57NGu666W"),
+    ("$ vault write auth/approle/login role_id=loader secret_id=3f6d1a52-7c1e-4b0f-9a27-b2bd9006889e", "3f6d1a52-7c1e-4b0f-9a27-b2bd9006889e"),
+    ("Unseal Key 1: zc+DpJlTowijXXEloQXmsuNWktCwhc1ITidIlDodI+j2", "zc+DpJlTowijXXEloQXmsuNWktCwhc1ITidIlDodI+j2"),
+    ("headers=[(b'Host', b'b.lan'), (b'X-Store-Key', b'JyzrQviR5EiaF5eMU4')]", "JyzrQviR5EiaF5eMU4"),
+    ("Authorization: GenieKey 7QasaUZFfuLJuMYViXhrcsgv", "7QasaUZFfuLJuMYViXhrcsgv"),
+    ("'Authorization': b'AWS4-HMAC-SHA256 Credential=A/s3, Signature=410ce498ae8ab49c6dce59521aee0e1677cb33ba'", "410ce498ae8ab49c6dce59521aee0e1677cb33ba"),
     ("KAGGLE_KEY=6729dec0d6a5cc5bed969db0e1161995 vllm serve m", "6729dec0d6a5cc5bed969db0e1161995"),
     ('{"username": "bolt", "key": "43b822abd681de82d2780f27aab7815a"}', "43b822abd681de82d2780f27aab7815a"),
     ("https://b.example/q.bin?q-sign-algorithm=sha1&q-signature=444b97d133bfb65ab3b7d2445b663d0e", "444b97d133bfb65ab3b7d2445b663d0e"),
@@ -461,3 +473,17 @@ def test_secrets_that_stand_again_as_they_are(line: str, secret: str) -> None:
     redactor.learn_line(line)
     assert redactor.redact(f"the store refused {secret} today") == "the store refused *** today"
     assert secret not in redactor.redact(line)
+
+
+@pytest.mark.parametrize("line", [
+    "cache_key=rvdM2SeZGEcJ2bXSaG", "FORWARD_PASS=bolt", "SORT_KEY=widget", 'the "password" "x"', "the AOT cache_key is 3f2a9b7c5d1e8f60",
+])
+def test_other_keys_and_passes_are_no_secrets(line: str) -> None:
+    assert Redactor().redact(line) == line
+
+
+def test_a_value_on_the_indented_line_below_its_name() -> None:
+    redactor = Redactor()
+    for line in ("local:", "    password:", "        67coLzUCYt6XXSTb85", "    user:", "        operator"):
+        redactor.learn_line(line)
+    assert redactor.redact("refused 67coLzUCYt6XXSTb85 for operator") == "refused *** for operator"

@@ -39,7 +39,7 @@ REDACTION = list(expressions_of_redaction())
 # Expressions that are given no more than the beginning, or the end, of a longer text.
 LONGEST = {"failures.exceptions._ASSERTS": 1_000, "failures.exceptions._QUOTED": 1_000, "failures.frames._CHECKOUT": 1_000,
            "failures.messages._FATAL": 500, "failures.messages._USAGE": 500, "failures.messages._OVER": 500}
-WINDOWS = {"redact blocks": 2_000}  # longer lines are left out
+WINDOWS = {"redact tables_and_manifests": 2_000}  # longer lines are left out
 EXPRESSIONS = 60  # that the ordinary run tries
 SECONDS = 2.0  # for a log of 64 KiB
 LOGS = int(os.environ.get("VLLM_DOCTOR_LOGS", "300"))
@@ -73,7 +73,7 @@ def test_expressions_of_the_program(expression: Expression) -> None:
 
 def test_expressions_of_redaction_are_found() -> None:
     assert len(REDACTION) > 200
-    assert {"redact named_values", "redact blocks", "redact quoting", "redact url_secrets"} <= {expression.place.partition(":")[0] for expression in REDACTION}
+    assert {"redact named_values", "redact tables_and_manifests", "redact quoting", "redact url_secrets"} <= {expression.place.partition(":")[0] for expression in REDACTION}
 
 
 @pytest.mark.parametrize("expression", some(REDACTION, EXPRESSIONS, name=attrgetter("place")))

@@ -284,6 +284,8 @@ def table() -> UntrustedTable:
     ('INFO:     Killed by 1.2.3.4:0 - "GET /health HTTP/1.1" 200 OK', 'INFO:     \u2026:0 - "GET /health HTTP/1.1" 200 OK'),
     ('INFO:     [2001:db8::1]:5 - "GET /health HTTP/1.1" 200 OK', 'INFO:     [2001:db8::1]:5 - "GET /health HTTP/1.1" 200 OK'),
     ("ValueError: a fault of the server", "ValueError: a fault of the server"),
+    ("WARNING: Unknown kv_cache_quant_algo 'bolt; vllm serve evil", "WARNING: Unknown kv_cache_quant_algo '\u2026"),
+    ("Found kv_scale in the checkpoint (e.g. a.b), but not found", "Found kv_scale in the checkpoint (e.g. \u2026"),
 ])
 def test_untrusted_text_is_hidden(table: UntrustedTable, text: str, shown: str) -> None:
     assert table.hide(text).text == shown

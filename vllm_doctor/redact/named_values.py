@@ -24,15 +24,18 @@ _SEPARATOR = r"""(?x)
   | ,?\s{0,40} (?: (?<=\n) SHIPPED [ \t-]{0,40} )? \\*["']? \b value \\*["']? [ \t]{0,8} [:=] [ \t]*
   | (?:provided[ \t]{0,8})? (?: => | := | ==? | : (?!:) | %3[dD]
       | -> | → | [是为為は] [ \t]{0,4} :? (?= [ \t]{0,4} ["'!-~] ) ) [ \t]*
-    (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["']) )?
+    (?: [|>][+-]?[ \t]*\n[ \t]* | \n[ \t]*-[ \t]+ | \n\s{0,80}(?=\\*["'])
+      | \n[ \t]{2,80}(?=[\w+/=.~-]{8,200}[ \t\r]{0,8}(?:\n|$))(?=[^\n0-9]{0,200}[0-9]) )?
     (?: (?: & | !!? ) [\w-]{1,40} [ \t]{1,8} )?
     (?: invalid [ ] (?: \w{1,12} [ ] )? (?: value | choice ) :? [ ] (?=\\*["']) )? )
 """.replace("SHIPPED", SHIPPED)
 # The type behind a name in source code, up to its value.
 _TYPE = r"""[A-Za-z][\w.]{0,40}(?:\[[\w, .|\[\]]{0,60}\])?(?:[ ]\|[ ][\w.]{1,40}){0,4}[ ]=[ ](?=["'])"""
 _PAIR = r"""\\*["']\s{0,40},\s{0,40}(?=\\*(?:[bu]\\*)?["'])"""  # ('name', 'value'  and  ["--flag", "value"
+_QUOTED_PAIR = r"""\\*["'][ ]{1,4}(?=\\*["'][^\s"'\\]{6,200}\\*["'])"""  # "name" "value"
 # --flag value
 _SPACE = r"""(?:\\*["'])?(?:[ \t]{0,80}[\\`^]\r?\n[ \t]*|\n[ \t]*-[ \t]+|[ \t]+)(?![-\s|>&;<\[\])}]|\\\s|\\*["']?$)"""
+_ARRAY_ITEM = r"[ \t(]{1,8}\[[\w-]{1,40}\]=(?=\S)"
 _DEEPEST = 32  # nested brackets whose items are told apart
 _MORE = r"""[ \t]+(?![-|>&;<\\#\[(]|[0-9]?[>&])(?=\S)"""  # --api-key value value
 _DEFAULT = r":?[-=+](?=[^\s}])"  # ${KEY:-X}
@@ -47,7 +50,9 @@ _TYPED = r""">|\((?=["'])"""  # <password>X; ApiKey("X")
 _DONE = (r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"
          r"|expected\s{1,16}(?:at\s{1,16}least\s{1,16})?\w{1,8}\s{1,16}arguments?\b|not\s{1,16}allowed\s{1,16}with\s{1,16}argument\b")
 # What stays of an Authorization header: its scheme. Those with parameters are masked whole.
-_SCHEME = r"(?i)(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
+_SCHEME = (r"(?i)(?:(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
+           r"|[a-z][a-z-]{2,24}[ \t]+(?=[\w+/=.~-]{12}))")
+_SIGNATURE = r"(?i)\b(?:signature|response)=\"?([\w+/=-]{16,200})"
 _PARAMETERS = r"(?i)(?:digest|oauth|aws4-)[^'\n]*"
 _COOKIES = r"[^\"'\n]+"
 _VALUE_BEFORE = r"""(?x) \b value \\*["']? [ \t]{0,8} [:=] [ \t]{0,8} (\\*["']?) (?= ([^\s"'\\,{}]{1,200}) ) \2 \1
@@ -128,6 +133,8 @@ class _Scan:
         ):
             return self._value(gap.end(), what, name, is_explicit=True, is_flag=is_flag)
         is_quoted = before.endswith(('"', "'"))
+        if is_quoted and what.is_sure and (pair := compiled(_QUOTED_PAIR).match(text, end)):
+            return self._value(pair.end(), what, name, is_explicit=True, is_flag=is_flag)
         if (is_flag or (is_quoted and before.rstrip("bu\"'\\").endswith(("(", ")", "[")))) and (
             pair := compiled(_PAIR).match(text, end)
         ):
@@ -204,11 +211,22 @@ class _Scan:
             end = len(self._text) if end < 0 else end
             self._add(at, end, what)
             return end
+        if (first := compiled(_ARRAY_ITEM).match(text := self._text, at)) is not None:
+            return self._array(first, text, what)
         self._depth += 1
         try:
             return self._items(at, what, name, is_explicit=is_explicit)
         finally:
             self._depth -= 1
+
+    def _array(self, item: re.Match[str] | None, text: str, what: Name) -> int:
+        """Record the items of a shell's array: `KEYS=([0]="a" [1]="b")`."""
+        at = 0
+        while item is not None and (value := self._values.read(item.end())) is not None:
+            self._add(value.start, value.end, what)
+            at = value.after
+            item = compiled(_ARRAY_ITEM).match(text, at)
+        return at
 
     def _items(self, at: int, what: Name, name: str, *, is_explicit: bool) -> int:
         """Record the items of a list or tuple, or the values of a dict."""
@@ -280,6 +298,8 @@ class _Scan:
             return True
         if what.is_sure:
             return False
+        if what.is_vague:
+            return not looks_random(text) or "/" in text
         if what.kind == "secret" and value.is_quoted and looks_chosen(text):  # credentials=("user", "X")
             return False
         is_text_of_a_model = text.isdigit() or text.startswith(("<", "[")) or "|>" in text
@@ -289,3 +309,6 @@ class _Scan:
     def _add(self, start: int, end: int, what: Name) -> None:
         if end > start:
             self._found.append(Span(start, end, what.kind, repeats=True))
+        if what.kind == "bearer":  # a signature in it may stand again without the rest
+            self._found += [Span(part.start(1), part.end(1), what.kind, repeats=True)
+                            for part in compiled(_SIGNATURE).finditer(self._text, start, end)]

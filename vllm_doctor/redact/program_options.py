@@ -53,6 +53,7 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("wandb", r"wandb", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
     ("vault", r"vault", rf"login[ \t]+{LOGIN_OPTIONS}(?!-)(?=[\w.-]{{10}})"),
     ("--from-literal", r"(?:kubectl|oc)", rf"""--from-literal{SEP}\\*["']?[\w.-]{{1,100}}="""),
+    ("--secret", r"pulumi", r"--secret[ \t]+[\w:.-]{1,100}[ \t]+(?!-)"),
     ("alias", r"mc", r"alias[ \t]+set(?:[ \t]+\S{1,200}){3}[ \t]+"),  # MinIO
     ("<<<", READERS, r"<<<[ \t]*"),
     ("sqlplus", r"sqlplus", r"[\w$#]{1,64}/(?=[^\s/@])"),
@@ -80,6 +81,8 @@ PLACES: tuple[tuple[str, str], ...] = (
                       r"\n[ ][^\n]{0,300}?\binput_value=")),  # pydantic
     ("ConvertTo-SecureString", r"ConvertTo-SecureString[ \t]{1,8}(?:-String[ \t]{1,8})?(?=[\"'])"),  # PowerShell
     ('"username"', r'"username":[ ]?"[^"\n]{1,100}",[ ]?"key":[ ]?(?=")'),  # kaggle.json
+    ("task.setvariable", r"(?i)\[task\.setvariable [^\]\n]{0,200}?issecret=true[^\]\n]{0,100}\](?=\S)"),  # Azure
+    (" Key ", r"(?:Unseal|Recovery) Key [0-9]{1,2}: (?=\S)"),  # Vault
     ("-stdin", r"--password-stdin[ \t]{0,8}<<<[ \t]*"),
     ("auth=(", r"""\bauth=\((?:\\*["'])[^"'\\\n]{0,100}\\*["'],[ \t]{0,8}(?=\\*["'])"""),  # requests: ("user", "X")
     (":543", r"(?<![\w.:/-])[\w.*-]{1,100}:543[0-9]:[\w*-]{1,64}:[\w*.-]{1,64}:(?=[^\s:]{3})"),  # .pgpass

@@ -10,19 +10,22 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from vllm_doctor.redact.spans import compiled
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
 # What names of secrets end in, in small letters; `_`, `-`, `.` or a blank may join the words.
 NAMES = (
     "secret[ _-]?access[ _-]?key", "access[ _-]?key(?:[ _-]?id)?", "api[ _.-]?key",
     "(?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?",
     "(?:salt|fernet|storage|webhook|cookie|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
-    "kaggle[ _-]?key", "secret",
-    "pass(?:word|wd|phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
+    "kaggle[ _-]?key", "x-[a-z0-9]{1,20}-key", "(?<=[a-z0-9]_)key", "secret[ _-]?id", "secret",
+    "pass(?:word|wd|[ _-]?phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
     "token", "credential", "sharedaccesssignature", "authorization", "cookie", "(?<![a-z0-9])_?auth",
     "client[ _-]?key[ _-]?data", "passwort", "kennwort", "mot de passe", "contrase(?:ñ|n\u0303?)a",
     "senha", "wachtwoord", "hasło", "şifre",
     "honeycomb-team", "密码", "密碼", "密钥", "口令", "令牌", "パスワード", "пароль", "비밀번호", "암호",
 )  # fmt: skip
+_KNOWN = rf"(?:{'|'.join(name for name in NAMES if name != '(?<=[a-z0-9]_)key')})s?(?:_?[0-9]{{1,2}})?$"
 # What may stand behind: `OPENAI_API_KEY_2`, `HF_TOKEN_PROD`.
 _AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "primary", "secondary", "backup", "old",
                "new", "value")
@@ -75,7 +78,8 @@ class Name(NamedTuple):
     """What a name announces: the kind of secret, and whether its value surely is one."""
 
     kind: str
-    is_sure: bool  # else only a value that looks random is masked
+    is_sure: bool  # else a value is masked if it looks random, or is assigned to a variable or a flag of that name
+    is_vague: bool = False  # only a value that looks random is masked, wherever it stands
 
 
 @lru_cache(maxsize=1024)  # a log repeats few names
@@ -101,7 +105,11 @@ def classify(name: str) -> Name | None:
             return None
         return Name(kind or "token", is_sure=before in _CREDENTIAL_OF or (name.isupper() and before != ""))
     if last == "pass" and before not in _LOGIN_OF:
-        return None
+        return Name("password", is_sure=False, is_vague=True) if name.isupper() else None
+    if last in {"key", "keys"} and compiled(_KNOWN).search(name.lower()) is None:
+        return Name("api-key", is_sure=False, is_vague=True) if name.isupper() else None  # not cache_key
+    if last == "id" and before == "secret":
+        return Name("secret", is_sure=False, is_vague=True)  # of Vault, or the name of a secret of AWS
     if last == "auth":
         return Name(kind or "registry-token", is_sure=False)
     if last.startswith(("pass", "pwd", "pw")) or "pass" in last:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from functools import cache
 
-# Control characters except newline and tab, bidirectional marks, invisible separators and tags, lone surrogates.
+# Control characters except newline and tab, bidirectional marks, invisible separators, fillers, tags and variation
+# selectors (but U+FE0F, which emoji have), lone surrogates.
 _UNSAFE = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e"
+    "\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
 )
 
 
@@ -23,6 +24,6 @@ def _pattern() -> re.Pattern[str]:
 
 def safe_text(text: str) -> str:
     """Return `text` with control and invisible characters as `<U+001B>`; newlines and tabs are kept."""
-    if text.replace("\n", "").isprintable():  # most texts: nothing to replace
+    if text.isascii() and text.replace("\n", "").isprintable():  # most texts: nothing to replace
         return text
     return _pattern().sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
