@@ -2000,3 +2000,9 @@ def test_the_evidence_of_a_rule_has_the_calls_of_its_traceback() -> None:
     assert report.primary == "text-file-encoding-wrong"
     assert report.failure is not None
     assert (report.failure.exception, report.failure.feature) == ("UnicodeDecodeError", "config")
+
+
+def test_the_line_that_a_notebook_marks_is_the_exception_of_a_cut_traceback() -> None:
+    log = "   1738     factor = 1\n   1739 else:\n-> 1740     assert \"bolt\" in widgets\n   1741     factor = widgets[0]\n"
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("AssertionError", 'assert "bolt" in widgets')

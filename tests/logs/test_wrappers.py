@@ -76,6 +76,7 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "kubectl --prefix": (lambda t: f"[pod/vllm-6c9f7d8b5f-tq2xj/vllm] {t}", "kubectl", "vllm-6c9f7d8b5f-tq2xj/vllm"),
     "stern": (lambda t: f"vllm-6c9f7d8b5f-tq2xj vllm {t}", "stern", "vllm-6c9f7d8b5f-tq2xj/vllm"),
     "stern statefulset": (lambda t: f"vllm-0 server {t}", "stern", "vllm-0/server"),
+    "pod with a bar": (lambda t: f"vllm-6c9f7d8b5f-tq2xj | {t}", "pod", "vllm-6c9f7d8b5f-tq2xj"),
     "pod": (lambda t: f"vllm-6c9f7d8b5f-tq2xj {t}", "pod", "vllm-6c9f7d8b5f-tq2xj"),
     "containerd": (lambda t: f"2024-01-01T00:00:00.000000000Z stderr F {t}", "containerd", ""),
     "docker json": (docker_json, "docker-json", ""),

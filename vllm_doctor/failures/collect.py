@@ -161,6 +161,10 @@ class FailureCollector:
         lines = list(self._plain)
         found = []
         for place, (made, text) in enumerate(lines):
+            if (code := messages.marked_code(text)) is not None:
+                name, message = exceptions.in_code(code)
+                found += [made._replace(exception=name, message=message)] if name is not None else []
+                continue
             if not messages.is_error_sentence(text):
                 continue
             message, last = text.strip(), made.line

@@ -89,6 +89,7 @@ _CUT_PREFIX = lazy_pattern(
     r"(?: [\d-]{0,10}(?: [\d:]{0,8}(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)?"
     r"|\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)$")
 """A record that a paste cut within its prefix."""
+_MARKED_CODE = lazy_pattern(r"\s*-{1,5}> \d{1,6} {1,40}(?P<code>\S.*)$")
 _COLUMNS = lazy_pattern(r"^(?:\S{1,120}(?<!:) {1,20}\| )*")
 _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
@@ -216,6 +217,12 @@ def own_source(message: str) -> str | None:
 def without_quote_mark(text: str) -> str:
     """Return a line without the mark with which Markdown quotes a sentence."""
     return _QUOTE_MARK.sub("", text, count=1)
+
+
+def marked_code(text: str) -> str | None:
+    """Return the source line that IPython marks as the place of an exception (`-> 1740     assert x`); else None."""
+    match = _MARKED_CODE.match(text[:_LONGEST])
+    return match["code"] if match else None
 
 
 def is_error_sentence(text: str) -> bool:

@@ -29,7 +29,7 @@ _PAGE_OF_MODEL = lazy_pattern(
 
 # The parsers that support a family's format, the best first. The first one that the release has is used.
 _TOOL_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"qwen-?3[-_]?coder|qwen-?3\.[5-9]", ("qwen3_coder", "qwen3_xml", "hermes")),
+    (r"qwen-?3[-_]?coder|qwen-?3(?:\.[5-9]|[5-9](?!\d*b))", ("qwen3_coder", "qwen3_xml", "hermes")),
     (r"qwen|qwq|hermes", ("hermes",)),
     (r"llama-?4", ("llama4_pythonic", "llama4_json", "pythonic")),
     (r"llama-?3[.-]?2-[13]b", ("llama3_json", "pythonic")),

@@ -56,7 +56,10 @@ def pod_only(text: str) -> WrapperMatch | None:
     if m is None:
         return None
     replica = REPLICA.match(m["pod"]) is not None
-    return WrapperMatch("pod", text[m.end() :], m["pod"], "pod" if replica else f"pod:{m['pod']}", replica)
+    rest = text[m.end() :]
+    if text.startswith(" | ", m.end("pod")):  # as compose writes it; a row of an exception group is indented further
+        rest = rest.removeprefix("| ")
+    return WrapperMatch("pod", rest, m["pod"], "pod" if replica else f"pod:{m['pod']}", replica)
 
 
 def google_viewer(text: str) -> WrapperMatch | None:
