@@ -2003,6 +2003,6 @@ def test_the_evidence_of_a_rule_has_the_calls_of_its_traceback() -> None:
 
 
 def test_the_line_that_a_notebook_marks_is_the_exception_of_a_cut_traceback() -> None:
-    log = "   1738     factor = 1\n   1739 else:\n-> 1740     assert \"bolt\" in widgets\n   1741     factor = widgets[0]\n"
+    log = '   1738     factor = 1\n   1739 else:\n-> 1740     assert "bolt" in widgets\n   1741     factor = widgets[0]\n'
     failure = failure_of(log)
     assert (failure.exception, failure.message) == ("AssertionError", 'assert "bolt" in widgets')
