@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from vllm_doctor.facts.load_curve import LoadPoint
+from vllm_doctor.failures import Place, Setting
 from vllm_doctor.memory import Memory, Part
-from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
+from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report, Source
 
 COMMAND = "vllm serve /models/demo-8b --port 8000 \\\n  --tensor-parallel-size 2 --max-model-len 33712"
 

@@ -6,7 +6,6 @@ import shlex
 import time
 
 import pytest
-from command_table import lookup
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +17,7 @@ from vllm_doctor.command.words import split
 
 
 def parsed(text: str) -> Command:
-    found = command.parse(text, lookup)
+    found = command.parse(text)
     assert found is not None, text
     return found
 
@@ -117,7 +116,7 @@ def test_an_image_behind_a_variable_is_known_by_its_flags() -> None:
     found = parsed("docker run --name=vllm-a -v $M:/m $IMAGE --model /m -tp 4 --max-model-len 4096")
     assert (found.entry, found.value("--max-model-len")) == ("image", "4096")
     assert render(change(found, {"--max-model-len": "2048"})).endswith("$IMAGE --model /m -tp 4 --max-model-len 2048")
-    assert command.parse("docker run --name=vllm-a $IMAGE --model /m --port 1", lookup) is None
+    assert command.parse("docker run --name=vllm-a $IMAGE --model /m --port 1") is None
 
 
 @pytest.mark.parametrize("text", [
@@ -199,7 +198,7 @@ def test_commands_in_other_lines(text: str, rendered: str) -> None:
     ],
 )
 def test_what_is_no_command(text: str) -> None:
-    assert command.parse(text, lookup) is None
+    assert command.parse(text) is None
 
 
 def test_line_continuations_are_joined_and_kept() -> None:
@@ -343,8 +342,8 @@ def test_kubectl_describe() -> None:
 
 
 def test_a_document_of_something_else_is_none() -> None:
-    assert command.parse("image: nginx\ncommand: [nginx, -g, daemon off]", lookup) is None
-    assert command.parse("a: 1\nb: 2", lookup) is None
+    assert command.parse("image: nginx\ncommand: [nginx, -g, daemon off]") is None
+    assert command.parse("a: 1\nb: 2") is None
 
 
 # Properties
@@ -374,7 +373,7 @@ def test_any_text_is_split_and_nothing_is_lost(text: str) -> None:
     st.sampled_from(["", "$ ", "args:\n- ", "LLM(", "command: [", "model: ", "Args:\n  "]),
 )
 def test_nothing_raises(text: str, lead: str) -> None:
-    for found in (command.parse(lead + text, lookup), command.parse(lead + "vllm serve m " + text, lookup)):
+    for found in (command.parse(lead + text), command.parse(lead + "vllm serve m " + text)):
         if found is not None:
             render(found)
             found.arguments()
@@ -389,12 +388,12 @@ def test_long_input_takes_linear_time(unit: str) -> None:
     start = time.process_time()
     text = unit * (60_000 // len(unit))
     for whole in (text, "$ vllm serve " + text, text + " vllm serve m"):
-        command.parse(whole, lookup)
+        command.parse(whole)
     assert time.process_time() - start < 6
 
 
 def test_an_image_that_does_not_stand_before_the_program_is_none() -> None:
-    finder = CommandFinder(lookup)
+    finder = CommandFinder()
     finder.feed(1, "$ docker run --runtime=x -m vllm.entrypoints.openai.api_server --port=5000 a b vllm/vllm-openai:v0.4.2")
     finder.finish()
     assert finder.command is None or finder.command.image is None

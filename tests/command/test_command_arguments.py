@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from command_table import lookup
 
 from vllm_doctor.command.arguments import call_from_arguments, from_arguments
 from vllm_doctor.command.changes import change
@@ -16,7 +15,7 @@ def rendered(text: str, version: str | None, *, non_default_only: bool) -> str:
     value = read_value(text).value
     arguments = value.as_dict() if isinstance(value, Repr) else value
     assert isinstance(arguments, dict)
-    return render(from_arguments(arguments, version, non_default_only=non_default_only, lookup=lookup))
+    return render(from_arguments(arguments, version, non_default_only=non_default_only))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_the_module_form_where_serve_may_not_be_there() -> None:
 
 
 def test_a_command_made_of_arguments_can_be_changed() -> None:
-    found = from_arguments({"model": "m"}, "0.9.0", non_default_only=True, lookup=lookup)
+    found = from_arguments({"model": "m"}, "0.9.0", non_default_only=True)
     assert found.model == "m"
     assert render(change(found, {"--port": "1"})) == "vllm serve m --port 1"
 

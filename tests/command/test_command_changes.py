@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from command_table import lookup
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from vllm_doctor.command.render import render, render_patch
 
 
 def parsed(text: str) -> Command:
-    found = command.parse(text, lookup)
+    found = command.parse(text)
     assert found is not None, text
     return found
 
@@ -213,11 +212,3 @@ def test_a_model_that_stands_under_another_key_is_changed_there() -> None:
 def test_the_outer_shell_expands_what_it_did_and_no_more() -> None:
     found = change(parsed("bash -c \"vllm serve '$M' --host x\""), {"--host": "a$b"})
     assert render(found) == """bash -c "vllm serve '$M' --host 'a\\$b'\""""
-
-
-def test_another_canonical_can_be_given() -> None:
-    found = change(parsed("vllm serve m --mml 1"),
-        {"--max-model-len": "2"},
-        canonical=lambda name: "--max-model-len" if name in {"--mml", "--max-model-len"} else None,
-    )
-    assert render(found) == "vllm serve m --mml 2"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from command_table import lookup
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +28,7 @@ START = "INFO 05-06 10:00:01 [api_server.py:1043] vLLM API server version 0.8.5"
 
 
 def fed(text: str) -> CommandFinder:
-    finder = CommandFinder(lookup)
+    finder = CommandFinder()
     for number, line in enumerate(text.splitlines(), 1):
         finder.feed(number, line)
     finder.finish()
@@ -118,7 +117,7 @@ def test_the_last_command_before_a_start_is_its_command() -> None:
 
 
 def test_a_command_typed_after_a_start_is_the_next_starts() -> None:
-    finder = CommandFinder(lookup)
+    finder = CommandFinder()
     log = ["$ vllm serve a", START, "ERROR failed", "$ vllm serve b --port 1", START, "ERROR again", START]
     seen = []
     for number, line in enumerate(log, 1):
@@ -179,7 +178,7 @@ lines = st.sampled_from([
 
 @given(st.lists(lines | st.text(max_size=20), max_size=30))
 def test_any_sequence_of_lines_is_read(log: list[str]) -> None:
-    finder = CommandFinder(lookup)
+    finder = CommandFinder()
     for number, line in enumerate(log, 1):
         finder.feed(number, line)
         if number % 7 == 0:
@@ -195,7 +194,7 @@ def test_any_sequence_of_lines_is_read(log: list[str]) -> None:
 )  # fmt: skip
 def test_long_logs_are_read_in_linear_time_and_bounded_memory(unit: str) -> None:
     start = time.process_time()
-    finder = CommandFinder(lookup)
+    finder = CommandFinder()
     for number in range(1, 20_001):
         finder.feed(number, unit)
     assert time.process_time() - start < 10
@@ -204,7 +203,7 @@ def test_long_logs_are_read_in_linear_time_and_bounded_memory(unit: str) -> None
 @pytest.mark.parametrize(("path", "found"), [("/home/me/serve.py", True), ("/opt/venv/lib/python3.11/site-packages/vllm/x.py", False)])
 def test_a_call_that_is_passed_by_tells_whose_code_follows(path: str, found: bool) -> None:
     for hear in (CommandFinder.record_call, lambda finder, text: finder.feed(1, text)):
-        finder = CommandFinder(lookup)
+        finder = CommandFinder()
         hear(finder, f'  File "{path}", line 7, in main')
         finder.feed(2, "    llm = LLM(model='m', max_model_len=64)")
         assert (finder.command is not None) is found

@@ -7,8 +7,8 @@ from read_events import read
 
 from vllm_doctor import diagnose
 from vllm_doctor.events.reader import EventReader
+from vllm_doctor.failures import Place
 from vllm_doctor.logs.lines import Line
-from vllm_doctor.reports.model import Place
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 PRINTED = f"""\

@@ -7,9 +7,9 @@ from read_events import read
 
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis.engine import Diagnosis
+from vllm_doctor.failures import Place
 from vllm_doctor.fastpath import line_skipper
 from vllm_doctor.options import Options
-from vllm_doctor.reports.model import Place
 from vllm_doctor.reports.to_json import render
 
 BOX = """\

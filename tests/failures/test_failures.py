@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.failures import exceptions
+from vllm_doctor.failures import Place, exceptions
 from vllm_doctor.failures.frames import engine_class
 from vllm_doctor.failures.model import Frame
-from vllm_doctor.reports.model import Failure, Place
+from vllm_doctor.reports.model import Failure
 from vllm_doctor.reports.texts import failure_place, failure_status, headline
 
 SITE = "/opt/venv/lib/python3.12/site-packages"

@@ -11,7 +11,7 @@ import pytest
 from vllm_doctor import diagnose
 from vllm_doctor.authoring import writing_style
 from vllm_doctor.catalog.yaml_catalog import read_catalog
-from vllm_doctor.failures.model import Failure, Origin
+from vllm_doctor.failures.model import Failure, Place
 from vllm_doctor.failures.next_step_names import names_of
 from vllm_doctor.failures.next_steps import next_steps
 from vllm_doctor.rulebase.loader import builtin
@@ -35,7 +35,7 @@ STEPS = [node for node in ALL if "title" in node]
 
 
 def failure(**fields: Any) -> Failure:
-    basis = Failure(line=1, last_line=1, exception="RuntimeError", message="the widget is bent", origin=Origin("vllm", "vllm/widgets.py", "bend", 3), vllm_frame=None,
+    basis = Failure(line=1, last_line=1, exception="RuntimeError", message="the widget is bent", origin=Place("vllm", "vllm/widgets.py", "bend", 3), vllm_frame=None,
                     caller=None, own_frame=None, feature=None, kind="bug", settings=(), signature="")
     return basis._replace(**fields)
 
@@ -92,7 +92,7 @@ def test_a_setting_is_mentioned_only_where_the_message_names_one(message: str, t
 
 def test_a_package_that_imports_a_missing_one_is_named() -> None:
     missing = failure(kind="environment", exception="ModuleNotFoundError", message="No module named 'dateutil'",
-                      origin=Origin("pandas", "pandas/compat.py", "<module>", 3))
+                      origin=Place("pandas", "pandas/compat.py", "<module>", 3))
     step = next_steps(missing, None, {}, missing.message)
     assert (step[0][0].action, step[1]["missing_package"], step[1]["needed_by"]) == ("install-package", "python-dateutil", "pandas")
     of_python = missing._replace(message="No module named '_lzma'")
@@ -101,7 +101,7 @@ def test_a_package_that_imports_a_missing_one_is_named() -> None:
 
 def test_a_module_of_own_code_is_no_package_to_install() -> None:
     own = failure(kind="environment", exception="ModuleNotFoundError", message="No module named 'team.tools'",
-                  origin=Origin(None, "/home/user/main.py", "<module>", 3))
+                  origin=Place(None, "/home/user/main.py", "<module>", 3))
     assert [step.action for step in next_steps(own, None, {}, own.message)[0]] == ["add-to-python-path", "correct-plugin-file"]
     package = own._replace(message="No module named 'transformers.new'")
     assert "add-to-python-path" not in [step.action for step in next_steps(package, None, {}, package.message)[0]]
@@ -115,14 +115,14 @@ def test_a_module_of_own_code_is_no_package_to_install() -> None:
     ("vllm_ascend", "home/me/run.py", ["install-package", "reinstall-vllm-clean-env"]),
 ])
 def test_a_module_that_an_installed_package_does_not_have(module: str, file: str, steps: list[str]) -> None:
-    own = Origin(None, file, "<module>", 3)
+    own = Place(None, file, "<module>", 3)
     failed = failure(exception="ModuleNotFoundError", kind="environment", feature="environment", origin=own, own_frame=own,
                      message=f"No module named '{module}'")
     assert [step.action for step in next_steps(failed, None, {}, failed.message)[0]] == steps
 
 
 def test_the_package_kernels_is_optional() -> None:
-    assert ids(kind="library", exception="ValueError", origin=Origin("kernels", "kernels/layer/layer.py", "__init__", 7)) == [
+    assert ids(kind="library", exception="ValueError", origin=Place("kernels", "kernels/layer/layer.py", "__init__", 7)) == [
         "reinstall-package", "uninstall-package"]
 
 

@@ -9,44 +9,40 @@ from __future__ import annotations
 
 from vllm_doctor.command.documents import key_of, parse_config_file, parse_document
 from vllm_doctor.command.finder import CommandFinder
-from vllm_doctor.command.flags import Canonical, FlagInfo, Lookup
 from vllm_doctor.command.line import Command, Option, Word
 from vllm_doctor.command.prompt import find_command, parse_known_command
 from vllm_doctor.command.python import CALL, parse_call
 
 __all__ = [
-    "Canonical",
     "Command",
     "CommandFinder",
-    "FlagInfo",
-    "Lookup",
     "Option",
     "Word",
     "parse",
 ]
 
 
-def parse(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse(text: str) -> Command | None:
     """Parse a text that is a command in any form; return None when it starts no vLLM server.
 
     Forms: a shell line (with or without its prompt), an argument list, a Python call, a compose file, a Kubernetes
-    manifest or the output of `kubectl describe`, the contents of a `--config` file. `lookup` replaces the flag table.
+    manifest or the output of `kubectl describe`, the contents of a `--config` file.
     """
     if any(key_of(line) for line in text.splitlines()[:2000]):
-        command = parse_document(text, lookup)
+        command = parse_document(text)
         if command is not None:
             return command
     if CALL.search(text):
-        command = parse_call(text, lookup)
+        command = parse_call(text)
         if command is not None:
             return command
-    command = find_command(text, lookup) or parse_known_command(text, lookup)
-    return command or _script(text, lookup) or parse_config_file(text, lookup)
+    command = find_command(text) or parse_known_command(text)
+    return command or _script(text) or parse_config_file(text)
 
 
-def _script(text: str, lookup: Lookup | None) -> Command | None:
+def _script(text: str) -> Command | None:
     """Return the command on one of the lines of a text."""
-    finder = CommandFinder(lookup)
+    finder = CommandFinder()
     for number, line in enumerate(text.splitlines()[:2000], 1):
         finder.feed(number, line)
     finder.finish()

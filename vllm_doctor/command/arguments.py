@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from packaging.version import Version
 
 from vllm_doctor.catalog.config_defaults import config_defaults
-from vllm_doctor.command.flags import FlagInfo, Lookup, known_flag, takes_several_values
-from vllm_doctor.command.line import Command, Option, Word, compact_json
+from vllm_doctor.command.flags import FlagInfo, known_flag, takes_several_values
+from vllm_doctor.command.line import Command, Entry, Option, Word, compact_json
 from vllm_doctor.command.python import parse_call
 from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.text.patterns import lazy_pattern
@@ -32,7 +32,6 @@ def from_arguments(
     version: str | None,
     *,
     non_default_only: bool,
-    lookup: Lookup | None = None,
 ) -> Command:
     """Return the command that gives these arguments: `vllm serve MODEL --flag value …`.
 
@@ -41,7 +40,6 @@ def from_arguments(
     does a Namespace of an unknown release, because that form works in every release. Flags missing from the flag table
     are kept only when they come from non-default arguments.
     """
-    known = lookup or known_flag
     release = _version(version)
     if non_default_only:
         arguments = typed_arguments(arguments, version)
@@ -51,17 +49,17 @@ def from_arguments(
     for name, value in arguments.items():
         if name in _NOT_FLAGS or (name == "served_model_name" and value in (model, [model])):
             continue
-        flag = known("--" + name.replace("_", "-"))
+        flag = known_flag("--" + name.replace("_", "-"))
         if non_default_only or (flag is not None and not _is_default(value, flag, version)):
-            options += _options(name, value, flag, release, known)
+            options += _options(name, value, flag, release)
     unknown = release is None and not version and not non_default_only and "model_tag" not in arguments
     if unknown or (release is not None and not _is_at_least(release, _FIRST_SERVE)):
         if model is not None:
             options.insert(0, Option(Word("--model", "--model"), (Word.quoted(model),)))
-        return _command(_MODULE, "module", options, known)
+        return _command(_MODULE, "module", options)
     if model is not None:
         options.insert(0, Option(None, (Word.quoted(model),)))
-    return _command(("vllm", "serve"), "serve", options, known)
+    return _command(("vllm", "serve"), "serve", options)
 
 
 def call_from_arguments(callee: str, arguments: Mapping[str, object], version: str | None) -> Command | None:
@@ -96,14 +94,8 @@ def _usual_api_servers(arguments: Mapping[str, object], release: Version | None)
     return arguments.get("data_parallel_size") or 1
 
 
-def _command(program: tuple[str, ...], entry: str, options: Iterable[Option], lookup: Lookup) -> Command:
-    return Command(
-        form="shell",
-        entry="module" if entry == "module" else "serve",
-        before=tuple(Word.quoted(word) for word in program),
-        options=tuple(options),
-        lookup=lookup,
-    )
+def _command(program: tuple[str, ...], entry: Entry, options: Iterable[Option]) -> Command:
+    return Command("shell", entry, before=tuple(map(Word.quoted, program)), options=tuple(options))
 
 
 def _version(version: str | None) -> Version | None:
@@ -152,7 +144,7 @@ def _is_equal(value: object, default: object) -> bool:
     return str(value).lower() == str(default).lower()
 
 
-def _options(name: str, value: object, flag: FlagInfo | None, release: Version | None, lookup: Lookup) -> list[Option]:
+def _options(name: str, value: object, flag: FlagInfo | None, release: Version | None) -> list[Option]:
     if isinstance(value, str) and value.startswith("[") and "(" in value:  # the repr of a list, quoted
         read = read_value(value)
         value = read.value if read.complete else value
@@ -167,7 +159,7 @@ def _options(name: str, value: object, flag: FlagInfo | None, release: Version |
     if isinstance(value, Repr) or not isinstance(value, (list, tuple, set)):
         text = _typed(value)
         return [Option(word, (Word.quoted(text),))] if text else []
-    if flag is None or takes_several_values(flag.name, lookup) or _has_objects(value):
+    if flag is None or takes_several_values(flag.name) or _has_objects(value):
         values = tuple(Word.quoted(_typed(item)) for item in value)
         return [Option(word, values)] if values else []
     text = _typed(value)

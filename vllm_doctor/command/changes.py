@@ -13,9 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from vllm_doctor.command.flags import (
     MODEL,
-    Canonical,
     Spelling,
-    canonical_by,
     is_typographic,
     keyword_of,
     parse_flag,
@@ -37,19 +35,17 @@ def change(
     wanted: Mapping[str, str],
     unset: Iterable[str] = (),
     env: Mapping[str, str] | None = None,
-    canonical: Canonical | None = None,
 ) -> Command:
     """Return the command with flags set ("" for one without a value) or removed, and variables set.
 
     A flag is replaced in place, in the spelling the user gave it; a flag that is missing is appended.
     Typographic dashes are replaced everywhere: no command works with them.
     """
-    canonical = canonical or canonical_by(command.lookup)
     command = command._replace(options=tuple(map(_with_plain_dashes, command.options)))
     for flag in unset:
-        command = _without(command, flag, canonical)
+        command = _without(command, flag)
     for flag, value in wanted.items():
-        command = _with(command, flag, value, canonical)
+        command = _with(command, flag, value)
     for name, value in (env or {}).items():
         command = _with_variable(command, name, value)
     return command
@@ -66,10 +62,10 @@ def _with_plain_dashes(option: Option) -> Option:
     return option._replace(flag=option.flag._replace(text=name, value=name))
 
 
-def _without(command: Command, flag: str, canonical: Canonical) -> Command:
-    gone = parse_flag(flag, canonical)
+def _without(command: Command, flag: str) -> Command:
+    gone = parse_flag(flag, command.lookup)
     options = list(command.options)
-    for index, spelling in reversed(command.find(flag, canonical)):
+    for index, spelling in reversed(command.find(flag)):
         if gone.negated and not spelling.negated:
             continue
         if not gone.path or gone.path == spelling.path:
@@ -81,9 +77,9 @@ def _without(command: Command, flag: str, canonical: Canonical) -> Command:
     return command._replace(options=tuple(options))
 
 
-def _with(command: Command, flag: str, value: str, canonical: Canonical) -> Command:
-    wanted = parse_flag(flag, canonical)
-    matches = command.find(flag, canonical)
+def _with(command: Command, flag: str, value: str) -> Command:
+    wanted = parse_flag(flag, command.lookup)
+    matches = command.find(flag)
     if wanted.path:
         return _with_mapping_key(command, flag, wanted, value, matches)
     options = list(command.options)

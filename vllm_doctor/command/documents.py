@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from vllm_doctor.command.flags import Lookup, known_flag, read_typed
+from vllm_doctor.catalog import flags
+from vllm_doctor.command.flags import read_typed
 from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact_json
 from vllm_doctor.command.shell import (
-    COMMON,
     MAX_CHARACTERS,
     PROGRAM,
     SHELLS,
@@ -45,24 +45,23 @@ def key_of(line: str) -> re.Match[str] | None:
     return _KEY.match(line) if ":" in line and line.lstrip(" \t-\"'")[:3].lower() in _KEY_STARTS else None
 
 
-def parse_document(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_document(text: str) -> Command | None:
     """Parse the vLLM command of a document or a fragment of one; return None when there is none."""
     if len(text) > MAX_CHARACTERS:
         return None
-    known = lookup or known_flag
     if _DESCRIBED.search(text):
-        command = _described(text.splitlines(), known)
+        command = _described(text.splitlines())
         if command is not None:
             return command
     elsewhere = bool(_ELSEWHERE.search(text))
     for group in _groups(text.splitlines()):
-        command = _from_keys(group, known, kubernetes=elsewhere)
+        command = _from_keys(group, kubernetes=elsewhere)
         if command is not None:
             return command
     return None
 
 
-def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_list(text: str) -> Command | None:
     """Parse the command of an argument list: `Command '['/x/bin/vllm', 'serve', …]'`, `CMD ["vllm", …]`."""
     match = PROGRAM.search(text)
     if match is None:
@@ -78,7 +77,7 @@ def parse_list(text: str, lookup: Lookup | None = None) -> Command | None:
     if any(len(word.split()) > 1 and may_start(word) and not _is_for_shell(words[:at])
            for at, word in enumerate(words)):
         return None
-    command = parse_words([Word.quoted(word) for word in words], lookup)
+    command = parse_words([Word.quoted(word) for word in words])
     return None if command is None else command._replace(complete=command.complete and read.complete)
 
 
@@ -88,17 +87,15 @@ def _is_for_shell(before: Sequence[str]) -> bool:
             and re.split(r"[/\\]", before[-2])[-1] in SHELLS)
 
 
-def parse_config_file(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_config_file(text: str) -> Command | None:
     """Parse the contents of a `vllm serve --config FILE`; return None when the keys are not vLLM's."""
     if len(text) > MAX_CHARACTERS:
         return None
-    known = lookup or known_flag
     options, tail = _entries(text.splitlines())
-    if not any(spelling.known or spelling.name in COMMON for spelling in spellings(options, known)):
-        return None
-    if any(option.flag is not None and option.flag.text in {"services", "apiVersion"} for option in options):
-        return None
-    return Command("yaml", "file", tuple(options), document=Document(tail=tail), lookup=known)
+    keys = {option.flag.text for option in options if option.flag is not None}
+    if keys & {"services", "apiVersion"} or not any(flags.lookup("--" + key.replace("_", "-")) for key in keys):
+        return None  # the beginning of a flag's name proves nothing
+    return Command("yaml", "file", tuple(options), document=Document(tail=tail))
 
 
 # A vLLM config file
@@ -237,7 +234,7 @@ def document_word(text: str) -> Word:
     return Word(text, None) if _FILLED_IN.search(text) else Word.quoted(text)
 
 
-def _from_keys(group: _Group, lookup: Lookup, *, kubernetes: bool) -> Command | None:
+def _from_keys(group: _Group, *, kubernetes: bool) -> Command | None:
     nodes = group.nodes
     kubernetes = kubernetes or "args" in nodes or "env" in nodes
     key = "args" if "args" in nodes else "command"
@@ -258,27 +255,26 @@ def _from_keys(group: _Group, lookup: Lookup, *, kubernetes: bool) -> Command | 
     form: Form = "kubernetes" if kubernetes else "compose"
     environment = _variables(nodes.get("env") or nodes.get("environment"))
     context = (form, image if isinstance(image, str) else "", environment)
-    return _assemble(document, (program, arguments), context, lookup)
+    return _assemble(document, (program, arguments), context)
 
 
 def _assemble(
     document: Document,
     words: tuple[list[Word], list[Word]],
     context: tuple[Form, str, tuple[tuple[str, str | None], ...]],
-    lookup: Lookup,
 ) -> Command | None:
     """Build the command of a program and its arguments; `context` holds the form, the image and the variables."""
     program, arguments = words
     form, image, environment = context
     whole = [*program, *arguments]
-    command = parse_words(whole, lookup)
+    command = parse_words(whole)
     if command is not None:
         merged = (*environment, *command.environment)
         return command._replace(form=form, document=document, environment=merged, container=None)
-    options = read_options(arguments, lookup)
-    if program or not ("vllm" in image or are_vllm_flags(spellings(options, lookup))):
+    options = read_options(arguments)
+    if program or not ("vllm" in image or are_vllm_flags(spellings(options))):
         return None
-    return Command(form, "image", options, environment=environment, document=document, lookup=lookup)
+    return Command(form, "image", options, environment=environment, document=document)
 
 
 def _style(chunk: str, node: object) -> str:
@@ -303,7 +299,7 @@ def _variables(node: object) -> tuple[tuple[str, str | None], ...]:
     return tuple(result)
 
 
-def _described(lines: Sequence[str], lookup: Lookup) -> Command | None:
+def _described(lines: Sequence[str]) -> Command | None:
     """Parse the output of `kubectl describe pod`, where each line under `Command:` and `Args:` is one word."""
     program = _listed(lines, "Command:")
     arguments = _listed(lines, "Args:")
@@ -322,7 +318,7 @@ def _described(lines: Sequence[str], lookup: Lookup) -> Command | None:
     words = ([document_word(value) for value in program], [document_word(value) for value in arguments])
     if not arguments:
         words = ([], words[0])
-    return _assemble(document, words, ("kubernetes", image, environment), lookup)
+    return _assemble(document, words, ("kubernetes", image, environment))
 
 
 def _listed(lines: Sequence[str], title: str) -> list[str]:

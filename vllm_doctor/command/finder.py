@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from vllm_doctor.command.documents import is_item, key_of, parse_document
-from vllm_doctor.command.flags import Lookup
 from vllm_doctor.command.line import Command
 from vllm_doctor.command.prompt import command_starts, find_command, is_prompted
 from vllm_doctor.command.python import CALL, parse_call
@@ -78,8 +77,7 @@ class CommandFinder:
     Call `feed` with every line in order and `start_run` when the server starts again.
     """
 
-    def __init__(self, lookup: Lookup | None = None) -> None:
-        self._lookup = lookup
+    def __init__(self) -> None:
         self._current: tuple[int, Command] | None = None
         self._next: tuple[int, Command] | None = None  # typed after a server's output, for a later start
         self._start_follows = False  # a message of a server start followed that command
@@ -141,7 +139,7 @@ class CommandFinder:
 
     def contain_no_command(self, lines: Sequence[str]) -> bool:
         """Return whether the lines of a traceback contain no part of a command, in any context."""
-        separate_finder = CommandFinder(self._lookup)
+        separate_finder = CommandFinder()
         for number, text in enumerate(lines):
             separate_finder.feed(number, text)
             if not separate_finder.is_idle:
@@ -180,7 +178,7 @@ class CommandFinder:
         if not is_output:
             self._open_shell(number, text)
         elif not self._serves_http and self._current is None and _LAUNCHED.match(text):
-            command = find_command(text, self._lookup)
+            command = find_command(text)
             if command is not None:
                 self._record(number, command)
         if any(word in text for word in _START_MESSAGES):
@@ -256,9 +254,9 @@ class CommandFinder:
         if pending is None or pending.line in self._claimed:
             return
         bare = _is_bare(pending.lines[0])
-        command = parse_bare(pending.text, self._lookup) if bare else find_command(pending.text, self._lookup)
+        command = parse_bare(pending.text) if bare else find_command(pending.text)
         if command is None and not bare and len(pending.lines) > 1:  # the lines after the first were not part of it
-            command = find_command(pending.lines[0].removesuffix(" \\"), self._lookup)
+            command = find_command(pending.lines[0].removesuffix(" \\"))
         if command is not None:
             self._record(pending.line, command, after_output=pending.after_output)
 
@@ -290,7 +288,7 @@ class CommandFinder:
         if pending is None:
             return
         text = pending.text
-        command = parse_document(text, self._lookup) if "vllm" in text or "--model" in text else None
+        command = parse_document(text) if "vllm" in text or "--model" in text else None
         if command is not None:
             self._claimed = range(pending.line, pending.line + len(pending.lines))
             self._discard_since(pending.line)  # the part of it that was read as a shell command
@@ -313,7 +311,7 @@ class CommandFinder:
         if self._call is not None:
             numbered = _NUMBERED.match(text) if _CURRENT_CELL_LINE.match(self._call.lines[0]) else None
             self._call.add(text[numbered.end() :] if numbered else text)
-            if len(self._call.lines) >= _MAX_CALL_LINES or is_complete_call(self._call.text, self._lookup):
+            if len(self._call.lines) >= _MAX_CALL_LINES or is_complete_call(self._call.text):
                 self._close_call()
             return
         match = CALL.search(text) if "LLM(" in text or "EngineArgs(" in text else None
@@ -322,7 +320,7 @@ class CommandFinder:
         shown = follows_user_frame if self._printed else self._frame_is_user_code
         if shown and not self._serves_http and _CALL_LEAD.match(text[: match.start()]):
             self._call = _Pending(number, [text])
-            if is_complete_call(text, self._lookup):
+            if is_complete_call(text):
                 self._close_call()
         self._frame_is_user_code = True
 
@@ -330,7 +328,7 @@ class CommandFinder:
         pending, self._call = self._call, None
         if pending is None:
             return
-        command = parse_call(pending.text, self._lookup)
+        command = parse_call(pending.text)
         if command is not None and (command.complete or len(pending.lines) == 1):
             self._record(pending.line, command)
 
@@ -386,7 +384,7 @@ def _is_continued(text: str) -> bool:
     return text.rstrip().endswith(_CONTINUATIONS)
 
 
-def is_complete_call(text: str, lookup: Lookup | None) -> bool:
+def is_complete_call(text: str) -> bool:
     """Return whether a call's closing bracket is present."""
-    command = parse_call(text, lookup)
+    command = parse_call(text)
     return command is not None and command.complete

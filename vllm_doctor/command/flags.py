@@ -39,7 +39,6 @@ class FlagInfo(Protocol):
 
 
 Lookup = Callable[[str], FlagInfo | None]
-Canonical = Callable[[str], str | None]
 
 SHORT = {
     "-tp": "--tensor-parallel-size",
@@ -104,16 +103,6 @@ def known_flag(name: str) -> FlagInfo | None:
     return flags.lookup(name) or flags.accepted(name)
 
 
-def canonical_by(lookup: Lookup) -> Canonical:
-    """Return a function from a flag as typed to its canonical name (None when the table does not have it)."""
-
-    def canonical(name: str) -> str | None:
-        flag = lookup(name)
-        return flag.name if flag is not None else None
-
-    return canonical
-
-
 class Spelling(NamedTuple):
     """The meaning of a flag as typed: `--a.b` is `name="--a"`, `path="b"`.
 
@@ -126,9 +115,8 @@ class Spelling(NamedTuple):
     known: bool = True
 
 
-def parse_flag(typed: str, canonical: Canonical | None = None) -> Spelling:
+def parse_flag(typed: str, lookup: Lookup = known_flag) -> Spelling:
     """Parse a flag as typed, without its value."""
-    known = canonical or canonical_by(known_flag)
     base, _, path = with_plain_dashes(typed).partition(".")
     if base.startswith("--"):
         base = "--" + base[2:].replace("_", "-")
@@ -136,9 +124,10 @@ def parse_flag(typed: str, canonical: Canonical | None = None) -> Spelling:
         base = "--" + base.replace("_", "-")
     if base.startswith("--no-"):
         positive = "--" + base[5:]
-        name = known(positive)
-        return Spelling(name or positive, path, negated=True, known=name is not None)
-    name = known(base) or SHORT.get(base)
+        known = lookup(positive)
+        return Spelling(known.name if known else positive, path, negated=True, known=known is not None)
+    known = lookup(base)
+    name = known.name if known else SHORT.get(base)
     inverse = (
         base.replace("--enable-", "--disable-", 1)
         if base.startswith("--enable-")
@@ -156,9 +145,9 @@ def is_same_flag(one: Spelling, other: Spelling) -> bool:
     return not short.known and len(short.name) > len("--max-m") and long.name.startswith(short.name)
 
 
-def value_count(typed: str, lookup: Lookup) -> int | None:
+def value_count(typed: str, lookup: Lookup = known_flag) -> int | None:
     """Return how many values a flag takes: 0, 1, or None for any number."""
-    spelling = parse_flag(typed, canonical_by(lookup))
+    spelling = parse_flag(typed, lookup)
     if spelling.negated:
         return 0
     if spelling.path:
@@ -174,13 +163,13 @@ def value_count(typed: str, lookup: Lookup) -> int | None:
     return 0 if _SWITCH.fullmatch(spelling.name) and not _NO_SWITCH.fullmatch(spelling.name) else 1
 
 
-def takes_several_values(name: str, lookup: Lookup) -> bool:
+def takes_several_values(name: str, lookup: Lookup = known_flag) -> bool:
     """Return whether a flag takes several values."""
     return value_count(name, lookup) is None
 
 
-def keyword_of(name: str, lookup: Lookup) -> str:
-    """Return the Python keyword of a canonical flag."""
+def keyword_of(name: str, lookup: Lookup = flags.lookup) -> str:
+    """Return the Python keyword of a flag."""
     flag = lookup(name)
     return (flag.keyword if flag is not None else "") or name.lstrip("-").replace("-", "_")
 

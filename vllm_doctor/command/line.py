@@ -14,10 +14,8 @@ from typing import Literal, NamedTuple
 
 from vllm_doctor.command.flags import (
     MODEL,
-    Canonical,
     Lookup,
     Spelling,
-    canonical_by,
     is_same_flag,
     is_typographic,
     keyword_of,
@@ -168,10 +166,9 @@ class Command(NamedTuple):
         return tuple(" ".join(word.text for word in option.words()) for option in self.options
                      if option.flag is not None and is_typographic(option.flag.value or ""))
 
-    def find(self, flag: str, canonical: Canonical | None = None) -> tuple[tuple[int, Spelling], ...]:
+    def find(self, flag: str) -> tuple[tuple[int, Spelling], ...]:
         """Return the indexes in `options` at which a flag is given, in any spelling, each with its meaning."""
-        known = canonical or canonical_by(self.lookup)
-        wanted = parse_flag(flag, known)
+        wanted = parse_flag(flag, self.lookup)
         matches = []
         positional = wanted.name == MODEL and self.entry != "file"
         for index, option in enumerate(self.options):
@@ -180,7 +177,7 @@ class Command(NamedTuple):
                     matches.append((index, Spelling(MODEL)))
                     positional = False
                 continue
-            spelling = parse_flag(option.flag.value or option.flag.text, known)
+            spelling = parse_flag(option.flag.value or option.flag.text, self.lookup)
             if is_same_flag(spelling, wanted):
                 matches.append((index, spelling))
         return tuple(matches)
@@ -191,8 +188,7 @@ class Command(NamedTuple):
         The last occurrence counts. None means that the flag is missing or its value unknown. `--flag.key` asks for one
         key of a mapping.
         """
-        known = canonical_by(self.lookup)
-        wanted = parse_flag(flag, known)
+        wanted = parse_flag(flag, self.lookup)
         answer: str | None = None
         for index, spelling in self.find(flag):
             value = self.options[index].value
@@ -209,12 +205,11 @@ class Command(NamedTuple):
 
         Flags with typographic dashes are none.
         """
-        known = canonical_by(self.lookup)
         result: dict[str, object] = {}
         for option in self.options:
             if option.flag is None or option.value is None or is_typographic(option.flag.value or ""):
                 continue
-            spelling = parse_flag(option.flag.value or option.flag.text, known)
+            spelling = parse_flag(option.flag.value or option.flag.text, self.lookup)
             keyword = keyword_of(spelling.name, self.lookup)
             if spelling.path:
                 current = result.get(keyword)

@@ -10,7 +10,6 @@ import re
 from typing import NamedTuple
 
 from vllm_doctor.command.documents import parse_list
-from vllm_doctor.command.flags import Lookup
 from vllm_doctor.command.line import Command, Word
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.text.patterns import lazy_pattern
@@ -157,24 +156,24 @@ def _closing(text: str, quote: str, begin: int) -> int:
     return text.find(quote, begin) if quote == "`" else text.rfind(quote)
 
 
-def find_command(text: str, lookup: Lookup | None = None) -> Command | None:
+def find_command(text: str) -> Command | None:
     """Return the command in one logical line, or None."""
     if not may_start(text):
         return None
     if "[" in text or "(" in text:
-        command = parse_list(text, lookup)
+        command = parse_list(text)
         if command is not None:
             return command
     for lead in command_starts(text):
-        command = parse_shell(text[lead.start : lead.end], lookup)
+        command = parse_shell(text[lead.start : lead.end])
         if command is not None and _is_plausible(command, prompted=lead.prompted):
             return command
     return None
 
 
-def parse_known_command(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_known_command(text: str) -> Command | None:
     """Parse a text known to be a command: unknown programs may precede vLLM's, stray words may follow its flags."""
-    command = parse_shell(strip_prompt(text), lookup)
+    command = parse_shell(strip_prompt(text))
     if command is None:
         return None
     wrappers = (word.text for word in command.before[command.start : command.program])

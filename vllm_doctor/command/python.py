@@ -5,7 +5,6 @@ The call is parsed as text. An expression that is no literal (`args.model`) is k
 
 from __future__ import annotations
 
-from vllm_doctor.command.flags import Lookup, known_flag
 from vllm_doctor.command.line import Command, Document, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.text.patterns import lazy_pattern
@@ -21,7 +20,7 @@ _MARK = lazy_pattern(r"[\"'()\[\]{},#]")
 _MAX_CHARACTERS = 16 * 1024
 
 
-def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_call(text: str) -> Command | None:
     """Parse the first call in a text that starts vLLM with arguments; return None when there is none."""
     match = CALL.search(text)
     if match is None:
@@ -42,7 +41,6 @@ def parse_call(text: str, lookup: Lookup | None = None) -> Command | None:
         options=options,
         document=Document(callee=match.group()[:-1], lead=lead.group().lstrip() if lead else "", tail=closing + rest),
         complete=complete,
-        lookup=lookup or known_flag,
     )
 
 

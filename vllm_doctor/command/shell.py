@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vllm_doctor.command.flags import Lookup, Spelling, canonical_by, is_flag, known_flag, parse_flag, value_count
+from vllm_doctor.command.flags import Lookup, Spelling, is_flag, known_flag, parse_flag, value_count
 from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.text.patterns import lazy_pattern
@@ -62,7 +62,7 @@ def may_start(text: str) -> bool:
     return any(name in text for name in _CONTAINER_PROGRAMS) and bool(_CONTAINER.search(text))
 
 
-def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_shell(text: str) -> Command | None:
     """Parse the command that starts vLLM in a shell text without a prompt; return None when there is none.
 
     Of several simple commands (`a && b | c`) it is the first that starts vLLM; the others are kept around it.
@@ -70,26 +70,24 @@ def parse_shell(text: str, lookup: Lookup | None = None) -> Command | None:
     if len(text) > MAX_CHARACTERS or not may_start(text):
         return None
     tokens, complete = split(_continued(text))
-    return _parse_tokens(tokens, complete=complete, lookup=lookup or known_flag, depth=0)
+    return _parse_tokens(tokens, complete=complete, depth=0)
 
 
-def parse_bare(text: str, lookup: Lookup | None = None) -> Command | None:
+def parse_bare(text: str) -> Command | None:
     """Parse flags pasted without the program ("I started it with …"); return None unless they are clearly vLLM's."""
-    known = lookup or known_flag
     tokens, complete = split(_continued(text))
     if len(text) > MAX_CHARACTERS or any(token.operator for token in tokens):
         return None
-    options = read_options([token.word for token in tokens], known)
-    meanings = spellings(options, known)
+    options = read_options([token.word for token in tokens])
+    meanings = spellings(options)
     if len(meanings) < len(options) or not all(spelling.known for spelling in meanings) or not are_vllm_flags(meanings):
         return None
-    return Command("shell", "image", options, complete=complete, lookup=known)
+    return Command("shell", "image", options, complete=complete)
 
 
-def spellings(options: Sequence[Option], lookup: Lookup) -> list[Spelling]:
+def spellings(options: Sequence[Option]) -> list[Spelling]:
     """Return the meanings of the flags among the options."""
-    canonical = canonical_by(lookup)
-    return [parse_flag(option.flag.text, canonical) for option in options if option.flag is not None]
+    return [parse_flag(option.flag.text) for option in options if option.flag is not None]
 
 
 def are_vllm_flags(meanings: Sequence[Spelling]) -> bool:
@@ -97,9 +95,9 @@ def are_vllm_flags(meanings: Sequence[Spelling]) -> bool:
     return len({spelling.name for spelling in meanings} & COMMON) >= 2
 
 
-def parse_words(words: Sequence[Word], lookup: Lookup | None = None) -> Command | None:
+def parse_words(words: Sequence[Word]) -> Command | None:
     """Parse an argument list; return None when it does not start vLLM."""
-    return _parse_tokens([Token(word) for word in words], complete=True, lookup=lookup or known_flag, depth=0)
+    return _parse_tokens([Token(word) for word in words], complete=True, depth=0)
 
 
 def _continued(text: str) -> str:
@@ -107,19 +105,19 @@ def _continued(text: str) -> str:
     return _OTHER_CONTINUATION.sub(r"\\", text.rstrip().removesuffix("\\"))
 
 
-def _parse_tokens(tokens: list[Token], *, complete: bool, lookup: Lookup, depth: int) -> Command | None:
+def _parse_tokens(tokens: list[Token], *, complete: bool, depth: int) -> Command | None:
     start = 0
     for index in range(len(tokens) + 1):
         if index < len(tokens) and tokens[index].operator not in _CONTROL:
             continue
-        command = _simple(tokens, start, index, lookup, depth)
+        command = _simple(tokens, start, index, depth)
         if command is not None:
             return command._replace(complete=complete and command.complete)
         start = index + 1
     return None
 
 
-def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: int) -> Command | None:
+def _simple(tokens: list[Token], start: int, end: int, depth: int) -> Command | None:
     """Parse the simple command of tokens[start:end], if it starts vLLM."""
     # redirections and comments come last
     stop = next((i for i in range(start, end) if tokens[i].operator), end)
@@ -131,15 +129,14 @@ def _simple(tokens: list[Token], start: int, end: int, lookup: Lookup, depth: in
             form="shell",
             entry=located.entry,
             before=(*lead, *words[: located.arguments]),
-            options=read_options(words[located.arguments :], lookup),
+            options=read_options(words[located.arguments :]),
             after=after,
             environment=_environment(_exports(tokens[:start]), words, located),
             start=len(lead),
             program=len(lead) + located.program,
             container=None if located.container is None else len(lead) + located.container,
-            lookup=lookup,
         )
-    inner = _quoted_command(words, lookup, depth) if depth < _MAX_QUOTED else None
+    inner = _quoted_command(words, depth) if depth < _MAX_QUOTED else None
     if inner is None or inner.outer is None:
         return inner
     lead, after = _words_around(tokens, start, stop)
@@ -287,7 +284,7 @@ def _environment(
     return tuple(found.items())
 
 
-def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | None:
+def _quoted_command(words: list[Word], depth: int) -> Command | None:
     """Parse a command that is one quoted word of another: `bash -c 'vllm serve …'`."""
     for index, word in enumerate(words):
         if not re.search(r"\s", word.text) or not may_start(word.text):
@@ -303,7 +300,7 @@ def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | 
         tokens, complete = split(_continued(text))
         if quote == '"':
             tokens = [t._replace(word=t.word._replace(value=None)) if "$" in t.word.text else t for t in tokens]
-        inner = _parse_tokens(tokens, complete=complete, lookup=lookup, depth=depth + 1)
+        inner = _parse_tokens(tokens, complete=complete, depth=depth + 1)
         if inner is not None and inner.outer is None:
             outer = Outer(tuple(words[:index]), tuple(words[index + 1 :]), quote, word.gap)
             return inner._replace(outer=outer)
@@ -313,7 +310,7 @@ def _quoted_command(words: list[Word], lookup: Lookup, depth: int) -> Command | 
 # Reading vLLM's arguments
 
 
-def read_options(words: Sequence[Word], lookup: Lookup) -> tuple[Option, ...]:
+def read_options(words: Sequence[Word], lookup: Lookup = known_flag) -> tuple[Option, ...]:
     """Parse the words after vLLM's program into options and positional arguments, in order."""
     options: list[Option] = []
     index = 0
@@ -357,7 +354,7 @@ def _accepts_more_values(option: Option, word: Word, lookup: Lookup) -> bool:
     """Return whether a positional word may be a further value of an option that is missing from the flag table."""
     if option.flag is None or not option.values or option.glue != " " or word.value is None:
         return False
-    return lookup(parse_flag(option.flag.text, canonical_by(lookup)).name) is None
+    return lookup(parse_flag(option.flag.text, lookup).name) is None
 
 
 def _joined_option(word: Word, name: str) -> Option:

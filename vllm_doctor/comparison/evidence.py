@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import features
+from vllm_doctor.command.flags import keyword_of
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.rulebase.model import Rule
@@ -72,7 +73,7 @@ def named_by_failure(case: RunAnalysis, report: Report) -> Named:
         for number, fix in enumerate(cause.fixes):
             add(_names_of_fix(fix), _FIRST_FIX if number == 0 else _FIX)
     elif failure is not None:
-        add((_keyword(setting.flag) for setting in failure.settings), _RULE)
+        add((keyword_of(setting.flag) for setting in failure.settings), _RULE)
         for fix in failure.fixes:
             add(_names_of_fix(fix), _FIX)
     text = "\n".join(texts)
@@ -84,7 +85,7 @@ def _related(found: Mapping[str, int], name: str | None) -> frozenset[str]:
     direct = {keyword for keyword, strength in found.items() if strength >= _EVIDENCE}
     related: set[str] = set()
     for one in features():
-        keywords = {_keyword(flag) for flag in one.flags}
+        keywords = {keyword_of(flag) for flag in one.flags}
         if one.id == name or keywords & direct:
             related |= keywords
     return frozenset(related)
@@ -96,9 +97,9 @@ def _values(texts: Iterable[str], found: Mapping[str, int]) -> dict[str, Any]:
     for text in texts:
         for match in _VALUE.finditer(text):
             flag = match["flag"] or match["unknown"]
-            values.setdefault(_keyword(flag), match["value"] or match["given"] or "set")
+            values.setdefault(keyword_of(flag), match["value"] or match["given"] or "set")
         for flag in _FLAG.findall(text):
-            values.setdefault(_keyword(flag), None)
+            values.setdefault(keyword_of(flag), None)
     return {name: value for name, value in values.items() if name in found}
 
 
@@ -108,7 +109,7 @@ def _names_in(text: str, case: RunAnalysis) -> set[str]:
     arguments = {definition.args for definition in case.base.names.values() if definition.args}
     known = {word for word in words if "_" in word and (word in arguments or flags.lookup(word) is not None)}
     facts = {case.base.names[word].args for word in words if word in case.base.names and "_" in word}
-    return known | (facts - {""}) | {_keyword(flag) for flag in _FLAG.findall(text)} | set(_VARIABLE.findall(text))
+    return known | (facts - {""}) | {keyword_of(flag) for flag in _FLAG.findall(text)} | set(_VARIABLE.findall(text))
 
 
 def _names_of_rule(rule: Rule, case: RunAnalysis) -> set[str]:
@@ -120,9 +121,4 @@ def _names_of_rule(rule: Rule, case: RunAnalysis) -> set[str]:
 
 
 def _names_of_fix(fix: Fix) -> set[str]:
-    return {_keyword(flag) for flag in (*fix.flags, *fix.unset)} | set(fix.env)
-
-
-def _keyword(flag: str) -> str:
-    known = flags.lookup(flag)
-    return (known.keyword if known is not None else None) or flag.lstrip("-").replace("-", "_")
+    return {keyword_of(flag) for flag in (*fix.flags, *fix.unset)} | set(fix.env)

@@ -12,7 +12,7 @@ from vllm_doctor.diagnosis.failed import Failed, failed, steps
 from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
-from vllm_doctor.failures import Origin, ends_engine, ends_log, is_answered_with_5xx
+from vllm_doctor.failures import Place, ends_engine, ends_log, is_answered_with_5xx
 from vllm_doctor.failures.exceptions import assertion_in_code
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.failures.phase import phase_of
@@ -20,7 +20,7 @@ from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.messages import Message, message
 from vllm_doctor.phases import ORDER
 from vllm_doctor.redact import MASK, Redactor, redact_value, safe_text
-from vllm_doctor.reports.model import MESSAGE_LINES, Evidence, Failure, Finding, Fix, Place, Report, Setting, Source
+from vllm_doctor.reports.model import MESSAGE_LINES, Evidence, Failure, Finding, Fix, Report, Source
 from vllm_doctor.rulebase.model import Rule
 from vllm_doctor.templating import renderer
 from vllm_doctor.timeline import timeline
@@ -243,10 +243,10 @@ def _failure(found: Failed, analysis: RunAnalysis, clean: Callable[[Any], Any], 
     return Failure(
         line=failure.line, last_line=failure.last_line, exception=failure.exception,
         message=clean(_quoted(found, analysis.run) or _assertion(found)),
-        origin=_place(failure.origin, clean), vllm_frame=_place(failure.vllm_frame, clean),
-        caller=clean(failure.caller) if failure.caller else None, own_frame=_place(failure.own_frame, clean),
+        origin=_clean_place(failure.origin, clean), vllm_frame=_clean_place(failure.vllm_frame, clean),
+        caller=clean(failure.caller) if failure.caller else None, own_frame=_clean_place(failure.own_frame, clean),
         feature=failure.feature, kind="request" if is_request else failure.kind,
-        settings=tuple(Setting(one.flag, clean(one.value), one.source) for one in failure.settings),
+        settings=tuple(one._replace(value=clean(one.value)) for one in failure.settings),
         signature=failure.signature,
         fixes=() if by else tuple(_clean_fix(fix, clean) for fix in steps(analysis, found, clean)),
         text=_excerpt(found, clean),
@@ -273,10 +273,8 @@ def _assertion(found: Failed) -> str:
     return assertion_in_code(calls[-1].code)
 
 
-def _place(origin: Origin | None, clean: Callable[[Any], Any]) -> Place | None:
-    if origin is None:
-        return None
-    return Place(origin.package, clean(origin.file), clean(origin.function), origin.line)
+def _clean_place(place: Place | None, clean: Callable[[Any], Any]) -> Place | None:
+    return None if place is None else place._replace(file=clean(place.file), function=clean(place.function))
 
 
 def _excerpt(found: Failed, clean: Callable[[Any], Any]) -> str:

@@ -18,8 +18,8 @@ from vllm_doctor.failures.assess import (
 )
 from vllm_doctor.failures.choose import as_told_by_server, as_told_by_worker
 from vllm_doctor.failures.collect import FailureCollector
-from vllm_doctor.failures.model import Candidate, Failure, Origin, Setting
+from vllm_doctor.failures.model import Candidate, Failure, Place, Setting
 
-__all__ = ["Candidate", "Failure", "FailureCollector", "Origin", "Proof", "Setting", "Start", "as_told_by_server",
+__all__ = ["Candidate", "Failure", "FailureCollector", "Place", "Proof", "Setting", "Start", "as_told_by_server",
            "as_told_by_worker", "crash_call", "describe", "ends_engine", "ends_in_traceback", "ends_log", "find",
            "is_answered_with_5xx", "native_functions", "raised_by_caller", "raised_by_engine"]

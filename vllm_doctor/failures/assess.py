@@ -21,7 +21,7 @@ from vllm_doctor.failures.choose import (
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
-from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Failure, Frame, Origin
+from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Failure, Frame, Place
 from vllm_doctor.failures.settings import settings_of
 from vllm_doctor.failures.signature import signature
 from vllm_doctor.text.patterns import lazy_pattern
@@ -255,7 +255,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     message_file = "" if calls else own_source or raised_in(candidate.message, least_words=_TELLING) or ""
     raised = frames.origin(raiser[-1]) if raiser else None
     if message_file and (candidate.exception is not None or own_source):
-        raised = Origin("vllm", message_file, "", 0)
+        raised = Place("vllm", message_file, "", 0)
     kind = kind_of(candidate, raised, vllm, own, in_service=in_service)
     is_of_engine = not calls and (  # its message does not show who called what
         candidate.is_of_engine or names.is_of_engine_class(candidate.message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from vllm_doctor.failures.model import Frame, Origin
+from vllm_doctor.failures.model import Frame, Place
 from vllm_doctor.text.patterns import lazy_pattern
 
 _CALL = lazy_pattern(
@@ -113,10 +113,10 @@ def package_of(path: str) -> tuple[str | None, str]:
     return None, path if leaves[:-_LEAVES_OUT] == [""] else "/".join(leaves[-_LEAVES_OUT:])
 
 
-def origin(frame: Frame) -> Origin:
+def origin(frame: Frame) -> Place:
     """Return the location of a call."""
     package, file = package_of(frame.path)
-    return Origin(package, file, frame.function, frame.line)
+    return Place(package, file, frame.function, frame.line)
 
 
 def without_lookup(frames: Sequence[Frame]) -> Sequence[Frame]:
@@ -154,7 +154,7 @@ def _serves_caller(frame: Frame) -> bool:
     return package == "python" or (package == "transformers" and frame.function in _READERS)
 
 
-def deepest(frames: Sequence[Frame], package: str) -> Origin | None:
+def deepest(frames: Sequence[Frame], package: str) -> Place | None:
     """Return the deepest call in a package's code."""
     return next((origin(frame) for frame in reversed(frames) if package_of(frame.path)[0] == package), None)
 
@@ -185,12 +185,12 @@ def _caller(frames: Sequence[Frame]) -> tuple[str | None, str] | None:
     return None
 
 
-def passes_errors_on(origin: Origin) -> bool:
+def passes_errors_on(origin: Place) -> bool:
     """Return whether the code that raised usually only passes on the error of another process or call."""
     return origin.package in PLUMBING and not is_decoder(origin)
 
 
-def is_decoder(origin: Origin) -> bool:
+def is_decoder(origin: Place) -> bool:
     """Return whether a module of Python raised an error about the text that it reads."""
     return origin.package == "python" and origin.file.startswith(_DECODERS)
 
@@ -203,7 +203,7 @@ def engine_class(frames: Sequence[Frame]) -> str | None:
     return next((name for name, files in _ENGINE_CLASSES.items() if files.fullmatch(entry)), None)
 
 
-def own_frame(frames: Sequence[Frame]) -> Origin | None:
+def own_frame(frames: Sequence[Frame]) -> Place | None:
     """Return the deepest call in code of the user's own or of a plug-in, that is neither vLLM's nor its libraries'."""
     for frame in reversed(frames):
         package, file = package_of(frame.path)

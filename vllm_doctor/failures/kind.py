@@ -6,7 +6,7 @@ import re
 
 from vllm_doctor.failures import messages
 from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, is_decoder, package_of
-from vllm_doctor.failures.model import Candidate, Origin
+from vllm_doctor.failures.model import Candidate, Place
 from vllm_doctor.failures.signature import without_given_names
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -89,7 +89,7 @@ _PARSES_TRAFFIC = lazy_pattern(
 """What parses requests and the model's answers; other parts of vLLM parse files and settings."""
 
 
-def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | None, own: Origin | None, *,
+def kind_of(candidate: Candidate, origin: Place | None, vllm_frame: Place | None, own: Place | None, *,
             in_service: bool) -> str:
     """Return refusal, bug, library, environment, resource, request, other-software or unknown."""
     name, message = candidate.exception or "", without_given_names(f"{candidate.said} {candidate.message}")
@@ -135,13 +135,13 @@ def kind_of(candidate: Candidate, origin: Origin | None, vllm_frame: Origin | No
     return "unknown"
 
 
-def _is_failed_check(candidate: Candidate, origin: Origin | None) -> bool:
+def _is_failed_check(candidate: Candidate, origin: Place | None) -> bool:
     """Return whether an assertion on settings failed, with a sentence for the user."""
     return (candidate.exception == "AssertionError" and messages.has_sentence_length(candidate.message)
             and origin is not None and origin.file.startswith(_CHECKS_SETTINGS))
 
 
-def _is_unparsed_file(origin: Origin | None, vllm_frame: Origin | None) -> bool:
+def _is_unparsed_file(origin: Place | None, vllm_frame: Place | None) -> bool:
     """Return whether Python could not parse what vLLM reads from a file or a setting."""
     return (origin is not None and is_decoder(origin) and vllm_frame is not None
             and not _PARSES_TRAFFIC.match(vllm_frame.file))

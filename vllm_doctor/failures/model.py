@@ -25,20 +25,16 @@ class Frame(NamedTuple):
     shown: str = ""
 
 
-class Origin(NamedTuple):
-    """A place in code. `package` is None for the user's own; `file` begins at the package where there is one."""
+class Place(NamedTuple):
+    """A place in code: the package (None for the user's own), the file from the package on, the function, the line.
+
+    `line` is 0 if the log does not show it.
+    """
 
     package: str | None
     file: str
     function: str
     line: int
-
-    @property
-    def place(self) -> str:
-        """Return `vllm/v1/spec_decode/eagle.py:propose:310`, as far as it is known."""
-        parts = [self.file, self.function, str(self.line) if self.line else ""]
-        return ":".join(part for part in parts if part)
-
 
 class Setting(NamedTuple):
     """A flag or variable that the user set, and where: command, arguments, environment."""
@@ -100,10 +96,10 @@ class Failure(NamedTuple):
     last_line: int
     exception: str | None
     message: str
-    origin: Origin | None
-    vllm_frame: Origin | None
+    origin: Place | None
+    vllm_frame: Place | None
     caller: str | None
-    own_frame: Origin | None
+    own_frame: Place | None
     feature: str | None
     kind: str
     settings: tuple[Setting, ...]

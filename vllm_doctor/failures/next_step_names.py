@@ -15,7 +15,7 @@ from vllm_doctor.command.advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
 from vllm_doctor.failures import messages
 from vllm_doctor.failures.frames import OFFLINE, PLUGINS, RAISES_TYPE_ERROR, is_decoder, passes_errors_on
-from vllm_doctor.failures.model import Failure, Origin
+from vllm_doctor.failures.model import Failure, Place
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
 from vllm_doctor.templating.filters import power_of_two
@@ -84,7 +84,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
     }
 
 
-def _rejects_arguments(origin: Origin | None, exception: str) -> bool:
+def _rejects_arguments(origin: Place | None, exception: str) -> bool:
     """Return whether vLLM rejects the arguments of a call; those of LLM() are the engine's settings."""
     if origin is None or origin.function == "__init__":
         return False

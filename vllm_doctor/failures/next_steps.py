@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.catalog.yaml_catalog import read_catalog
+from vllm_doctor.command.flags import keyword_of
 from vllm_doctor.failures.model import Failure
 from vllm_doctor.failures.next_step_names import names_of
 from vllm_doctor.messages import N_
@@ -119,9 +119,4 @@ def _on(names: Iterable[str], given: Mapping[str, Any] | None, *, is_implied: bo
 def _given(names: Iterable[str], given: Mapping[str, Any] | None) -> bool:
     if given is None:
         return False
-    for name in names:
-        flag = flags.lookup(name)
-        keyword = (flag.keyword if flag else None) or name.lstrip("-").replace("-", "_")
-        if given.get(keyword) not in (None, False, ""):
-            return True
-    return False
+    return any(given.get(keyword_of(name)) not in (None, False, "") for name in names)

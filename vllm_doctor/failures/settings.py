@@ -9,6 +9,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import feature
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.command.advice import VARIABLE_NAME
+from vllm_doctor.command.flags import keyword_of
 from vllm_doctor.command.setting_terms import terms_of
 from vllm_doctor.failures.model import Setting
 from vllm_doctor.text.patterns import lazy_pattern
@@ -28,16 +29,14 @@ def settings_of(name: str | None, message: str, given: Mapping[str, Any], source
     wanted = dict.fromkeys(known.flags if known else ())
     wanted.update(dict.fromkeys(_FLAG.findall(message)))
     wanted.update({"--" + word.replace("_", "-"): None for word in _KEYWORD.findall(message)})
-    found: list[Setting] = []
+    found: dict[str, Setting] = {}
     for spelling in wanted:
-        flag = flags.lookup(spelling)
-        keyword = (flag.keyword if flag else None) or spelling.lstrip("-").replace("-", "_")
-        if keyword in given and keyword not in {one.flag for one in found}:
-            value = given[keyword]
-            text = "" if value is True else str(value)[:_LONGEST]
-            found.append(Setting(flag.name if flag else spelling, text, source))
-    unique = {one.flag: one for one in found}
-    return tuple(unique.values())[:_MOST]
+        keyword = keyword_of(spelling)
+        if keyword in given:
+            value, flag = given[keyword], flags.lookup(spelling)
+            name = flag.name if flag else spelling
+            found[name] = Setting(name, "" if value is True else str(value)[:_LONGEST], source)
+    return tuple(found.values())[:_MOST]
 
 
 def names_a_setting(message: str) -> bool:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vllm_doctor.facts.load_curve import LoadPoint
+from vllm_doctor.failures import Place, Setting
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.memory import LengthRow, Memory
 from vllm_doctor.messages import joined, say
@@ -30,15 +31,6 @@ class Evidence(NamedTuple):
 
     line: int
     text: str
-
-
-class Place(NamedTuple):
-    """A place in code: the package (None for the user's own), the file, the function, the line (0 if not known)."""
-
-    package: str | None
-    file: str
-    function: str
-    line: int
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -77,14 +69,6 @@ class Fix(NamedTuple):
     proof: Mapping[str, Any] = _NOTHING
     program: ProgramChange | None = None
     is_step: bool = False
-
-
-class Setting(NamedTuple):
-    """A flag that the user set, and where it was found: the command or the arguments that vLLM prints."""
-
-    flag: str
-    value: str
-    source: str
 
 
 class Failure(NamedTuple):

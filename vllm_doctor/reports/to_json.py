@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from vllm_doctor.failures import Place
 from vllm_doctor.memory import CacheNeed, LengthRow
 from vllm_doctor.reports import texts
-from vllm_doctor.reports.model import Failure, Finding, Fix, Place, Report
+from vllm_doctor.reports.model import Failure, Finding, Fix, Report
 from vllm_doctor.timeline import Timeline
 from vllm_doctor.version import __version__
 

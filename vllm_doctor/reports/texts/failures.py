@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_doctor.failures import messages
+from vllm_doctor.failures import Place, messages
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import N_, joined, message
-from vllm_doctor.reports.model import MESSAGE_LINES, Failure, Place, Report
+from vllm_doctor.reports.model import MESSAGE_LINES, Failure, Report
 from vllm_doctor.text.patterns import lazy_pattern
 
 _TITLE = 240  # characters of a message in a headline
