@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor import command
 from vllm_doctor.command import Command, CommandFinder
-from vllm_doctor.command.changes import change
+from vllm_doctor.command.change_flags import change
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.command.words import split
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vllm_doctor.command.arguments import call_from_arguments, from_arguments
-from vllm_doctor.command.changes import change
-from vllm_doctor.command.rebuild import rebuild
+from vllm_doctor.command.change_flags import change
+from vllm_doctor.command.known_parts import rebuild
 from vllm_doctor.command.render import render
 from vllm_doctor.facts.python_literals import Repr, read_value
 

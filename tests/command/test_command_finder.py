@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.command import CommandFinder
-from vllm_doctor.command.changes import change
+from vllm_doctor.command.change_flags import change
 from vllm_doctor.command.render import render
 
 NOTEBOOK = """KeyError   Traceback (most recent call last)

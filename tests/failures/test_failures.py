@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vllm_doctor import diagnose
 from vllm_doctor.diagnosis import Diagnosis
-from vllm_doctor.failures import Place, exceptions
+from vllm_doctor.failures import Place, exception_lines
 from vllm_doctor.failures.frames import engine_class
 from vllm_doctor.failures.model import Frame
 from vllm_doctor.reports.model import Failure
@@ -1614,7 +1614,7 @@ def test_an_engine_of_v0_that_logs_its_exception_before_a_cut_traceback() -> Non
     ('ValueError("it\'s") and more', "ValueError", "it's"),
 ])
 def test_exceptions_as_python_prints_them(printed: str, exception: str, message: str) -> None:
-    raised = exceptions.printed(printed) or exceptions.quoted(printed)
+    raised = exception_lines.from_repr(printed) or exception_lines.in_sentence(printed)
     assert raised is not None
     assert (raised.name, raised.message) == (exception, message)
 
@@ -1705,9 +1705,9 @@ def test_what_the_logger_of_vllm_prints_is_of_a_library_that_vllm_called() -> No
 
 
 def test_a_debugger_s_words_are_no_exception_of_python() -> None:
-    assert exceptions.bare("CUDA Exception: Warp Illegal Instruction") is None
-    assert exceptions.bare("vllm/utils/mem.py:9:    # ValueError: No widget for the bolt.") is None
-    raised = exceptions.quoted("future: <Task finished exception=Exception('NCCL error: internal error')>")
+    assert exception_lines.on_own_line("CUDA Exception: Warp Illegal Instruction") is None
+    assert exception_lines.on_own_line("vllm/utils/mem.py:9:    # ValueError: No widget for the bolt.") is None
+    raised = exception_lines.in_sentence("future: <Task finished exception=Exception('NCCL error: internal error')>")
     assert raised is not None
     assert (raised.name, raised.message) == ("Exception", "NCCL error: internal error")
 

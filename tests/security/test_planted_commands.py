@@ -18,8 +18,8 @@ from planted_logs import BANNER, COMMANDS, HARMLESS, KV, MARK, PLACES, PRINTED, 
 from planted_shapes import SHAPES
 
 from vllm_doctor.command import CommandFinder, parse
-from vllm_doctor.command.prompt import find_command
-from vllm_doctor.command.rebuild import rebuild
+from vllm_doctor.command.command_in_line import find_command
+from vllm_doctor.command.known_parts import rebuild
 from vllm_doctor.command.render import render
 from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.logs.lines import Line

@@ -1,4 +1,4 @@
-"""The KV arithmetic: against answers of vLLM 0.32.0's own code (tests/real makes and checks them), and by era."""
+"""The KV arithmetic: against answers of vLLM 0.32.0's own code (tests/real makes and checks them), and by release."""
 
 from __future__ import annotations
 

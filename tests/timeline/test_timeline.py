@@ -12,8 +12,8 @@ from report_texts import log_reports
 from vllm_doctor import diagnose
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.cli.root import cli
-from vllm_doctor.timeline.advice import advice
 from vllm_doctor.timeline.clock import parse_time, seconds_between
+from vllm_doctor.timeline.faster_start import advice
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures" / "logs"
 

@@ -7,11 +7,11 @@ Nothing is ever executed.
 
 from __future__ import annotations
 
-from vllm_doctor.command.documents import key_of, parse_config_file, parse_document
+from vllm_doctor.command.command_in_line import find_command, parse_known_command
 from vllm_doctor.command.finder import CommandFinder
-from vllm_doctor.command.line import Command, Option, Word
-from vllm_doctor.command.prompt import find_command, parse_known_command
+from vllm_doctor.command.model import Command, Option, Word
 from vllm_doctor.command.python import CALL, parse_call
+from vllm_doctor.command.yaml_commands import key_of, parse_config_file, parse_document
 
 __all__ = [
     "Command",

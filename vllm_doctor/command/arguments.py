@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from vllm_doctor.catalog.config_defaults import config_defaults
 from vllm_doctor.command.flags import FlagInfo, known_flag, takes_several_values
-from vllm_doctor.command.line import Command, Entry, Option, Word, compact_json
+from vllm_doctor.command.model import Command, Entry, Option, Word, compact_json
 from vllm_doctor.command.python import parse_call
 from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.text.patterns import lazy_pattern

@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from vllm_doctor.command.documents import is_item, key_of, parse_document
-from vllm_doctor.command.line import Command
-from vllm_doctor.command.prompt import command_starts, find_command, is_prompted
+from vllm_doctor.command.command_in_line import command_starts, find_command, is_prompted
+from vllm_doctor.command.model import Command
 from vllm_doctor.command.python import CALL, parse_call
 from vllm_doctor.command.shell import may_start, parse_bare
 from vllm_doctor.command.words import split
+from vllm_doctor.command.yaml_commands import is_item, key_of, parse_document
 from vllm_doctor.text.literal_search import any_of
 from vllm_doctor.text.patterns import lazy_pattern
 

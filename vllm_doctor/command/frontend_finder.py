@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.catalog.frontends import Frontend, anchors, frontends
+from vllm_doctor.command.command_in_line import strip_prompt
 from vllm_doctor.command.flags import FlagInfo
-from vllm_doctor.command.line import Command, Option, Word
-from vllm_doctor.command.prompt import strip_prompt
-from vllm_doctor.command.rebuild import rebuild
+from vllm_doctor.command.known_parts import rebuild
+from vllm_doctor.command.launchers import LAUNCHERS, PRIVILEGED
+from vllm_doctor.command.model import ASSIGNED, Command, Option, Word, program_name
 from vllm_doctor.command.shell import read_options
 from vllm_doctor.command.words import split
 from vllm_doctor.text.literal_search import any_of
@@ -23,11 +24,8 @@ from vllm_doctor.text.patterns import lazy_pattern
 _MAX_LINES = 200
 _MAX_CHARACTERS = 32 * 1024
 _INTERPRETER = lazy_pattern(r"python[\d.]*")
-_ASSIGNED = lazy_pattern(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
-_LEADING = frozenset({  # words that may stand in front of the program where no prompt shows that it is a command
-    "nohup", "time", "env", "exec", "numactl", "uv", "uvx", "poetry", "conda", "torchrun", "accelerate", "ray", "srun",
-    "deepspeed", "docker", "podman", "sudo", "setsid", "run", "job", "submit", "--",
-})  # fmt: skip
+_LEADING = LAUNCHERS | PRIVILEGED | {"deepspeed", "run", "job", "submit", "--"}
+"""Words that may stand in front of the program where no prompt shows that it is a command."""
 FILE = lazy_pattern(r"[\w./-]+\.(?:ya?ml|json)", re.ASCII)
 
 
@@ -160,13 +158,13 @@ def no_flag(_: str) -> FlagInfo | None:
 
 def _environment(words: Sequence[Word]) -> tuple[tuple[str, str | None], ...]:
     found = ((match[1], None if word.value is None else match[2]) for word in words
-             if (match := _ASSIGNED.fullmatch(word.value or word.text)))
+             if (match := ASSIGNED.fullmatch(word.content)))
     return tuple(found)
 
 
 def _located(words: Sequence[Word], *, is_prompted: bool) -> tuple[Frontend, int, int] | None:
     """Return the program that words start, and the indexes of its first word and of its first argument."""
-    values = [word.value if word.value is not None else word.text for word in words]
+    values = [word.content for word in words]
     for frontend in frontends():
         for program in frontend.programs:
             for begin in range(len(values) - len(program) + 1):
@@ -180,7 +178,7 @@ def _is_word(value: str, wanted: str) -> bool:
     """Return whether a word of a command is a word of a program: `/usr/bin/python3` is `python`."""
     if "/" in wanted:
         return value == wanted or value.endswith(f"/{wanted}")
-    name = re.split(r"[/\\]", value)[-1]
+    name = program_name(value)
     return bool(_INTERPRETER.fullmatch(name)) if wanted == "python" else name == wanted
 
 
@@ -188,10 +186,10 @@ def _may_lead(values: Sequence[str]) -> bool:
     """Return whether words in front of a program belong to a command: assignments and launchers with their options."""
     launched = False
     for value in values:
-        name = re.split(r"[/\\]", value)[-1]
+        name = program_name(value)
         if name in _LEADING:
             launched = True
-        elif not (_ASSIGNED.fullmatch(value) or launched):
+        elif not (ASSIGNED.fullmatch(value) or launched):
             return False
     return True
 

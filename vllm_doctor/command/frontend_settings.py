@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vllm_doctor.catalog.frontends import SettingName
-from vllm_doctor.command.changes import change
+from vllm_doctor.command.change_flags import change
 from vllm_doctor.command.flags import keyword_of, known_flag, parse_flag, read_json, read_typed
 from vllm_doctor.command.frontend_finder import FILE, Seen, no_flag
-from vllm_doctor.command.line import Command, Option, Word, compact_json, with_key
+from vllm_doctor.command.model import Command, Option, Word, compact_json, with_key
 from vllm_doctor.command.yaml_settings import YamlText, put, yaml_lines
 from vllm_doctor.messages import joined, message
 

@@ -5,7 +5,7 @@ The call is parsed as text. An expression that is no literal (`args.model`) is k
 
 from __future__ import annotations
 
-from vllm_doctor.command.line import Command, Document, Option, Word, compact_json
+from vllm_doctor.command.model import Command, Document, Option, Word, compact_json
 from vllm_doctor.facts.python_literals import Repr, read_value
 from vllm_doctor.text.patterns import lazy_pattern
 

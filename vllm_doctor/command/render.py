@@ -9,7 +9,7 @@ import json
 import re
 
 from vllm_doctor.command.flags import is_flag
-from vllm_doctor.command.line import Command, Word, join
+from vllm_doctor.command.model import Command, Word, join
 from vllm_doctor.text.patterns import lazy_pattern
 
 _PLAIN = lazy_pattern(r"-{0,2}[A-Za-z_/][\w./@%+=,-]*", re.ASCII)
@@ -83,12 +83,12 @@ def _render_keys(command: Command) -> str:
     if command.outer is not None:
         inner = Word.quoted(join(words))
         words = [*command.outer.before, inner, *command.outer.after]
-    values = [word.value if word.value is not None else word.text for word in words]
+    values = [word.content for word in words]
     lines: list[str] = []
     if document.program_key:
         program = list(document.program)
         if values[: len(program)] != program:  # arguments followed the program: put all of them under the other key
-            program = [word.value or word.text for word in command.before]
+            program = [word.content for word in command.before]
             lines += _block(document.program_key, program, words, "flow")
         values, words = values[len(program) :], words[len(program) :]
     lines += _block(document.key, values, words, document.style)

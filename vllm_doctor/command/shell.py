@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vllm_doctor.command.flags import Lookup, Spelling, is_flag, known_flag, parse_flag, value_count
-from vllm_doctor.command.line import Command, Entry, Option, Outer, Word
+from vllm_doctor.command.launchers import CONTAINERS, SHELLS
+from vllm_doctor.command.model import Command, Entry, Option, Outer, Word, program_name
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -28,10 +29,7 @@ _CONTAINER = lazy_pattern(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|c
 
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
 _ASSIGNMENT = lazy_pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl"})
 _INTERPRETER = lazy_pattern(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
-"""Programs that run the word behind their option -c."""
 
 # Options of `docker run` that take no value; every other one takes the next word.
 _CONTAINER_SWITCH = lazy_pattern(
@@ -59,7 +57,7 @@ def may_start(text: str) -> bool:
         return False
     if any(word in text for word in ("serve", "-m", "bench", "run-batch")) and PROGRAM.search(text):
         return True
-    return any(name in text for name in _CONTAINER_PROGRAMS) and bool(_CONTAINER.search(text))
+    return any(name in text for name in CONTAINERS) and bool(_CONTAINER.search(text))
 
 
 def parse_shell(text: str) -> Command | None:
@@ -122,7 +120,7 @@ def _simple(tokens: list[Token], start: int, end: int, depth: int) -> Command | 
     # redirections and comments come last
     stop = next((i for i in range(start, end) if tokens[i].operator), end)
     words = [token.word for token in tokens[start:stop]]
-    located = _locate([word.value if word.value is not None else word.text for word in words])
+    located = _locate([word.content for word in words])
     if located is not None:
         lead, after = _words_around(tokens, start, stop)
         return Command(
@@ -170,7 +168,7 @@ def _locate(values: list[str]) -> _Location | None:
     for index, value in enumerate(values[: 4 * 1024]):
         inside = container if container is not None and container < index else None  # an image precedes it
         following = values[index + 1] if index + 1 < len(values) else ""
-        name = re.split(r"[/\\]", value)[-1].removesuffix(".exe")
+        name = program_name(value)
         python = _python(values, index)
         if name == "vllm" and following == "serve":
             again = index + 2  # `vllm serve serve MODEL`: an entrypoint repeated
@@ -227,7 +225,7 @@ def _python(values: list[str], index: int) -> int:
 def _container(values: list[str]) -> int | None:
     """Return the index of the image (or, for `exec`, the container's name) in a `docker run …`."""
     for index, value in enumerate(values[:64]):
-        if value.rpartition("/")[2] not in _CONTAINER_PROGRAMS:
+        if value.rpartition("/")[2] not in CONTAINERS:
             continue
         verbs = [i for i in range(index + 1, min(index + 8, len(values))) if values[i] in {"run", "create", "exec"}]
         if not verbs:
@@ -318,7 +316,7 @@ def read_options(words: Sequence[Word], lookup: Lookup = known_flag) -> tuple[Op
     while index < len(words):
         word = words[index]
         index += 1
-        typed = word.value if word.value is not None else word.text
+        typed = word.content
         if not is_flag(typed):
             last = options[-1] if options else None
             if positional and last is not None and _accepts_more_values(last, word, lookup):
@@ -338,7 +336,7 @@ def read_options(words: Sequence[Word], lookup: Lookup = known_flag) -> tuple[Op
         many = value_count(name, lookup)
         values: list[Word] = []
         while index < len(words) and (many is None or len(values) < many):
-            following = words[index].value if words[index].value is not None else words[index].text
+            following = words[index].content
             if is_flag(following or ""):
                 break
             values.append(words[index])

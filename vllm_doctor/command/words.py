@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vllm_doctor.command.line import Word
+from vllm_doctor.command.model import Word
 from vllm_doctor.text.patterns import lazy_pattern
 
 _PARENTHESIS = lazy_pattern(r"[()]")

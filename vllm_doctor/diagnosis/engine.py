@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import IO, cast
 
 from vllm_doctor.diagnosis import page_reading, reversed_reading, second_reading
-from vllm_doctor.diagnosis.given import Given
 from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.diagnosis.run import Run
+from vllm_doctor.diagnosis.user_input import UserInput
 from vllm_doctor.gpu_status import Card, cards_in
 from vllm_doctor.language import language
 from vllm_doctor.logs.inputs import Log, chunks, is_path, one_log
@@ -43,7 +43,7 @@ class Diagnosis:
         options = options or Options()
         self.path = path
         self.language = language(options.language)
-        self.reading = LogReading(load(options.rules), options, path, Given.of(options), live=live)
+        self.reading = LogReading(load(options.rules), options, path, UserInput.of(options), live=live)
         if on_start_end is not None:
             self.reading.session.on_start_end = _reporter(self.reading, on_start_end)
         self._pasted: bytearray | None = None if live else bytearray()  # the input, while it is short

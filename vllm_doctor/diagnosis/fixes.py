@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.catalog import flags, subcommand_flags
 from vllm_doctor.catalog.releases import Releases, admitted, span_words
 from vllm_doctor.command import Command
-from vllm_doctor.command.changes import change
+from vllm_doctor.command.change_flags import change
 from vllm_doctor.command.frontend_finder import Seen
 from vllm_doctor.command.frontend_settings import translate
 from vllm_doctor.command.render import render, render_patch

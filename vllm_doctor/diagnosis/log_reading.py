@@ -1,4 +1,4 @@
-"""One reading of a log: the starts of the server in it, which of them is reported on, and the reports.
+"""Choose the server start that a report is about, and build its report, from what a `LogSession` has read.
 
 A paste may be read more than once: as the log it seems to be, as a page, with its broken lines joined.
 """
@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Iterable
 
 from vllm_doctor.diagnosis.failed import failed
-from vllm_doctor.diagnosis.given import Given
 from vllm_doctor.diagnosis.log_notes import InputSummary, input_notes, notes
 from vllm_doctor.diagnosis.log_session import LogSession
 from vllm_doctor.diagnosis.report_builder import build
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
+from vllm_doctor.diagnosis.user_input import UserInput
 from vllm_doctor.errors import InputError
 from vllm_doctor.gpu_status import Card
 from vllm_doctor.logs.pasted_text import Row
@@ -31,7 +31,7 @@ _ENDED_SILENTLY = message("If the process has ended, the log does not show why. 
 class LogReading:
     """Reads the lines of a log, or of excerpts, and reports on the starts in them."""
 
-    def __init__(self, base: RuleBase, options: Options, path: str, given: Given, *, live: bool,
+    def __init__(self, base: RuleBase, options: Options, path: str, given: UserInput, *, live: bool,
                  redactor: Redactor | None = None) -> None:
         self.base = base
         self.options = options

@@ -1,4 +1,4 @@
-"""One log being read: bytes -> lines -> events -> the server starts in it."""
+"""Parse the bytes of one log into its server starts: bytes -> lines -> events -> starts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import CommandFinder
+from vllm_doctor.command.command_in_line import is_prompted
 from vllm_doctor.command.frontend_finder import FrontendFinder
-from vllm_doctor.command.prompt import is_prompted
 from vllm_doctor.diagnosis.recorder import Recorder
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.events.event import Event
 from vllm_doctor.events.reader import EventReader
 from vllm_doctor.facts.request_lengths import MARKER as REQUEST_MARKER
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.failures import exceptions
+from vllm_doctor.failures import exception_lines
 from vllm_doctor.fastpath.line_skipper import READ_WHOLE
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.retained_lines import RetainedLine
@@ -100,7 +100,7 @@ class LogSession:
             self._read_line(line)
         self.finder.finish()
         for event in self._open_tracebacks():
-            raised = exceptions.raised_in_code(event.text)
+            raised = exception_lines.raised_in_code(event.text)
             if raised:
                 self._recorder.record_raise(self.current, event._replace(text=raised, is_code=False))
 

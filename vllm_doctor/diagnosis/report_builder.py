@@ -13,7 +13,7 @@ from vllm_doctor.diagnosis.ranking import Fired
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.failures import Place, ends_engine, ends_log, is_answered_with_5xx
-from vllm_doctor.failures.exceptions import assertion_in_code
+from vllm_doctor.failures.exception_lines import assertion_in_code
 from vllm_doctor.failures.frames import origin as origin_of
 from vllm_doctor.failures.phase import phase_of
 from vllm_doctor.matching.matcher import Hits

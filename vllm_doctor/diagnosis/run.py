@@ -14,7 +14,7 @@ from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.facts.request_lengths import RequestLengths
 from vllm_doctor.facts.server_load import ServerLoad
 from vllm_doctor.facts.store import FactStore
-from vllm_doctor.failures import FailureCollector, exceptions
+from vllm_doctor.failures import FailureCollector, exception_lines
 from vllm_doctor.failures.collect import RepeatedCalls
 from vllm_doctor.failures.model import ENGINE_PROCESS
 from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
@@ -189,7 +189,7 @@ class Run:
         """Return whether an event is the last line of a traceback of the engine, whose calls the log does not show."""
         if event.level or event.is_code or self.serving_line or not ENGINE_PROCESS.match(event.process):
             return False
-        raised = exceptions.bare(event.text)
+        raised = exception_lines.on_own_line(event.text)
         return raised is not None and not raised.said
 
     def collect_failure(self, event: Event, *, may_quote_client: bool = False) -> None:

@@ -10,9 +10,9 @@ from vllm_doctor import phases
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command import Command
 from vllm_doctor.command.arguments import call_from_arguments, from_arguments
-from vllm_doctor.command.changes import change
+from vllm_doctor.command.change_flags import change
 from vllm_doctor.command.frontend_finder import FrontendFinder, Seen
-from vllm_doctor.command.rebuild import rebuild
+from vllm_doctor.command.known_parts import rebuild
 from vllm_doctor.diagnosis import ranking
 from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.facts.store import FactStore

@@ -1,4 +1,7 @@
-"""The second reading of a paste that says nothing as it is: see `vllm_doctor.logs.pasted_text`."""
+"""Read a paste again if the first reading found no cause: broken lines joined, misread characters corrected.
+
+`vllm_doctor.logs.pasted_text` makes the other texts.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +34,16 @@ def read_again(data: bytes, first: LogReading, report: Report) -> Report:
         return report
     if first.options.run not in {None, first.telling_run().number}:
         return report
-    options = first.options._replace(run=None, shortcuts=False)
+    options = first.options._replace(run=None)
     best: Report | None = None  # of the readings without a cause
     for rows, note in _readings(data, first.base, report):
-        again = LogReading(first.base, options, first.path, first.given, live=True)
+        again = first.anew(options, live=True)
         again.feed_rows(rows)
         again.session.finish()
         found = again.report()
         if not _is_better(found, report, data, note):
             continue
         better = numbered_as_in_input(found._replace(source=report.source, notes=(*found.notes, note)), rows)
-        better = better.with_caveats(*first.remarks)
         if better.cause is not None:
             return better
         best = best or better
@@ -77,13 +79,13 @@ def _is_wanted(report: Report, data: bytes) -> bool:
     return cause.confidence <= WEAK or is_altered(data)
 
 
-def _is_better(report: Report, first: Report, data: bytes, note: str = REJOINED) -> bool:
+def _is_better(report: Report, first: Report, data: bytes, note: str) -> bool:
     """Return whether the second reading explains more than the first, or withdraws what only misread calls said."""
     cause, before = report.cause, first.cause
     if note == CORRECTED and cause is None and before is not None and before.confidence <= WEAK:
         return report.failure is not None and bool(report.failure.exception)
     if cause is not None:
-        return before is None or cause.confidence > before.confidence or is_altered(data)
+        return explains_more(report, first) or is_altered(data)
     return before is None and report.failure is not None and bool(report.failure.exception) and (
         first.failure is None or not first.failure.exception)
 

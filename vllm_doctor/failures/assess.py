@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import names
 from vllm_doctor.catalog.raised_texts import raised_in
-from vllm_doctor.failures import exceptions, frames, messages
+from vllm_doctor.failures import error_lines, exception_lines, frames
 from vllm_doctor.failures.choose import (
     as_told_by_worker,
     choose,
@@ -251,7 +251,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
     raiser = frames.without_lookup(calls)
     if raiser and frames.package_of(raiser[-1].path)[0] is None:
         origin = frames.origin(raiser[-1])
-    own_source = messages.own_source(candidate.message)
+    own_source = error_lines.own_source(candidate.message)
     message_file = "" if calls else own_source or raised_in(candidate.message, least_words=_TELLING) or ""
     raised = frames.origin(raiser[-1]) if raiser else None
     if message_file and (candidate.exception is not None or own_source):
@@ -353,11 +353,12 @@ def _of_proof(proof: Proof, told: Iterable[Candidate]) -> Candidate:
         if one.shape in _EXCEPTIONS and _shows(one, proof) and not is_cascade(one):
             return one
     text = proof.text
-    raised = exceptions.printed(text) or exceptions.quoted(text) or exceptions.bare(text)
+    raised = exception_lines.from_repr(text) or exception_lines.in_sentence(text) or exception_lines.on_own_line(text)
     if raised is not None:
         return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message, said=raised.said,
                          module=raised.module)
-    return Candidate(proof.line, proof.line, "record", None, messages.usage(text) or messages.record_message(text))
+    said = error_lines.argument_parser_error(text) or error_lines.record_message(text)
+    return Candidate(proof.line, proof.line, "record", None, said)
 
 
 def _better(chosen: Candidate | None, proof: Candidate) -> Candidate:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from vllm_doctor.failures import exceptions
+from vllm_doctor.failures import exception_lines
 from vllm_doctor.failures.model import Candidate
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.text.patterns import lazy_pattern
@@ -120,10 +120,10 @@ def as_told_by_worker(candidate: Candidate) -> Candidate:
     says less than the sentence that quotes it.
     """
     text = quoted_error(candidate)
-    named = exceptions.ending(text)
+    named = exception_lines.ending_traceback(text)
     if not text or (named is not None and not named.message):
         return candidate
-    exception = named.name if named is not None else exceptions.class_by_wording(text) or candidate.exception
+    exception = named.name if named is not None else exception_lines.class_by_wording(text) or candidate.exception
     message = named.message if named is not None else text
     return candidate._replace(exception=exception, message=message, frames=(), said="", is_of_worker=True)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vllm_doctor.events.event import Event
 from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.reader import CHAIN
-from vllm_doctor.failures import crash_stacks, embedded_calls, exceptions, frames, messages
+from vllm_doctor.failures import crash_stacks, embedded_calls, error_lines, exception_lines, frames
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.text.patterns import lazy_pattern
@@ -101,7 +101,7 @@ class FailureCollector:
         state = (phase, served, advances)
         if TRACEBACK in text and not event.frames:
             before = _NEXT_RECORD.sub("", text.partition(TRACEBACK)[0])
-            named = exceptions.class_by_wording(before)
+            named = exception_lines.class_by_wording(before)
             if named is not None:  # a paste joined the line of an exception to the next record
                 self._begin(stream, event, "exception", named, before, state)
             self._open_traceback(stream, event)
@@ -112,7 +112,7 @@ class FailureCollector:
         found = frames.call(text)
         if found is not None and not event.frames:
             self._call(stream, event, found)
-            raised = exceptions.behind_call(text)
+            raised = exception_lines.after_call(text)
             if raised is not None:
                 self._begin(stream, event, "traceback", raised.name, raised.message, state, tuple(stream.frames),
                             module=raised.module)
@@ -125,7 +125,7 @@ class FailureCollector:
             return
         if stream.frames and stream.last_call and self._is_source(stream, event):
             return
-        if not messages.is_cut_prefix(text):
+        if not error_lines.is_cut_prefix(text):
             self._judge(stream, event, state, may_quote_client=may_quote_client)
 
     def calls_of(self, head: Event) -> RepeatedCalls:
@@ -161,15 +161,15 @@ class FailureCollector:
         lines = list(self._plain)
         found = []
         for place, (made, text) in enumerate(lines):
-            if (code := messages.marked_code(text)) is not None:
-                name, message = exceptions.in_code(code)
+            if (code := error_lines.marked_code(text)) is not None:
+                name, message = exception_lines.raised_by_code(code)
                 found += [made._replace(exception=name, message=message)] if name is not None else []
                 continue
-            if not messages.is_error_sentence(text):
+            if not error_lines.is_error_sentence(text):
                 continue
             message, last = text.strip(), made.line
             for other, more in lines[place + 1:place + 1 + _SENTENCE_LINES]:
-                if other.line != last + 1 or messages.ends_message(more):
+                if other.line != last + 1 or error_lines.ends_message(more):
                     break
                 message, last = f"{message}\n{more}", other.line
             found.append(made._replace(message=message[:MAX_MESSAGE], last_line=last))
@@ -228,10 +228,10 @@ class FailureCollector:
         text = event.text
         if not event.is_code and text[:1] not in " \t":
             return FailureCollector._is_flat_source(stream, event)
-        if text[:1] not in " \t" and exceptions.ending(text) is not None:
+        if text[:1] not in " \t" and exception_lines.ending_traceback(text) is not None:
             return False
         last = stream.frames[-1]
-        if not last.code and text.strip(" ^~|") and exceptions.ending(text.strip()) is None:
+        if not last.code and text.strip(" ^~|") and exception_lines.ending_traceback(text.strip()) is None:
             stream.frames[-1] = last._replace(code=text.strip()[:300])
             return True
         if text.lstrip().startswith("assert "):  # of a paste that shows several lines of the function
@@ -246,8 +246,8 @@ class FailureCollector:
             return True  # marks a part of the source line
         if (event.line - stream.last_call != 1 or last.code or not text
                 or (event.level and event.level != stream.level)
-                or exceptions.ending(text) is not None or exceptions.bare(text) is not None
-                or messages.ends_message(text) or messages.level_of(text, "")):
+                or exception_lines.ending_traceback(text) is not None or exception_lines.on_own_line(text) is not None
+                or error_lines.ends_message(text) or error_lines.level_of(text, "")):
             return False
         stream.frames[-1] = last._replace(code=text[:300])
         return True
@@ -255,7 +255,7 @@ class FailureCollector:
     def _judge(self, stream: _Open, event: Event, state: tuple[str, bool, int], *, may_quote_client: bool) -> None:
         """Check whether a line outside the calls of a traceback reports a failure."""
         text = event.text
-        level = messages.level_of(text, event.level)
+        level = error_lines.level_of(text, event.level)
         calls = tuple(stream.frames)
         raised, shape = self._raised(stream, event)
         if raised is not None:
@@ -270,41 +270,42 @@ class FailureCollector:
             return
         if text.strip() and not event.is_code and not event.frames:  # a blank line may stand between calls
             stream.frames, stream.ignored = [], False
-        told = None if may_quote_client else messages.usage(text)
+        told = None if may_quote_client else error_lines.argument_parser_error(text)
         if told is not None:
-            self._begin(stream, event, "fatal", None, told, state, said=messages.other_program(text))
+            self._begin(stream, event, "fatal", None, told, state, said=error_lines.other_program(text))
             return
-        answer = messages.http_answer(text)
+        answer = error_lines.http_answer(text)
         if answer is not None:
             self._begin(stream, event, "http", None, answer[1], state)
             return
         if event.is_code:
             return
-        told = None if may_quote_client else messages.fatal(text, logged=bool(event.level))
+        told = None if may_quote_client else error_lines.process_death(text, logged=bool(event.level))
         if told is not None and level not in _QUIET:
-            self._begin(stream, event, "fatal", messages.thrown(told), told, state, level=level)
+            self._begin(stream, event, "fatal", error_lines.cpp_exception_class(told), told, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
             # A blank row says nothing, and stands between the exceptions of a chain.
-            if text.strip() and not (messages.is_source_line(text) or messages.is_cut_prefix(text)):
-                self._begin(stream, event, "record", None, messages.record_message(text), state, level=level)
+            if text.strip() and not (error_lines.is_source_line(text) or error_lines.is_cut_prefix(text)):
+                self._begin(stream, event, "record", None, error_lines.record_message(text), state, level=level)
         elif not level:
-            text = messages.without_quote_mark(text[:MAX_MESSAGE])
+            text = error_lines.without_quote_mark(text[:MAX_MESSAGE])
             self._plain.append((self._made(event, "sentence", None, "", state), text))
 
-    def _raised(self, stream: _Open, event: Event) -> tuple[exceptions.Raised | None, str]:
+    def _raised(self, stream: _Open, event: Event) -> tuple[exception_lines.Raised | None, str]:
         """Return the exception in a line, and whether it ends a traceback or is an exception on its own."""
         text = event.text
         if _PROBE in text:
             return None, ""
         is_part = event.frames or event.is_code or not event.level or event.level == stream.level
         if (stream.frames and is_part) or (event.frames and not event.context):
-            raised = exceptions.ending(text.strip())
+            raised = exception_lines.ending_traceback(text.strip())
             if raised is not None:
-                return exceptions.completed(raised, stream.frames[-1].code if stream.frames else ""), "traceback"
-        raised = exceptions.bare(text)
+                code = stream.frames[-1].code if stream.frames else ""
+                return exception_lines.with_full_class(raised, code), "traceback"
+        raised = exception_lines.on_own_line(text)
         shape = "traceback" if raised and stream.frames and not raised.said else "exception"
-        if raised is None and any(word in text for word in exceptions.REPR_WORDS):
-            raised = exceptions.printed(messages.record_message(text)) or exceptions.quoted(text)
+        if raised is None and any(word in text for word in exception_lines.REPR_WORDS):
+            raised = exception_lines.from_repr(error_lines.record_message(text)) or exception_lines.in_sentence(text)
         if raised is not None and raised.name == "AssertionError" and not (raised.message or stream.frames):
             raised = raised._replace(message=self._assertion_before(stream, event))
         return raised, shape
@@ -316,13 +317,13 @@ class FailureCollector:
         """
         made, text = self._plain[-1] if self._plain else (None, "")
         if made is not None and made.line == event.line - 1:
-            return exceptions.assertion_in_code(text)
+            return exception_lines.assertion_in_code(text)
         record = stream.record
         is_near = record is not None and event.line - record.line <= _BELOW_SOURCE
-        return exceptions.assertion_in_code(record.message.partition("\n")[0]) if record and is_near else ""
+        return exception_lines.assertion_in_code(record.message.partition("\n")[0]) if record and is_near else ""
 
     @staticmethod
-    def _quoted_shape(raised: exceptions.Raised, level: str) -> str:
+    def _quoted_shape(raised: exception_lines.Raised, level: str) -> str:
         """Return the shape of an exception that a line shows as repr() prints it: V0's engine logs nothing else."""
         if not raised.said and level == "ERROR":
             return "repr"
@@ -341,7 +342,7 @@ class FailureCollector:
         made = embedded_calls.with_escaped_calls(made)
         stream.last_text, stream.last_line = event.text, event.line
         stream.record = made if shape in {"record", "repr"} else None
-        stream.candidate, stream.lines, stream.is_long = made, 1, messages.goes_on_long(message) or (
+        stream.candidate, stream.lines, stream.is_long = made, 1, error_lines.may_be_long(message) or (
             exception is not None and not message)
         stream.frames, stream.begin, stream.ignored = [], 0, False
         stream.chained = False
@@ -373,23 +374,23 @@ class FailureCollector:
             stream.lines, stream.last_text = stream.lines + 1, text
             stream.candidate = made._replace(message=f"{made.message} {rest}"[:MAX_MESSAGE], last_line=event.line)
             return True
-        most = messages.MOST_LONG_LINES if stream.is_long else messages.MOST_LINES
+        most = error_lines.MOST_LONG_LINES if stream.is_long else error_lines.MOST_LINES
         is_part = (
             (made.shape not in {"http", "fatal", "quoted"}
-             or (made.shape == "fatal" and messages.goes_on(made.message, text)))
+             or (made.shape == "fatal" and error_lines.continues_message(made.message, text)))
             and stream.lines < most
             and gap <= _REACH
             and (gap == 1 or (stream.is_long and gap <= 3) or bool(made.process))
             and (made.shape != "record" or event.level == made.level or (not event.level and not event.process))
             and event.level not in _QUIET
             and not (event.level and event.level != made.level and made.shape != "traceback")
-            and not messages.ends_message(text)
+            and not error_lines.ends_message(text)
             and text.strip() != made.message.strip()  # V0's engine prints a worker's message again
             and not (frames.call(text) and not stream.is_long)
-            and messages.http_answer(text) is None
+            and error_lines.http_answer(text) is None
             and (text[:1] in " \t" or made.message.endswith(" raised:") or not self._is_another(text))
             and (made.shape != "record" or text[:1] in " \t")
-            and messages.level_of(text, event.level) in ("", made.level)
+            and error_lines.level_of(text, event.level) in ("", made.level)
         )
         if not is_part:
             self._close(stream)
@@ -401,7 +402,7 @@ class FailureCollector:
 
     @staticmethod
     def _is_another(text: str) -> bool:
-        raised = exceptions.bare(text)
+        raised = exception_lines.on_own_line(text)
         return raised is not None and not raised.said
 
     def _close(self, stream: _Open) -> None:
@@ -425,10 +426,10 @@ class FailureCollector:
         """Return a traceback whose exception the log does not show."""
         if not stream.frames or stream.level in _QUIET or stream.ignored:
             return None
-        exception, message = exceptions.in_code(stream.frames[-1].code)
+        exception, message = exception_lines.raised_by_code(stream.frames[-1].code)
         heading = stream.heading
         if exception is None and heading is not None and (
-                named := heading.exception or exceptions.class_by_wording(heading.message)) is not None:
+                named := heading.exception or exception_lines.class_by_wording(heading.message)) is not None:
             exception, message = named, heading.message  # an engine of V0 logs the exception before its traceback
         if exception is None and stream.named is not None:
             exception, message = stream.named, ""

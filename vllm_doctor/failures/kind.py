@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_doctor.failures import messages
+from vllm_doctor.failures import error_lines
 from vllm_doctor.failures.frames import LIBRARIES, PLUGINS, is_decoder, package_of
 from vllm_doctor.failures.model import Candidate, Place
 from vllm_doctor.failures.signature import without_given_names
@@ -111,7 +111,7 @@ def kind_of(candidate: Candidate, origin: Place | None, vllm_frame: Place | None
         return "request"
     if origin is not None and origin.package is None:
         return "other-software"
-    if name in _PATH_CLASSES or messages.REFUSED_CALL.match(candidate.message):
+    if name in _PATH_CLASSES or error_lines.REFUSED_CALL.match(candidate.message):
         return "environment"
     is_refusal = (bool(is_rejected) or _is_failed_check(candidate, origin) or _is_unparsed_file(origin, vllm_frame)
                   or (name in _REFUSALS and bool(message.strip()) and _OF_PYTHON.search(candidate.message) is None))
@@ -137,7 +137,7 @@ def kind_of(candidate: Candidate, origin: Place | None, vllm_frame: Place | None
 
 def _is_failed_check(candidate: Candidate, origin: Place | None) -> bool:
     """Return whether an assertion on settings failed, with a sentence for the user."""
-    return (candidate.exception == "AssertionError" and messages.has_sentence_length(candidate.message)
+    return (candidate.exception == "AssertionError" and error_lines.has_sentence_length(candidate.message)
             and origin is not None and origin.file.startswith(_CHECKS_SETTINGS))
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.requirements import distribution_of, is_required
-from vllm_doctor.command.advice import Advice, advice
+from vllm_doctor.command.refusal_advice import Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
-from vllm_doctor.failures import messages
+from vllm_doctor.failures import error_lines
 from vllm_doctor.failures.frames import OFFLINE, PLUGINS, RAISES_TYPE_ERROR, is_decoder, passes_errors_on
 from vllm_doctor.failures.model import Failure, Place
 from vllm_doctor.failures.settings import names_a_setting
@@ -44,7 +44,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
     origin, own = failure.origin, failure.own_frame
     exception = failure.exception or ""
     calling_package = _calling_package(failure)
-    refused = messages.REFUSED_CALL.match(failure.message)
+    refused = error_lines.REFUSED_CALL.match(failure.message)
     is_own = given is not None and own is not None and own == origin
     stem = PurePosixPath(own.file).stem if own is not None else ""
     return {
@@ -55,7 +55,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "raised_by_unknown_code": origin is None and not failure.message_file,
         "is_builtin_exception": hasattr(builtins, exception),
         "is_of_nvml": exception.startswith("NVMLError"),
-        "is_of_device_memory": messages.is_of_device_memory(failure.message),
+        "is_of_device_memory": error_lines.is_of_device_memory(failure.message),
         "wants_other_release": failure.direction in {"older", "moved", "range", "v0-engine"},
         "names_setting": failure.kind == "refusal" and names_a_setting(failure.message),
         "rejects_settings": _rejects_settings(failure),
@@ -183,7 +183,7 @@ def _rejects_own_settings(failure: Failure, calling_package: str) -> bool:
     package = failure.origin.package if failure.origin else None
     return (package is not None and package == calling_package and failure.vllm_frame is None
             and failure.caller is None and failure.exception in {"AssertionError", "ValueError"}
-            and messages.has_sentence_length(failure.message))
+            and error_lines.has_sentence_length(failure.message))
 
 
 def _calling_package(failure: Failure) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.features import feature
 from vllm_doctor.catalog.flag_file import table
-from vllm_doctor.command.advice import VARIABLE_NAME
 from vllm_doctor.command.flags import keyword_of
+from vllm_doctor.command.refusal_advice import VARIABLE_NAME
 from vllm_doctor.command.setting_terms import terms_of
 from vllm_doctor.failures.model import Setting
 from vllm_doctor.text.patterns import lazy_pattern

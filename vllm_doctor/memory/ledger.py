@@ -5,7 +5,7 @@
     outside   = total - requested: CUDA graphs up to 0.19, other processes, growth at run time
 
 Source: worker.determine_num_available_blocks (V0), gpu_worker.determine_available_memory (V1). GiB are 2**30
-bytes; everything is per GPU. `era.Era` says which parts a release takes out of its budget.
+bytes; everything is per GPU. `release_accounting.Accounting` says which parts a release takes out of its budget.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class _Ledger:
             ("weights", None if weights is None else (weights, "log")),
             ("activations", self.quantities.activations()),
         ]
-        if self.quantities.era.counts_non_torch:
+        if self.quantities.accounting.counts_non_torch:
             non_torch = self.quantities.number("non_torch_gib")
             name = "non_torch"
-            if self.quantities.era.counts_others:
+            if self.quantities.accounting.counts_others:
                 name = "non_torch_and_other_processes"
                 self.notes.append(message("This release counts the memory of other processes against its own budget."))
             candidates.append((name, None if non_torch is None else (non_torch, "log")))
@@ -123,7 +123,8 @@ class _Ledger:
 
     def _of_the_budget(self, total: float, budget: float) -> Memory:
         """Return the ledger of the memory profiling run: the parts inside the budget, then those outside."""
-        estimate = self.quantities.number("cuda_graph_estimate_gib") if self.quantities.era.reserves_graphs else None
+        reserves = self.quantities.accounting.reserves_graphs
+        estimate = self.quantities.number("cuda_graph_estimate_gib") if reserves else None
         actual = self.quantities.number("cuda_graph_gib")
         inside = budget
         graphs: float | None = None
@@ -144,7 +145,7 @@ class _Ledger:
         if graphs is None:
             self._add("cuda_graphs", actual, "log")
         free = self.quantities.free_at_start()
-        if free is not None and not self.quantities.era.counts_others and total - free >= _MIN_OTHER_PROCESS:
+        if free is not None and not self.quantities.accounting.counts_others and total - free >= _MIN_OTHER_PROCESS:
             self._add("other_processes", total - free, self._computed())
         self._add_rest(total, "outside_budget")
         return self._memory()
@@ -281,7 +282,7 @@ class _Ledger:
             self._add("activations", *activations)
         self._add("non_torch", self.quantities.number("non_torch_gib"), "log")
         graphs = self.quantities.number("cuda_graph_gib")
-        if graphs is None and self.quantities.era.reserves_graphs:
+        if graphs is None and self.quantities.accounting.reserves_graphs:
             graphs = self.quantities.number("cuda_graph_estimate_gib")
         self._add("cuda_graphs", graphs, "log")
         if kv_cache is not None:

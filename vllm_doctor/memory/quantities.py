@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from vllm_doctor.catalog.gpus import total_for_gpu
 from vllm_doctor.catalog.release_numbers import release_numbers
 from vllm_doctor.facts.store import number
-from vllm_doctor.memory.era import era_of
 from vllm_doctor.memory.ledger_model import Origin
+from vllm_doctor.memory.release_accounting import accounting_of
 from vllm_doctor.memory.solver.device_total import total_from_graph_message
 from vllm_doctor.memory.solver.kv_cache import bytes_per_token, bytes_per_token_from_cpu_blocks, kv_gib
 from vllm_doctor.memory.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, most_even_integer
@@ -33,7 +33,7 @@ class Quantities:
         enabled = self.facts.get("cuda_graph_estimate_enabled")
         if enabled is None and self.number("equivalent_gpu_memory_utilization") is not None:
             enabled = True  # vLLM prints that number only if the estimate is enabled
-        self.era = era_of(self.version, self.engine, enabled if isinstance(enabled, bool) else None)
+        self.accounting = accounting_of(self.version, self.engine, enabled if isinstance(enabled, bool) else None)
         self.out_of_memory = self.number("oom_tried_gib") is not None
         self.utilization, self.utilization_is_default = self._utilization()
         self.total_origin: Origin = "log"
@@ -60,7 +60,7 @@ class Quantities:
         given = self.number("gpu_memory_utilization")
         if given is not None or self.on_cpu:
             return given, False
-        return self.era.default_utilization, self.era.default_utilization is not None
+        return self.accounting.default_utilization, self.accounting.default_utilization is not None
 
     def _total(self) -> float | None:
         """Return the device's total: printed, else computed from other numbers, else the usual one of this GPU."""
@@ -162,7 +162,7 @@ class Quantities:
         """Return the activation peak of the memory profiling run in GiB, without weights and CUDA graphs."""
         peak, weights = self.number("peak_activation_gib"), self.number("model_weights_gib")
         estimate = self.number("cuda_graph_estimate_gib")
-        if peak is not None and self.era.peak_has_graphs and estimate is not None:
+        if peak is not None and self.accounting.peak_has_graphs and estimate is not None:
             return peak - estimate, "computed"
         if peak is not None:
             return peak, "log"

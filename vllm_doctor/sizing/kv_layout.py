@@ -18,7 +18,7 @@ from vllm_doctor.sizing.model_config import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
-class KvEra:
+class KvAccounting:
     """How a release sizes the KV cache."""
 
     null_block: bool  # one block is reserved
@@ -31,7 +31,7 @@ class KvEra:
     states_checkpointed: bool  # Mamba 2 layers hold a third state
 
     @classmethod
-    def of(cls, version: ReleaseNumbers) -> KvEra:
+    def of(cls, version: ReleaseNumbers) -> KvAccounting:
         """Return the rules of a release."""
         need = "layers" if version < (0, 14, 0) else "first" if version < (0, 19, 0) else "groups"
         return cls(
@@ -46,7 +46,7 @@ class KvLayout:
 
     groups: tuple[Group, ...]
     stage_layers: tuple[range, ...]
-    era: KvEra
+    accounting: KvAccounting
     tokens_in_flight: int  # tokens that a sliding-window layer may hold in addition to its window
     states_cached: bool = False  # prefix caching keeps two Mamba states per sequence instead of one
 
@@ -71,7 +71,7 @@ class KvLayout:
         if page.kind == "state":
             if not self.states_cached:
                 return 1
-            return 3 if page.checkpointed and self.era.states_checkpointed else 2
+            return 3 if page.checkpointed and self.accounting.states_checkpointed else 2
         if page.kind == "sliding" and page.window is not None:
             held = min(page.window - 1 + self.tokens_in_flight, length)
             return ceil(held / page.block_size) + 1
@@ -89,9 +89,9 @@ class KvLayout:
     def stage_need(self, stage: int, length: int) -> int:
         """Return the bytes of KV cache that a request of `length` tokens needs on a stage."""
         groups = self._stages[stage]
-        if self.era.need == "layers":
+        if self.accounting.need == "layers":
             return sum(self.blocks_for(group, length) * page.size for group in groups for page in group.pages)
-        counted = groups[:1] if self.era.need == "first" else groups
+        counted = groups[:1] if self.accounting.need == "first" else groups
         return self.stage_block_bytes(stage) * sum(self.blocks_for(group, length) for group in counted)
 
     def need(self, length: int) -> int:
@@ -100,21 +100,20 @@ class KvLayout:
 
     def printed_need(self, length: int) -> int:
         """Return the need in bytes as vLLM prints it: up to 0.16 the sum over all pipeline stages."""
-        if self.era.stage_need or len(self.stage_layers) == 1:
+        if self.accounting.stage_need or len(self.stage_layers) == 1:
             return self.need(length)
-        single_stage = KvLayout(self.groups, (range(1 << 20),), self.era, self.tokens_in_flight, self.states_cached)
-        return single_stage.need(length)
+        return replace(self, stage_layers=(range(1 << 20),)).need(length)
 
     def fits(self, length: int, available: int) -> bool:
         """Return whether a request of `length` tokens fits in `available` bytes on every stage (checked at startup)."""
         for stage in range(len(self.stage_layers)):
-            held_back = self.stage_block_bytes(stage) if self.era.null_block else 0
+            held_back = self.stage_block_bytes(stage) if self.accounting.null_block else 0
             if self._checked_need(stage, length) > available - held_back:
                 return False
         return available > 0
 
     def _checked_need(self, stage: int, length: int) -> int:
-        return self.stage_need(stage, length) if self.era.stage_need else self.printed_need(length)
+        return self.stage_need(stage, length) if self.accounting.stage_need else self.printed_need(length)
 
     def longest(self, available: int, at_most: int) -> int:
         """Return the longest request that fits, in tokens (estimate_max_model_len); 0 if not even one token does."""
@@ -145,7 +144,7 @@ class KvLayout:
         blocks = self.blocks(available)
         if not self.groups:
             return 0
-        if self.era.whole_tokens:
+        if self.accounting.whole_tokens:
             return int(self.concurrency(available, length) * length)
         if self.groups[0].page.kind == "state" and len(self.groups) == 1:
             return blocks * length
@@ -162,7 +161,7 @@ class KvLayout:
         for groups in self._stages:
             pool = max((group.block_bytes for group in groups), default=0)
             growing = [group for group in groups if group.page.kind not in {"state", "sliding"}]
-            if self.era.need == "layers":
+            if self.accounting.need == "layers":
                 most = max(most, sum(page.token_bytes for group in growing for page in group.pages))
             else:
                 most = max(most, sum(pool // group.page.block_size for group in growing))
@@ -183,7 +182,7 @@ class KvLayout:
 def layout_of_tokens(token_bytes: int, block_size: int, version: ReleaseNumbers) -> KvLayout:
     """Return the KV cache of a model with full attention in every layer, given only its bytes per token."""
     group = Group((0,), (Page("full", block_size, 1, token_bytes),))
-    return KvLayout((group,), (range(1),), KvEra.of(version), 0)
+    return KvLayout((group,), (range(1),), KvAccounting.of(version), 0)
 
 
 def _empty(page: Page) -> Page:
@@ -196,20 +195,20 @@ def layout_of(
     prefix_caching: bool = True,
 ) -> KvLayout:
     """Return the KV cache of a model for a launch. Raises InputError if the model or release is not supported."""
-    era = KvEra.of(version)
+    accounting = KvAccounting.of(version)
     if model.has_states and version < (0, 10, 0):
         raise InputError("before vLLM 0.10 the states of such a model are kept beside the KV cache; unknown here")
     if model.latent and version < (0, 7, 1):
         raise InputError("before vLLM 0.7.1 this model's attention keeps entire heads, not a latent; unknown here")
     stage_layers = stages(model.num_layers, settings.pipeline_parallel_size)
     batches = 1
-    if era.in_flight:  # except on the CPU, the next batch is scheduled while one runs (max_concurrent_batches)
+    if accounting.in_flight:  # except on the CPU, the next batch is scheduled while one runs (max_concurrent_batches)
         batches = settings.pipeline_parallel_size + (0 if settings.device == "cpu" else 1)
     pages = pages_of(model, settings)
     if version < (0, 8, 0):  # V0 keeps every token
         pages = tuple((layer, replace(page, kind="full", window=None) if page.kind == "sliding" else page)
                       for layer, page in pages)
-    groups = groups_of(pages, local_layers=era.local_layers)
+    groups = groups_of(pages, local_layers=accounting.local_layers)
     attention = any(group.page.kind != "state" for group in groups)
-    cached = era.states_cached and prefix_caching and attention
-    return KvLayout(groups, stage_layers, era, batches * max_num_batched_tokens, cached)
+    cached = accounting.states_cached and prefix_caching and attention
+    return KvLayout(groups, stage_layers, accounting, batches * max_num_batched_tokens, cached)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vllm_doctor.catalog.release_numbers import ReleaseNumbers, release_numbers
 from vllm_doctor.errors import InputError
-from vllm_doctor.memory.era import default_utilization
+from vllm_doctor.memory.release_accounting import default_utilization
 from vllm_doctor.messages import message
 from vllm_doctor.text.size_units import BINARY, FACTORS
 

@@ -97,7 +97,7 @@ class Plan:
     @property
     def missing_gib(self) -> float:
         """Return the GiB of KV cache missing for one request at the cautious end; negative if there is room left."""
-        held_back = self.layout.block_bytes if self.layout.era.null_block else 0
+        held_back = self.layout.block_bytes if self.layout.accounting.null_block else 0
         return self.need_gib + held_back / GIB - self.kv_gib.low
 
     def _bytes(self, gib: float) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.facts.store import number
-from vllm_doctor.timeline.advice import advice
 from vllm_doctor.timeline.clock import StartClock, seconds_between
+from vllm_doctor.timeline.faster_start import advice
 from vllm_doctor.timeline.model import PhaseTime, Timeline
 
 _PRINTED = {  # the facts with the duration of (a part of) each phase, the one that covers most first

@@ -10,7 +10,7 @@ rounding interval (`rounding_gib`; 0 for vLLM's own arithmetic on exact numbers)
 from __future__ import annotations
 
 from vllm_doctor.catalog.gpus import total_for_gpu
-from vllm_doctor.memory.solver.budget import (
+from vllm_doctor.memory.solver.batch_limits import (
     activation_peak_for,
     available_with_graph_estimate,
     batched_tokens_for,

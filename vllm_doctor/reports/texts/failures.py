@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_doctor.failures import Place, messages
+from vllm_doctor.failures import Place, error_lines
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.reports.model import MESSAGE_LINES, Failure, Report
@@ -77,7 +77,7 @@ def failure_status(report: Report) -> str:
     if failure.is_consequence:
         return done if advice(report) else _("{what} It is a consequence of another failure.", what=done)
     error = f"{failure.exception}: {failure.message}"
-    if failure.kind == "resource" and not report.phase and messages.is_of_device_memory(error):
+    if failure.kind == "resource" and not report.phase and error_lines.is_of_device_memory(error):
         return _("{what} A device ran out of memory, and the log does not show whether the server was starting or "
                  "serving.", what=done)
     whose = _responsible(failure, report.phase)

@@ -25,11 +25,21 @@ from vllm_doctor.command.flags import (
     read_typed,
     takes_several_values,
 )
+from vllm_doctor.text.patterns import lazy_pattern
 
 Form = Literal["shell", "yaml", "python", "compose", "kubernetes"]
 Entry = Literal["serve", "module", "image", "call", "file", "frontend"]
 """What receives the arguments: `vllm serve`, `python -m`, an image's entrypoint, a Python call, a YAML file, a program
 around vLLM."""
+
+
+ASSIGNED = lazy_pattern(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
+"""A word that sets a variable."""
+
+
+def program_name(path: str) -> str:
+    """Return the name of a program without its directory, and without Windows' ending."""
+    return re.split(r"[/\\]", path)[-1].removesuffix(".exe")
 
 
 class Word(NamedTuple):
@@ -47,6 +57,21 @@ class Word(NamedTuple):
     def quoted(cls, value: str, gap: str = " ") -> Word:
         """Return a word that a shell reads as `value`."""
         return cls(shlex.quote(value), value, gap)
+
+    @classmethod
+    def assignment(cls, name: str, value: str) -> Word:
+        """Return a word that sets a variable: `NAME=value`."""
+        return cls(f"{name}={shlex.quote(value)}", f"{name}={value}")
+
+    @property
+    def content(self) -> str:
+        """Return the value, or the text where only the shell or Python knows the value."""
+        return self.text if self.value is None else self.value
+
+    @property
+    def program(self) -> str:
+        """Return the name of the program that the word is the path of: `/bin/bash` and `bash.exe` are bash."""
+        return program_name(self.content)
 
 
 class Option(NamedTuple):

@@ -90,7 +90,7 @@ def class_by_wording(message: str) -> str | None:
     return next((name for name, wording in _WORDINGS if wording.search(message)), None)
 
 
-def ending(text: str) -> Raised | None:
+def ending_traceback(text: str) -> Raised | None:
     """Return the exception that ends a traceback."""
     match = _ENDS_TRACEBACK.match(text)
     if match is None or not _is_class(match["name"]) or _CALL.startswith(match["name"]):
@@ -99,7 +99,7 @@ def ending(text: str) -> Raised | None:
                   module=module_of(match["name"], match["inner"]))
 
 
-def bare(text: str) -> Raised | None:
+def on_own_line(text: str) -> Raised | None:
     """Return the exception on a line of its own, also after a prefix or the text of a record."""
     text = _OF_JAVA.sub("", text)
     if text[:1] == text.rstrip()[-1:] == '"':
@@ -124,19 +124,19 @@ def bare(text: str) -> Raised | None:
     return None
 
 
-def behind_call(text: str) -> Raised | None:
+def after_call(text: str) -> Raised | None:
     """Return the exception behind a call and its source line, if all are in one line."""
     match = _BEHIND_CALL.match(text)
     return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"])) if match else None
 
 
-def quoted(text: str) -> Raised | None:
+def in_sentence(text: str) -> Raised | None:
     """Return the exception that a sentence shows as `ValueError('message')`."""
     match = _QUOTED.search(text[:_LONGEST])
     return Raised(match["name"], match["message"], text[:match.start()].strip(), quoted=True) if match else None
 
 
-def printed(record: str) -> Raised | None:
+def from_repr(record: str) -> Raised | None:
     """Return the exception of which a record is what repr() prints, or its beginning where a paste cuts it."""
     match = _REPR.match(record[:_LONGEST])
     if match is None:
@@ -148,7 +148,7 @@ def printed(record: str) -> Raised | None:
     return Raised(match["name"], message, quoted=True)
 
 
-def in_code(code: str) -> tuple[str | None, str]:
+def raised_by_code(code: str) -> tuple[str | None, str]:
     """Return the exception that a source line raises and its message, as far as both are in the line.
 
     An ellipsis stands for what the message is filled in with.
@@ -162,9 +162,9 @@ def in_code(code: str) -> tuple[str | None, str]:
     return None, code
 
 
-def completed(raised: Raised, code: str) -> Raised:
+def with_full_class(raised: Raised, code: str) -> Raised:
     """Return an exception with the class that a source line raises, if a cut log shows only the class's beginning."""
-    name, _ = in_code(code)
+    name, _ = raised_by_code(code)
     if name is None or raised.message or not name.startswith(raised.name):
         return raised
     return raised._replace(name=name)
@@ -172,7 +172,7 @@ def completed(raised: Raised, code: str) -> Raised:
 
 def raised_in_code(code: str) -> str:
     """Return the exception that a source line raises as Python prints it; empty if the line lacks the message."""
-    name, message = in_code(code)
+    name, message = raised_by_code(code)
     return f"{name}: {message}" if name is not None and message not in {"", code} else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_doctor.command.advice import advice
+from vllm_doctor.command.refusal_advice import advice
 
 _RELEASE = "0.25.1"
 

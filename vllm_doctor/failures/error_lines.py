@@ -29,7 +29,7 @@ _LONG = lazy_pattern(
 MOST_LINES, MOST_LONG_LINES = 12, 80
 
 
-def goes_on_long(message: str) -> bool:
+def may_be_long(message: str) -> bool:
     """Return whether a message with this beginning has many lines, and may have blank ones."""
     return _LONG.search(message) is not None or _QUOTES_ERROR.search(message) is not None
 
@@ -125,7 +125,7 @@ def has_sentence_length(message: str) -> bool:
     return len(message.split()) >= _SENTENCE_WORDS
 
 
-def fatal(text: str, *, logged: bool = False) -> str | None:
+def process_death(text: str, *, logged: bool = False) -> str | None:
     """Return what a line reports about a killed process: a signal, the kernel, a runtime, a container.
 
     The shell's words count only outside of a record of the server (`logged`), which may quote a client.
@@ -136,25 +136,25 @@ def fatal(text: str, *, logged: bool = False) -> str | None:
     return match["text"].strip()
 
 
-def thrown(text: str) -> str | None:
+def cpp_exception_class(text: str) -> str | None:
     """Return the class of a C++ exception that ended a process."""
     match = _THROWN.search(text[:_LONGEST])
     return match["name"] if match else None
 
 
-def says_what(text: str) -> bool:
+def is_cpp_what(text: str) -> bool:
     """Return whether a line is the text of a C++ exception, behind the one that names its class."""
     return _WHAT.match(text[:_LONGEST]) is not None
 
 
-def goes_on(message: str, text: str) -> bool:
+def continues_message(message: str, text: str) -> bool:
     """Return whether a line belongs to what a line before it reports about a process: what CMake or C++ says."""
     if message.startswith(_CMAKE):
         return _NOT_OF_CMAKE.match(text[:_LONGEST]) is None
-    return says_what(text) and thrown(message) is not None
+    return is_cpp_what(text) and cpp_exception_class(message) is not None
 
 
-def usage(text: str) -> str | None:
+def argument_parser_error(text: str) -> str | None:
     """Return what a command-line parser rejects."""
     match = _USAGE.search(text[:_LONGEST])
     return (match["text"] or match["said"]) if match else None

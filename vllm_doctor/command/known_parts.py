@@ -12,7 +12,8 @@ import shlex
 from typing import Literal
 
 from vllm_doctor.command.flags import is_typographic
-from vllm_doctor.command.line import Command, Option, Word
+from vllm_doctor.command.launchers import CONTAINERS, LAUNCHERS, PRIVILEGED, SHELLS
+from vllm_doctor.command.model import ASSIGNED, Command, Option, Word
 from vllm_doctor.messages import message
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -28,16 +29,6 @@ _MORE_VARIABLES = frozenset({
     "HTTPS_PROXY", "http_proxy", "https_proxy", "DO_NOT_TRACK", "MALLOC_ARENA_MAX", "TMPDIR", "XDG_CACHE_HOME",
 })  # fmt: skip
 _LOADS_CODE = lazy_pattern(r"PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH")
-_ASSIGNED = lazy_pattern(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
-_LAUNCHERS = frozenset({
-    "docker", "podman", "nerdctl", "srun", "torchrun", "mpirun", "mpiexec", "numactl", "nohup", "time", "env",
-    "exec", "uv", "uvx", "poetry", "pdm", "conda", "mamba", "micromamba", "pipenv", "pixi", "taskset", "nice",
-    "ionice", "stdbuf", "unbuffer", "timeout", "setsid", "chrt", "singularity", "apptainer", "enroot",
-    "accelerate", "ray", "nsys", "ncu", "py-spy", "command",
-})  # fmt: skip
-_PRIVILEGED = frozenset({"sudo", "doas", "su", "runuser"})
-_CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 _LAUNCHER_WORD = lazy_pattern(r"[\w./:=,@%+~-]{1,4000}", re.ASCII)
 _RUNS_CODE = lazy_pattern(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|split-string)\b|-S")
 _EXPANDED = lazy_pattern(
@@ -81,10 +72,10 @@ def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
             _add_omitted(word, omitted)
         shell = outer.before[-2:] if len(outer.before) > 1 else outer.before
         lead = outer.before[: len(outer.before) - len(shell)]
-        kept = _container_words(lead, omitted) if any(_name(word) in _CONTAINERS for word in lead) else []
+        kept = _container_words(lead, omitted) if any(word.program in CONTAINERS for word in lead) else []
         if lead and not kept:
             omitted[message("the program around the shell")] = None
-        is_shell = bool(shell) and _name(shell[0]) in _SHELLS and bool(_LAUNCHER_WORD.fullmatch(shell[-1].text))
+        is_shell = bool(shell) and shell[0].program in SHELLS and bool(_LAUNCHER_WORD.fullmatch(shell[-1].text))
         outer = outer._replace(before=(*kept, *map(_requoted, shell)), after=(), quote="") if is_shell else None
     document = command.document
     if command.form == "python":
@@ -112,7 +103,7 @@ def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int
     if command.start:  # variables that earlier commands of the line export
         lead = {word.text.partition("=")[0] for word in words[: command.start]}
         assigned = [(name, value) for name, value in command.environment if name in lead and value is not None]
-        result += [_assignment(name, value) for name, value in assigned if is_offered_variable(name)]
+        result += [Word.assignment(name, value) for name, value in assigned if is_offered_variable(name)]
     if command.container is not None:
         image = command.container
         result += _container_words(words[command.start : image], omitted)
@@ -132,17 +123,17 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
     result: list[Word] = []
     program: Literal["", "launcher", "sudo", "unknown"] = ""  # whose words these are
     for word in words:
-        text = word.value if word.value is not None else word.text
-        name = _name(word)
-        if assigned := _ASSIGNED.fullmatch(text):
+        text = word.content
+        name = word.program
+        if assigned := ASSIGNED.fullmatch(text):
             if word.value is not None and is_offered_variable(assigned[1]):
-                result.append(_assignment(assigned[1], assigned[2]))
+                result.append(Word.assignment(assigned[1], assigned[2]))
             else:
                 omitted[message("variables that are not vLLM's or could load code")] = None
-        elif name in _PRIVILEGED:
+        elif name in PRIVILEGED:
             omitted["sudo"] = None
             program = "sudo"
-        elif name in _LAUNCHERS and (name != "exec" or program in {"", "launcher"}):  # else `kubectl exec`
+        elif name in LAUNCHERS and (name != "exec" or program in {"", "launcher"}):  # else `kubectl exec`
             result.append(_requoted(word))
             program = "launcher"
         elif program == "launcher" and _LAUNCHER_WORD.fullmatch(text) and not _RUNS_CODE.match(text):
@@ -155,12 +146,12 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
 
 def _container_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[Word]:
     """Return the words of a `docker run` up to its image, with the known options."""
-    at = next((index for index, word in enumerate(words) if _name(word) in _CONTAINERS), 0)
+    at = next((index for index, word in enumerate(words) if word.program in CONTAINERS), 0)
     result = _launcher_words(words[:at], omitted)
     index = at
     while index < len(words):
         word = words[index]
-        text = word.value if word.value is not None else word.text
+        text = word.content
         name, equals, value = text.partition("=")
         index += 1
         following = words[index] if index < len(words) and not words[index].text.startswith("-") else None
@@ -171,7 +162,7 @@ def _container_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[
         if name in {"-e", "--env"} or (name.startswith("-e") and equals and not name.startswith("--")):
             assigned = following if value_follows else Word.quoted(value if name in {"-e", "--env"} else text[2:])
             index += value_follows
-            variable = (assigned.value or assigned.text).partition("=")[0] if assigned is not None else ""
+            variable = assigned.content.partition("=")[0] if assigned is not None else ""
             if assigned is not None and is_offered_variable(variable) and _is_safe(assigned):
                 result += [Word("-e", "-e"), _requoted(assigned)]
             else:
@@ -218,13 +209,5 @@ def _requoted(word: Word) -> Word:
     return Word.quoted(word.value, gap)
 
 
-def _assignment(name: str, value: str) -> Word:
-    return Word(f"{name}={shlex.quote(value)}", f"{name}={value}")
-
-
 def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
-
-
-def _name(word: Word) -> str:
-    return re.split(r"[/\\]", word.value or word.text)[-1].removesuffix(".exe")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vllm_doctor.command.documents import parse_list
-from vllm_doctor.command.line import Command, Word
+from vllm_doctor.command.launchers import BEGINS_COMMAND
+from vllm_doctor.command.model import Command, Word, program_name
 from vllm_doctor.command.shell import may_start, parse_shell
+from vllm_doctor.command.yaml_commands import parse_list
 from vllm_doctor.text.patterns import lazy_pattern
 
 _PROMPT = lazy_pattern(
@@ -32,63 +33,6 @@ _LABEL = lazy_pattern(
     r"|[\d\]+-]\s{1,4}(?:Killed|Aborted|Terminated|Hangup|Bus error|Illegal instruction|Segmentation fault"
     r"|Exit \d{1,3})\s+(?:\(core dumped\)\s+)?)"  # what a shell prints when a program ends
     r"(?P<quote>[\"'`]?)"
-)
-_PROGRAMS = frozenset(
-    [
-        "vllm",
-        "docker",
-        "podman",
-        "nerdctl",
-        "sudo",
-        "doas",
-        "nohup",
-        "exec",
-        "time",
-        "env",
-        "command",
-        "eval",
-        "numactl",
-        "taskset",
-        "nice",
-        "ionice",
-        "stdbuf",
-        "unbuffer",
-        "timeout",
-        "setsid",
-        "chrt",
-        "torchrun",
-        "uv",
-        "uvx",
-        "poetry",
-        "pdm",
-        "conda",
-        "mamba",
-        "micromamba",
-        "pipenv",
-        "pixi",
-        "srun",
-        "mpirun",
-        "bash",
-        "sh",
-        "zsh",
-        "ssh",
-        "kubectl",
-        "oc",
-        "singularity",
-        "apptainer",
-        "enroot",
-        "screen",
-        "tmux",
-        "ray",
-        "accelerate",
-        "export",
-        "source",
-        "cd",
-        "set",
-        "nsys",
-        "ncu",
-        "py-spy",
-    ]
 )
 _FIRST_WORD = lazy_pattern(r"\s*(?P<word>[^\s=]{1,400})(?P<equals>=?)")
 _WRAPPER = lazy_pattern(r"[\w./=:@%+,~$-]+")
@@ -191,8 +135,8 @@ def _is_program(text: str, pos: int) -> bool:
     word = match["word"]
     if match["equals"]:
         return bool(_ASSIGNED.fullmatch(word))
-    name = re.split(r"[/\\]", word)[-1].removesuffix(".exe")
-    return name in _PROGRAMS or (name.startswith("python") and bool(_PYTHON.fullmatch(name)))
+    name = program_name(word)
+    return name in BEGINS_COMMAND or (name.startswith("python") and bool(_PYTHON.fullmatch(name)))
 
 
 def _is_plausible(command: Command, *, prompted: bool) -> bool:

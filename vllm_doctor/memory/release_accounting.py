@@ -7,7 +7,7 @@ from typing import NamedTuple
 from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 
 
-class Era(NamedTuple):
+class Accounting(NamedTuple):
     """What a release takes out of its memory budget."""
 
     counts_others: bool  # memory of other processes is taken from this server's budget
@@ -22,19 +22,19 @@ def default_utilization(version: ReleaseNumbers) -> float:
     return 0.92 if version >= (0, 20, 0) else 0.9
 
 
-def era_of(version: ReleaseNumbers | None, engine: str | None, graphs_enabled: bool | None) -> Era:
+def accounting_of(version: ReleaseNumbers | None, engine: str | None, graphs_enabled: bool | None) -> Accounting:
     """Return the accounting of a release and engine.
 
     `graphs_enabled` says whether the log shows the CUDA graph estimate as enabled; None if it does not say.
     """
     if version is None:
-        return Era(False, True, bool(graphs_enabled), False, None)
+        return Accounting(False, True, bool(graphs_enabled), False, None)
     if engine == "V1":
         counts_others = (0, 6, 4) <= version <= (0, 9, 0)
     else:
         counts_others = (0, 2, 5) <= version < (0, 3, 3) or version == (0, 6, 4)
     reserves = graphs_enabled if graphs_enabled is not None else version >= (0, 20, 0)
-    return Era(
+    return Accounting(
         counts_others=counts_others,
         counts_non_torch=version >= (0, 2, 5),
         reserves_graphs=reserves,

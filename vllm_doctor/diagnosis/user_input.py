@@ -12,7 +12,7 @@ from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 
 
-class Given(NamedTuple):
+class UserInput(NamedTuple):
     """At most one of `command`, which starts vLLM itself, and `typed`, which starts a program around it."""
 
     command: Command | None
@@ -20,7 +20,7 @@ class Given(NamedTuple):
     cards: tuple[Card, ...]
 
     @classmethod
-    def of(cls, options: Options) -> Given:
+    def of(cls, options: Options) -> UserInput:
         """Read the options. Raises InputError if the command given is none that starts vLLM."""
         cards = tuple(card._replace(line=0) for card in cards_in(options.gpu_status))
         text = options.command or options.config

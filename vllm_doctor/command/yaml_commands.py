@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.command.flags import read_typed
-from vllm_doctor.command.line import Command, Document, Form, Option, Word, compact_json
+from vllm_doctor.command.launchers import SHELLS
+from vllm_doctor.command.model import Command, Document, Form, Option, Word, compact_json, program_name
 from vllm_doctor.command.shell import (
     MAX_CHARACTERS,
     PROGRAM,
-    SHELLS,
     are_vllm_flags,
     may_start,
     parse_words,
@@ -84,7 +84,7 @@ def parse_list(text: str) -> Command | None:
 def _is_for_shell(before: Sequence[str]) -> bool:
     """Return whether the words before one make it a shell's command: `bash -c`, `sh -lc`."""
     return (len(before) > 1 and re.fullmatch(r"-[a-z]{0,4}c", before[-1]) is not None
-            and re.split(r"[/\\]", before[-2])[-1] in SHELLS)
+            and program_name(before[-2]) in SHELLS)
 
 
 def parse_config_file(text: str) -> Command | None:
@@ -249,7 +249,7 @@ def _from_keys(group: _Group, *, kubernetes: bool) -> Command | None:
         key=key,
         style=_style(group.texts.get(key, ""), nodes.get(key)),
         program_key=program_key,
-        program=tuple(word.value or word.text for word in program),
+        program=tuple(word.content for word in program),
         environment_style="map" if isinstance(nodes.get("environment"), Mapping) else "list",
     )
     form: Form = "kubernetes" if kubernetes else "compose"

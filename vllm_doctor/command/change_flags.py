@@ -7,7 +7,6 @@ that would contradict the new value (`--no-x`, `--x.key`, an earlier repetition)
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 
@@ -22,11 +21,10 @@ from vllm_doctor.command.flags import (
     takes_several_values,
     with_plain_dashes,
 )
-from vllm_doctor.command.line import Command, Option, Word, compact_json, with_key
+from vllm_doctor.command.launchers import CLEARS_ENVIRONMENT
+from vllm_doctor.command.model import Command, Option, Word, compact_json, with_key
 from vllm_doctor.command.render import yaml_scalar
 
-# Programs that do not pass their environment on: `env NAME=value` goes in front of vLLM's program.
-_CLEARS_ENVIRONMENT = frozenset({"sudo", "su", "doas", "ssh", "kubectl", "oc", "runuser"})
 _IGNORES_ENVIRONMENT = frozenset({"-i", "-", "--ignore-environment"})  # options of env
 
 
@@ -224,9 +222,9 @@ def _with_variable(command: Command, name: str, value: str) -> Command:
     assignment = Word.quoted(f"{name}={value}")
     before = list(command.before)
     for index, word in enumerate(before[: max(command.program, command.container or 0)]):
-        typed = word.value if word.value is not None else word.text
+        typed = word.content
         if typed.startswith(f"{name}=") and index >= command.start:
-            before[index] = _assignment(name, value)._replace(gap=word.gap)
+            before[index] = Word.assignment(name, value)._replace(gap=word.gap)
             return command._replace(before=tuple(before))
         if typed.startswith((f"--env={name}=", f"-e{name}=")):
             prefix = typed[: typed.index(name)]
@@ -234,16 +232,12 @@ def _with_variable(command: Command, name: str, value: str) -> Command:
             return command._replace(before=tuple(before))
     if command.container is not None:
         return _inserted(command, command.container, (Word("-e", "-e"), assignment))
-    first = _assignment(name, value)
-    wrappers = {re.split(r"[/\\]", word.text)[-1] for word in before[command.start : command.program]}
-    if wrappers & _CLEARS_ENVIRONMENT or ("env" in wrappers and wrappers & _IGNORES_ENVIRONMENT):
+    first = Word.assignment(name, value)
+    wrappers = {word.program for word in before[command.start : command.program]}
+    if wrappers & CLEARS_ENVIRONMENT or ("env" in wrappers and wrappers & _IGNORES_ENVIRONMENT):
         words = (first,) if "env" in wrappers else (Word("env", "env"), first)
         return _inserted(command, command.program, words)
     return _inserted(command, command.start, (first,))
-
-
-def _assignment(name: str, value: str) -> Word:
-    return Word(f"{name}={shlex.quote(value)}", f"{name}={value}")
 
 
 def _inserted(command: Command, position: int, words: tuple[Word, ...]) -> Command:
