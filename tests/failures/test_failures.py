@@ -2006,3 +2006,13 @@ def test_the_line_that_a_notebook_marks_is_the_exception_of_a_cut_traceback() ->
     log = '   1738     factor = 1\n   1739 else:\n-> 1740     assert "bolt" in widgets\n   1741     factor = widgets[0]\n'
     failure = failure_of(log)
     assert (failure.exception, failure.message) == ("AssertionError", 'assert "bolt" in widgets')
+
+
+@pytest.mark.parametrize("root", [
+    SITE, "/opt/venv/lib/python3.10/site-packages/vllm-0.4.2-py3.10.egg", "/home/me/a/b/c/src"])
+def test_vllms_own_files_are_vllms_wherever_they_are(root: str) -> None:
+    log = "INFO 05-20 11:00:00 api_server.py:157] vLLM API server version 0.4.2\n" + traceback(
+        (f"{root}/vllm/worker/worker.py", 12, "<module>", "from vllm.config import VllmConfig"),
+        error="AttributeError: module 'vllm.config' has no attribute 'VllmConfig'")
+    failure = failure_of(log)
+    assert (failure.feature, failure.kind) == ("environment", "bug")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-import yaml
-
 from vllm_doctor.catalog.flag_table import COMPUTED, Flag, release_index
+from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.messages import N_
 
 
@@ -46,8 +43,6 @@ def _typed(default: Any) -> str:
     return json.dumps(default, default=lambda value: dict(value) if isinstance(value, Mapping) else list(value))
 
 
-@lru_cache(maxsize=1)
 def _texts() -> Mapping[str, Mapping[str, str]]:
-    with open(os.path.join(os.path.dirname(__file__), "flag_meanings.yaml"), encoding="utf-8") as file:
-        texts: Mapping[str, Mapping[str, str]] = yaml.safe_load(file)
+    texts: Mapping[str, Mapping[str, str]] = read_catalog("flag_meanings.yaml")
     return texts

@@ -42,9 +42,7 @@ class Releases(NamedTuple):
 
     def since(self, version: str) -> bool | None:
         """Return True if all are `version` or newer, False if all are older, else None."""
-        admit = admitted(f">={version}")
-        answers = {release in admit for release in self.candidates}
-        return answers.pop() if len(answers) == 1 else None
+        return self.admits(f">={version}")
 
     def admits(self, specifier: str) -> bool | None:
         """Return whether `specifier` admits all (True), none (False) or some (None) of them."""

@@ -8,10 +8,10 @@ from typing import Any
 from vllm_doctor.facts.server_load import ROOMY_PERCENT, SATURATED_PERCENT
 from vllm_doctor.facts.store import number
 from vllm_doctor.memory import Memory
+from vllm_doctor.memory.solver.rounding import GIB
 from vllm_doctor.messages import N_, joined, message
 from vllm_doctor.text.devices import device_word
 
-_GIB = 2**30
 _LENGTHS = (2048, 8192, 32768)
 _FAR = 2  # times the needed length; less is a margin that one may want
 _LASTING = 3  # statistics lines; one busy line is no pressure
@@ -94,7 +94,7 @@ def _one_more(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     per_token = linear_token_bytes(derived)
     if not per_token:
         return ""
-    more = _GIB / per_token
+    more = GIB / per_token
     ranks = int(number(facts, "tensor_parallel_size") or 1) * int(number(facts, "pipeline_parallel_size") or 1)
     device = device_word(facts.get("device"))
     where = message("each {device}", device=device) if ranks > 1 else message("the {device}", device=device)

@@ -17,7 +17,6 @@ from vllm_doctor.reports.model import Fix
 from vllm_doctor.rulebase.model import Rule
 
 _MOST_STEPS = 4
-_ANSWER = 8  # lines from an error to the answer of the request that it ended
 _HEAD = 2  # lines from the start of the log within which the last line of a traceback has lost its calls
 _NO_RULE = Rule("failure", "", "error", "args", "cause", ())
 
@@ -63,8 +62,7 @@ def steps(analysis: RunAnalysis, found: Failed, clean: Callable[[Any], Any]) -> 
     text = "\n".join([failure.message, *(frame.path for frame in found.candidate.frames)])
     entries, names = next_steps(failure, given, analysis.facts, text)
     known: Mapping[str, Any] = {**analysis.facts, "releases": analysis.releases, **names}
-    context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
-                               analysis.run.settings, clean, analysis.frontend)
+    context = fixes.FixContext.of(analysis, known, clean)
     return fixes.fixes(_NO_RULE._replace(fixes=tuple(entries)), context, min(analysis.options.max_fixes, _MOST_STEPS))
 
 
@@ -79,8 +77,8 @@ def _given(analysis: RunAnalysis) -> tuple[Mapping[str, Any] | None, str]:
 
 def _is_answered(item: Fired, candidate: failures.Candidate) -> bool:
     """Return whether a rule for what the server survives fired right before a request was answered with 5xx."""
-    return (candidate.shape == "http" and candidate.message.startswith("5") and item.rule.survives
-            and any(0 < candidate.line - hit.line <= _ANSWER for hit in item.hits.kept))
+    return (candidate.is_server_error and item.rule.survives
+            and any(0 < candidate.line - hit.line <= failures.ANSWER_REACH for hit in item.hits.kept))
 
 
 def _is_repeated(item: Fired, candidate: failures.Candidate, status: str) -> bool:

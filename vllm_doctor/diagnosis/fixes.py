@@ -19,6 +19,7 @@ from vllm_doctor.command.frontend_finder import Seen
 from vllm_doctor.command.frontend_settings import translate
 from vllm_doctor.command.render import render, render_patch
 from vllm_doctor.diagnosis.fix_order import Candidate, ordered, says_to_try
+from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.logs.untrusted_text import HIDDEN
 from vllm_doctor.messages import message
 from vllm_doctor.reports.model import Fix, ProgramChange
@@ -47,6 +48,12 @@ class FixContext(NamedTuple):
     settings: Mapping[str, Any] = MappingProxyType({})  # keyword -> value the server was started with
     mask: Callable[[str], str] = str  # hides secrets in a text
     frontend: Seen | None = None  # the program around vLLM
+
+    @classmethod
+    def of(cls, analysis: RunAnalysis, known: Mapping[str, Any], mask: Callable[[str], str]) -> FixContext:
+        """Return what the fixes of a start are computed from; `known` are its facts and what a rule computed."""
+        return cls(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
+                   analysis.run.settings, mask, analysis.frontend)
 
 
 def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ def failure_cause(reading: LogReading, *, paused: bool = False) -> str | None:
     if run.status != "failed" and not (paused and run.is_silent_after_crash):
         return None
     first = next(iter(reading.analysis(run).fired), None)
-    if first is None or first.is_fallback or first.rule.role != "cause" or first.rule.severity != "error":
+    if first is None or first.is_fallback or not first.is_error_cause:
         return None
     if run.status != "failed" and (first.rule.survives or first.hits.latest.line < run.crash_line):
         return None

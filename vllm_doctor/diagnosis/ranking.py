@@ -38,6 +38,11 @@ class Fired(NamedTuple):
         return self.hits.first[0].line
 
     @property
+    def is_error_cause(self) -> bool:
+        """Return whether its rule names the cause of a failure."""
+        return self.rule.role == "cause" and self.rule.severity == "error"
+
+    @property
     def is_fallback(self) -> bool:
         """Return whether it is the cause only where no other error is."""
         return self.hits.first[0].pattern in self.rule.fallback

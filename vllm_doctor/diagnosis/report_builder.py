@@ -152,8 +152,7 @@ def finding(item: Fired, analysis: RunAnalysis) -> Finding:
     rule, hits = item.rule, item.hits
     known = analysis.values_for(rule, hits)
     known.update(fixes.let(rule, known))
-    context = fixes.FixContext(known, analysis.releases_by_wording, analysis.base.actions, analysis.command,
-                               analysis.run.settings, clean, analysis.frontend)
+    context = fixes.FixContext.of(analysis, known, clean)
     title = _of_case(rule, "title", known) or rule.title
     case = renderer.render_paragraphs(_of_case(rule, "explain", known), known)
     return Finding(

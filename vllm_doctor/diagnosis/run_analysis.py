@@ -183,7 +183,7 @@ class RunAnalysis:
     @cached_property
     def has_cause(self) -> bool:
         """Return whether a rule explains why the start failed."""
-        return any(item.rule.role == "cause" and item.rule.severity == "error" for item in self.fired)
+        return any(item.is_error_cause for item in self.fired)
 
     @cached_property
     def _benchmark(self) -> str | None:
@@ -271,8 +271,8 @@ class RunAnalysis:
 def _ends_server(item: ranking.Fired) -> bool:
     """Return whether it is a fault that no server survives."""
     rule = item.rule
-    return (rule.role == "cause" and rule.severity == "error" and rule.phase != "api"
-            and not (rule.survives or item.is_fallback or item.recovered))
+    return item.is_error_cause and rule.phase != "api" and not (
+        rule.survives or item.is_fallback or item.recovered)
 
 
 def _is_same_value(typed: Any, printed: Any) -> bool:

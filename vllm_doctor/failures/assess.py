@@ -14,7 +14,6 @@ from vllm_doctor.failures.choose import (
     is_above,
     is_cascade,
     is_consequence,
-    is_request,
     is_teardown,
     without_exits,
 )
@@ -52,7 +51,7 @@ _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnector
 _DEAD = frozenset({"EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError"})
 """Exceptions of an API server whose engine had died."""
 _TELLING = 5  # words: other software has errors with fewer of the same
-_ANSWER = 8  # lines from an error to the answer of the request that it ended
+ANSWER_REACH = 8  # lines from an error to the answer of the request that it ended
 _BEFORE_ANSWER = 3  # lines from such an answer to the traceback, if the web server prints it after the answer
 _EXCEPTIONS = {"traceback", "exception", "repr"}
 _WEAK = {"cut", "record", "http", "sentence"}
@@ -135,7 +134,7 @@ def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | Non
 
     That is which other server could not be reached for it, or that the engine had died.
     """
-    answer = next((one for one in told if one.shape == "http" and not is_request(one)), None)
+    answer = next((one for one in told if one.is_server_error), None)
     return cascade if answer is not None and cascade.exception in _UNREACHABLE | _DEAD else answer
 
 
@@ -145,15 +144,13 @@ def _reason_of_answer(answer: Candidate, collected: FailureCollector) -> Candida
     Next to an answer 5xx that is the traceback whose exception the log cuts off, right before an answer 4xx the record
     of the error, whose message is added.
     """
-    if is_request(answer):
+    if answer.is_refused_request:
         record = next((one for one in collected.candidates() if one.shape == "record" and one.process == answer.process
                        and one.last_line == answer.line - 1), None)
         return answer if record is None else answer._replace(
             line=record.line, message=f"{answer.message}: {record.message}"[:MAX_MESSAGE])
-    if not answer.message.startswith("5"):
-        return answer
     return next((one for one in collected.candidates() if one.shape == "cut" and one.frames
-                 and one.begin - _BEFORE_ANSWER <= answer.line <= one.last_line + _ANSWER), answer)
+                 and one.begin - _BEFORE_ANSWER <= answer.line <= one.last_line + ANSWER_REACH), answer)
 
 
 def raised_by_engine(collected: FailureCollector) -> bool:
@@ -169,13 +166,13 @@ def raised_by_engine(collected: FailureCollector) -> bool:
 def is_answered_with_5xx(collected: FailureCollector, lines: Iterable[int]) -> bool:
     """Return whether a request was answered with 5xx right after one of the lines or right before its traceback."""
     told = list(collected.candidates())
-    answers = [one.line for one in told if one.shape == "http" and one.message.startswith("5")]
+    answers = [one.line for one in told if one.is_server_error]
     if not answers:
         return False
     tracebacks = [(one.begin, one.last_line) for one in told if one.frames]
     for line in lines:
         begin = min((begin for begin, end in tracebacks if begin <= line <= end), default=line)
-        if any(begin - _BEFORE_ANSWER <= answer <= line + _ANSWER for answer in answers):
+        if any(begin - _BEFORE_ANSWER <= answer <= line + ANSWER_REACH for answer in answers):
             return True
     return False
 
@@ -299,7 +296,8 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
 def _raising_file(candidate: Candidate) -> str | None:
     """Return the file of the innermost call, or that of the engine where it logs what Python says of a model."""
     if candidate.frames:
-        return candidate.frames[-1].path
+        package, file = frames.package_of(candidate.frames[-1].path)
+        return f"site-packages/{file}" if package == "vllm" else candidate.frames[-1].path  # also an egg or a checkout
     is_of_engine = candidate.shape == "repr" and candidate.exception == "AttributeError"
     return "vllm/v1/engine/core.py" if is_of_engine and _MODEL.search(candidate.message) else None
 

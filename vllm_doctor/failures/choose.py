@@ -168,11 +168,6 @@ def without_exits(candidates: Iterable[Candidate]) -> list[Candidate]:
     return kept
 
 
-def is_request(candidate: Candidate) -> bool:
-    """Return whether it is a request that the server rejected as invalid."""
-    return candidate.shape == "http" and candidate.message.startswith("4")
-
-
 def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence[int] = ()) -> Candidate | None:
     """Return the candidate that decides; None where there is none.
 
@@ -217,7 +212,7 @@ def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candid
 def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, bool, int]:
     """Return the sort key: own failures before consequences, exceptions before other text, last progress, line."""
     shape = _SHAPES[candidate.shape]
-    return (is_request(candidate), shape if shape > _SHAPES["cut"] else 0, is_cascade(candidate),
+    return (candidate.is_refused_request, shape if shape > _SHAPES["cut"] else 0, is_cascade(candidate),
             candidate.exception in _PASSED_ON, candidate.advances < advances, _order(candidate))
 
 

@@ -276,7 +276,7 @@ class FailureCollector:
             return
         answer = error_lines.http_answer(text)
         if answer is not None:
-            self._begin(stream, event, "http", None, answer[1], state)
+            self._begin(stream, event, "http", None, answer, state)
             return
         if event.is_code:
             return

@@ -70,7 +70,7 @@ _USAGE = lazy_pattern(
     r"(?P<said>(?:argument \S{1,80}: |unrecognized arguments: |ambiguous option: "
     r"|(?:the following|one of the) arguments ).+)$")
 _SERVER_ERROR = lazy_pattern(
-    r'(?:"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+"|^< HTTP/[\d.]+) (?P<text>(?P<code>[45]\d\d)(?: [\w -]+)?)')
+    r'(?:"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+"|^< HTTP/[\d.]+) (?P<text>[45]\d\d(?: [\w -]+)?)')
 _LEVEL = lazy_pattern(
     r"(?:^|[\s|\[\]-])(?P<level>ERROR|CRITICAL|FATAL)(?=[\s|:\]-])|\[(?:error|critical|fatal)\]"
     r"|\blevel\W{1,3}(?:error|critical|fatal)\b"
@@ -166,10 +166,10 @@ def other_program(text: str) -> str:
     return (match["other"] or "") if match else ""
 
 
-def http_answer(text: str) -> tuple[int, str] | None:
-    """Return the status and its text if a line of an access log, or of `curl -v`, reports a failed request."""
+def http_answer(text: str) -> str | None:
+    """Return the status and its words if a line of an access log, or of `curl -v`, reports a failed request."""
     match = _SERVER_ERROR.search(text)
-    return (int(match["code"]), match["text"]) if match else None
+    return match["text"] if match else None
 
 
 def level_of(text: str, level: str) -> str:

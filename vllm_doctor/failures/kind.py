@@ -156,7 +156,7 @@ def _is_malformed_body(candidate: Candidate) -> bool:
 def is_bad_request(candidate: Candidate) -> bool:
     """Return whether it is a request rejected as invalid, as a server or a client reports it."""
     if candidate.shape == "http":
-        return candidate.message.startswith("4")
+        return candidate.is_refused_request
     if candidate.exception in _CLIENT_ERRORS:
         return True
     return (candidate.exception in _ANY_STATUS and _REQUEST.search(candidate.message[:200]) is not None

@@ -79,6 +79,16 @@ class Candidate(NamedTuple):
         return ENGINE_PROCESS.match(self.process) is not None
 
     @property
+    def is_refused_request(self) -> bool:
+        """Return whether it is the answer 4xx to a request that the server rejected as invalid."""
+        return self.shape == "http" and self.message.startswith("4")
+
+    @property
+    def is_server_error(self) -> bool:
+        """Return whether it is the answer 5xx to a request."""
+        return self.shape == "http" and self.message.startswith("5")
+
+    @property
     def is_cut(self) -> bool:
         """Return whether it is a traceback of which the log does not show the exception."""
         return self.shape == "cut" and self.exception is None

@@ -11,8 +11,8 @@ import re
 from vllm_doctor.redact import safe_text
 from vllm_doctor.text.patterns import lazy_pattern
 
-__all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "markdown", "one_line", "place_name",
-           "relative_path", "workflow_data", "workflow_property", "xml_text"]
+__all__ = ["code_block", "inert_json", "inert_markup", "inert_text", "is_web_address", "markdown", "one_line",
+           "place_name", "relative_path", "workflow_data", "workflow_property", "xml_text"]
 
 # A build runner reads its own standard output: GitHub `::error::` at the start of a line and `##[error]` anywhere in
 # it, Azure `##vso[...]`, TeamCity `##teamcity[...]`.
@@ -49,6 +49,11 @@ def workflow_data(text: str) -> str:
 def workflow_property(text: str) -> str:
     """Return `text` escaped as a property (`title=`, `file=`) of a GitHub workflow command."""
     return workflow_data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+def is_web_address(text: str) -> bool:
+    """Return whether a link leads to a web page, and to nothing that runs."""
+    return text.startswith(("https://", "http://"))
 
 
 _MARKDOWN = lazy_pattern(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")  # an underscore inside a word is none

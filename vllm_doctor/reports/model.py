@@ -204,6 +204,18 @@ class Report(NamedTuple):
         found = self.failure
         return found if found is not None and found.counts and not found.explained_by else None
 
+    @property
+    def lacks_cause(self) -> bool:
+        """Return whether something failed, and no rule names the cause."""
+        return self.cause is None and (self.status == "failed" or self.unexplained is not None)
+
+    @property
+    def fixes(self) -> tuple[Fix, ...]:
+        """Return the fixes of the cause, or the next steps of a failure without one."""
+        if self.cause is not None:
+            return self.cause.fixes
+        return self.unexplained.fixes if self.unexplained is not None else ()
+
     def worst(self) -> str | None:
         """Return the highest severity of the findings, or None without any. A failure is an error, explained or not."""
         if self.failure is not None and self.failure.counts:

@@ -51,17 +51,16 @@ def render_many(reports: list[Report]) -> str:
 
 
 def _document(report: Report, length: int) -> dict[str, Any]:
-    cause, failure = report.cause, report.unexplained
-    fixes = cause.fixes if cause is not None else failure.fixes if failure is not None else ()
+    cause = report.cause
     return {
         "schema_version": SCHEMA_VERSION,
         "note": _NOTE,
         "status": report.status,
         "phase": report.phase,
         "cause": None if cause is None else _cause(cause, length, report.language),
-        "fixes": [_fix(fix, length) for fix in fixes[:_MAX_FIXES]],
+        "fixes": [_fix(fix, length) for fix in report.fixes[:_MAX_FIXES]],
         "also": [finding.id for finding in texts.reported(report) if finding is not cause][:8],
-        "next": _next(report, fixes),
+        "next": _next(report),
         "quoted": {
             "log": _short(report.source.path, length),
             "facts": {name: _short(value, length) for name in _FACTS if (value := report.facts.get(name)) is not None},
@@ -97,11 +96,11 @@ def _failure(failure: Failure, length: int) -> dict[str, Any]:
             "feature": failure.feature, "kind": failure.kind}
 
 
-def _next(report: Report, fixes: tuple[Fix, ...]) -> str:
+def _next(report: Report) -> str:
     """Return what to do now, in one sentence of ours."""
     _ = report.language.say
-    if fixes:
-        best = fixes[0]
+    if report.fixes:
+        best = report.fixes[0]
         if best.safety == "safe":
             return _("Apply the first fix, start the server again and diagnose its new log.")
         return _("Ask the user before applying the first fix, start the server again and diagnose its new log.")

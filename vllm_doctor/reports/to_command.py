@@ -9,19 +9,13 @@ from vllm_doctor.reports.model import Fix, Report
 
 def render(report: Report) -> str:
     """Return the command or patch with a newline; empty where no fix has one."""
-    text = next((text for fix in _fixes(report) if (text := _text(fix))), "")
+    text = next((text for fix in report.fixes if (text := _text(fix))), "")
     return f"{text}\n" if text else ""
 
 
 def render_many(reports: Iterable[Report]) -> str:
     """Return the commands of several logs, one per log that has one."""
     return "".join(map(render, reports))
-
-
-def _fixes(report: Report) -> tuple[Fix, ...]:
-    if report.cause is not None:
-        return report.cause.fixes
-    return report.unexplained.fixes if report.unexplained is not None else ()
 
 
 def _text(fix: Fix) -> str:

@@ -55,7 +55,7 @@ def render_many(reports: list[Report]) -> str:
 def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
     path = relative_path(report.source.path)
     where = f"{texts.log_name(report)}: " if name else ""
-    if report.cause is None and (report.status == "failed" or report.unexplained):
+    if report.lacks_cause:
         unexplained = report.unexplained
         told = [texts.failure_status(report), texts.failure_place(unexplained, report.language),
                 *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),

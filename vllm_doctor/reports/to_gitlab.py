@@ -34,7 +34,7 @@ def render_many(reports: list[Report]) -> str:
 
 
 def _issues(report: Report) -> Iterator[dict[str, Any]]:
-    if report.cause is None and (report.status == "failed" or report.unexplained):
+    if report.lacks_cause:
         failure = report.unexplained
         yield _issue(report, UNEXPLAINED, texts.headline(report), mark=unexplained_fingerprint(report),
                      severity="error" if failure else "warning", line=failure.line if failure else 1)

@@ -22,7 +22,7 @@ from vllm_doctor.messages import N_
 from vllm_doctor.phases import PHASES
 from vllm_doctor.redact import safe_text
 from vllm_doctor.reports import command_diff, incident_text, texts, timeline_text, to_markdown
-from vllm_doctor.reports.escape import inert_markup
+from vllm_doctor.reports.escape import inert_markup, is_web_address
 from vllm_doctor.reports.model import Fix, Report
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.version import __version__
@@ -178,17 +178,13 @@ def _environment(language: Language) -> Environment:
     made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown)
     made.globals.update(_=markup_in(language), language=language)
-    made.tests["web_address"] = _is_web_address
+    made.tests["web_address"] = is_web_address
     return made
 
 
 def _shown(value: Any) -> Any:
     """Return the value an expression prints, with the control characters and direction marks in text made visible."""
     return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _is_web_address(link: str) -> bool:
-    return link.startswith(("https://", "http://"))
 
 
 @lru_cache(maxsize=1)

@@ -34,7 +34,7 @@ def render_many(reports: list[Report]) -> str:
 
 def _suite(report: Report) -> ET.Element:
     cases = [_case(finding, report.language) for finding in texts.reported(report)]
-    if report.cause is None and (report.status == "failed" or report.unexplained):
+    if report.lacks_cause:
         told = report.unexplained
         text = texts.advice(report) if told is None else "\n\n".join([
             texts.failure_status(report), texts.line_with(told, report.language),

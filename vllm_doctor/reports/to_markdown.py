@@ -89,7 +89,7 @@ def _block(text: str, language: str = "") -> Raw:
 
 def _link(address: str) -> Raw:
     """Return a rule's link as an autolink, or as text if it is no web address."""
-    plain = address.startswith(("https://", "http://")) and not set(address) & set("<> \"'`") and address.isprintable()
+    plain = escape.is_web_address(address) and not set(address) & set("<> \"'`") and address.isprintable()
     return Raw(f"<{address}>" if plain else escape.markdown(address))
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from vllm_doctor.language import Language
 from vllm_doctor.redact import safe_text
 from vllm_doctor.reports import texts
-from vllm_doctor.reports.escape import inert_json, markdown, place_name, relative_path
+from vllm_doctor.reports.escape import inert_json, is_web_address, markdown, place_name, relative_path
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Evidence, Finding, Report
 from vllm_doctor.version import __version__
@@ -42,7 +42,7 @@ def render_many(reports: list[Report]) -> str:
         artifact = _artifact(report)
         artifacts.setdefault(artifact["uri"], {"location": artifact, "roles": ["analysisTarget"],
                                                "mimeType": "text/plain"})
-        if report.cause is None and (report.status == "failed" or report.unexplained):
+        if report.lacks_cause:
             rules.setdefault(UNEXPLAINED, _unexplained_rule(report.language))
             results.append(_unexplained(report, artifact))
         for finding in texts.reported(report):
@@ -82,7 +82,7 @@ def _message(text: str) -> str:
 
 
 def _rule(finding: Finding, language: Language) -> dict[str, Any]:
-    links = [link for link in finding.links if link.startswith(("https://", "http://"))]
+    links = [link for link in finding.links if is_web_address(link)]
     text = [finding.explanation or finding.title,
             *(language.say("Fix: {title}.", title=fix.title) for fix in finding.fixes),
             language.say("More: {command}", command=f"vllm-doctor explain {finding.id}")]

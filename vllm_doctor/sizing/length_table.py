@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.memory.context_lengths import offered_lengths
-from vllm_doctor.sizing.plan import GIB, Plan, plan
+from vllm_doctor.memory.solver.rounding import GIB
+from vllm_doctor.sizing.plan import Plan, plan
 
 _BLOCK_SIZE = 16  # tokens; the usual one
 _SIXTEEN_BITS = ("auto", "bfloat16", "float16")

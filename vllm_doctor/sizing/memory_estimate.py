@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from math import ceil
 
+from vllm_doctor.memory.solver.rounding import GIB
 from vllm_doctor.messages import message
 from vllm_doctor.sizing.checkpoint import Tensor
 from vllm_doctor.sizing.kv_pages import stages
@@ -17,7 +18,6 @@ from vllm_doctor.sizing.launch import Launch
 from vllm_doctor.sizing.model_config import DTYPE_BYTES, ModelConfig
 from vllm_doctor.sizing.model_layers import State
 
-_GIB = 2**30
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|layer)\.(\d{1,9})\.")
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _ENCODER = re.compile(r"(?:^|\.)(?:visual|vision\w*|audio\w*|multi_modal_projector|mm_projector)\.")
@@ -53,13 +53,13 @@ def weights(model: ModelConfig, launch: Launch) -> tuple[Range, str]:
     ranks = launch.tensor_parallel_size * launch.pipeline_parallel_size
     checkpoint = model.checkpoint
     if checkpoint is not None and checkpoint.tensors:
-        gib = max(_stage_bytes(model, launch)) / _GIB
+        gib = max(_stage_bytes(model, launch)) / GIB
         estimate, source = Range(gib, gib * 1.005 + 0.01, gib * 1.03 + 0.05), checkpoint.source
     elif checkpoint is not None:
-        gib = checkpoint.total / _GIB / ranks
+        gib = checkpoint.total / GIB / ranks
         estimate, source = Range(gib * 0.95, gib * 1.02, gib * (1.05 if ranks == 1 else 1.15)), checkpoint.source
     else:
-        gib = _parameter_bytes(model, launch) / _GIB / ranks
+        gib = _parameter_bytes(model, launch) / GIB / ranks
         plain = not model.latent and not model.has_states and not model.multimodal
         estimate = Range(gib * 0.98, gib * 1.01, gib * 1.05) if plain else Range(gib * 0.9, gib, gib * 1.15)
         source = message("the shapes in config.json; there are no weights in the folder")
@@ -149,8 +149,8 @@ def activations(model: ModelConfig, launch: Launch, tokens: int, sequences: int)
     routed = min(tokens, 32768) * experts.per_token * (
         3 * ceil(experts.intermediate_size / ranks) + model.hidden_size) * width
     keys = tokens * ceil((model.attention_heads + 2 * model.kv_heads) * model.head_size / ranks) * 2 * width
-    forward = (hidden + max(dense if experts.layers < model.num_layers else 0, routed, keys)) / _GIB
-    sampler = min(sequences, tokens) * model.vocab_size * 16 / _GIB
+    forward = (hidden + max(dense if experts.layers < model.num_layers else 0, routed, keys)) / GIB
+    sampler = min(sequences, tokens) * model.vocab_size * 16 / GIB
     larger, smaller = max(forward, sampler), min(forward, sampler)
     peak = Range(0.7 * larger, larger + 0.25 * smaller, 2 * (larger + smaller))
     return peak + Range(0.1, 1.0, 4.0) if model.multimodal else peak
