@@ -12,7 +12,7 @@ from report_texts import log_reports
 from vllm_doctor import diagnose
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.cli.root import cli
-from vllm_doctor.timeline.clock import parse_time, seconds_between
+from vllm_doctor.text.times import parse_time, seconds_between
 from vllm_doctor.timeline.faster_start import advice
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures" / "logs"

@@ -40,19 +40,6 @@ class FlagInfo(Protocol):
 
 Lookup = Callable[[str], FlagInfo | None]
 
-SHORT = {
-    "-tp": "--tensor-parallel-size",
-    "-pp": "--pipeline-parallel-size",
-    "-dp": "--data-parallel-size",
-    "-dpn": "--data-parallel-rank",
-    "-q": "--quantization",
-    "-cc": "--compilation-config",
-    "-ac": "--attention-config",
-    "-sc": "--speculative-config",
-    "-O": "--compilation-config",
-}
-"""Short forms, used when the flag table does not have them."""
-
 # Flags without a value, for spellings that the flag table does not know.
 _SWITCH = lazy_pattern(
     r"--(?:enable|disable|no|use|skip|trust|enforce|allow|log|calculate|return|multi|ray|worker-use|engine-use)-.+"
@@ -61,10 +48,6 @@ _SWITCH = lazy_pattern(
 _NO_SWITCH = lazy_pattern(
     r"--(?:log-config-file|allowed-[a-z-]+|enable-ssl-.[^=]*=.*|disable-log-stats-.+|use-tqdm-.+|log-level)"
 )
-_SEVERAL = frozenset({
-    "--served-model-name", "--lora-modules", "--prompt-adapters", "--cuda-graph-sizes",
-    "--cudagraph-capture-sizes", "--logits-processors", "--middleware", "--api-key",
-})  # fmt: skip
 DASHES = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d"
 """The class of typographic characters that programs put in place of - or --, for an expression."""
 _FLAG = lazy_pattern(rf"--?[A-Za-z]|-{{0,3}}[{DASHES}][-{DASHES}]{{0,3}}[A-Za-z]")
@@ -93,7 +76,7 @@ def with_plain_dashes(text: str) -> str:
     name, equals, value = text.partition("=")
     name = _DASH.sub("-", name).lstrip("-")
     long, short = f"--{name}", f"-{name}"
-    is_short = known_flag(long) is None and (short in SHORT or flags.lookup(short) is not None)
+    is_short = known_flag(long) is None and flags.lookup(short) is not None
     return (short if is_short else long) + equals + value
 
 
@@ -127,7 +110,7 @@ def parse_flag(typed: str, lookup: Lookup = known_flag) -> Spelling:
         known = lookup(positive)
         return Spelling(known.name if known else positive, path, negated=True, known=known is not None)
     known = lookup(base)
-    name = known.name if known else SHORT.get(base)
+    name = known.name if known else None
     inverse = (
         base.replace("--enable-", "--disable-", 1)
         if base.startswith("--enable-")
@@ -152,8 +135,6 @@ def value_count(typed: str, lookup: Lookup = known_flag) -> int | None:
         return 0
     if spelling.path:
         return 1
-    if spelling.name in _SEVERAL:
-        return None
     flag = lookup(spelling.name)
     if flag is not None:
         kind = flag.kind

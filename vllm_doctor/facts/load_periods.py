@@ -6,17 +6,16 @@ the totals. Times are those of the log, which prints no year and, in some set-up
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.messages import message
 from vllm_doctor.text.patterns import lazy_pattern
+from vllm_doctor.text.times import seconds_between
 
 LASTING = 3
 """Consecutive statistics lines of one engine that make a period, or end one."""
 _GAP = 600.0  # seconds without such a line that end a period: an idle server prints no statistics
 _STAMP = lazy_pattern(r"\b(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
-_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # of a leap year: 02-29 is a valid day
 _STAMP_REACH = 160  # characters of a line that contain vLLM's prefix
 
 
@@ -34,21 +33,7 @@ class Moment(NamedTuple):
 
     def seconds_until(self, later: Moment) -> float | None:
         """Return the seconds to a later line, which may be in the next year; None if a time is unknown."""
-        begin, end = _instant(self.stamp), _instant(later.stamp)
-        if begin is None or end is None:
-            return None
-        seconds = end - begin
-        return seconds if seconds > -180 * 86400 else seconds + 366 * 86400
-
-
-@lru_cache(maxsize=4)
-def _instant(stamp: str) -> int | None:
-    """Return the seconds from the beginning of the year to `11-20 14:02:31`; None for an invalid time."""
-    try:
-        days = _DAYS_BEFORE[int(stamp[:2]) - 1] + int(stamp[3:5])
-        return days * 86400 + int(stamp[6:8]) * 3600 + int(stamp[9:11]) * 60 + int(stamp[12:])
-    except (ValueError, IndexError):
-        return None
+        return seconds_between(self.stamp, later.stamp)
 
 
 class LoadPeriod(NamedTuple):

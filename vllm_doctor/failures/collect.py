@@ -96,7 +96,7 @@ class FailureCollector:
             text = _GROUP.sub("", text)
             event = event._replace(text=text)
         stream = self._stream(event.process)
-        if stream.candidate is not None and self._continues_sentence(stream, event):
+        if stream.candidate is not None and self._continue_message(stream, event):
             return
         state = (phase, served, advances)
         if TRACEBACK in text and not event.frames:
@@ -356,7 +356,7 @@ class FailureCollector:
                          process=event.process, phase=phase, served=served, advances=advances,
                          is_logged=bool(event.level))
 
-    def _continues_sentence(self, stream: _Open, event: Event) -> bool:
+    def _continue_message(self, stream: _Open, event: Event) -> bool:
         """Return whether an event continues the open message; if so, add it to the message."""
         made = stream.candidate
         if made is None:

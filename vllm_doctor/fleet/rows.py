@@ -18,7 +18,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.redact import Redactor, redact, redact_value, safe_text
 from vllm_doctor.reports import texts
 from vllm_doctor.reports.model import Fix, Report
-from vllm_doctor.timeline.clock import seconds_between
+from vllm_doctor.text.times import seconds_between
 
 _CHUNK = 1 << 18
 _TAIL = 1 << 16  # bytes at the end of a log in which its last time is looked for

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from vllm_doctor.fleet.model import StartRow
 from vllm_doctor.messages import N_, Message, message
 from vllm_doctor.severity import RANK
-from vllm_doctor.timeline.clock import seconds_between
+from vllm_doctor.text.times import seconds_between
 
 SAMPLES = 8  # logs named for a group
 _LEAST_FAILURES = 3  # of a host with more than its share

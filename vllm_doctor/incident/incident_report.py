@@ -17,7 +17,8 @@ from vllm_doctor.diagnosis.run import Run
 from vllm_doctor.incident.ranks import silent_ranks
 from vllm_doctor.messages import joined, message
 from vllm_doctor.reports.model import Consequence, Incident, Report
-from vllm_doctor.timeline.clock import StartClock, seconds_between
+from vllm_doctor.text.times import seconds_between
+from vllm_doctor.timeline.clock import StartClock
 
 _IN_STEP = ("weights", "distributed-init")  # phases that all nodes reach together
 _SAME_CLOCK = 5.0  # seconds by which clocks in step may differ

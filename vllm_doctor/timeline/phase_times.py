@@ -7,7 +7,8 @@ from typing import Any
 
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.facts.store import number
-from vllm_doctor.timeline.clock import StartClock, seconds_between
+from vllm_doctor.text.times import seconds_between
+from vllm_doctor.timeline.clock import StartClock
 from vllm_doctor.timeline.faster_start import advice
 from vllm_doctor.timeline.model import PhaseTime, Timeline
 
