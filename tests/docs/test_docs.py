@@ -89,3 +89,10 @@ def test_contributing_shows_the_tree_as_it_is() -> None:
 def test_the_build_has_what_the_package_imports() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert set(project["project"]["dependencies"]) <= set(project["build-system"]["requires"])
+
+
+def test_the_files_that_contributing_names_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:vllm_doctor|rules)/[\w./-]+)`", page)
+    assert len(named) > 15
+    assert [name for name in named if not (ROOT / name).exists()] == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_doctor.templating import filters
+from vllm_doctor.templating import text_filters
 from vllm_doctor.templating.evaluator import (
     UNKNOWN,
     ExpressionError,
@@ -165,6 +165,6 @@ def test_any_text_is_read_or_refused(source: str) -> None:
 
 
 def test_the_directory_that_a_path_begins_with() -> None:
-    assert filters.first_directory("models/a/b") == "models"
-    assert filters.first_directory("/models/a") == ""
-    assert filters.first_directory("model-7b") is None
+    assert text_filters.first_directory("models/a/b") == "models"
+    assert text_filters.first_directory("/models/a") == ""
+    assert text_filters.first_directory("model-7b") is None

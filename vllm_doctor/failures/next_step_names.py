@@ -18,7 +18,7 @@ from vllm_doctor.failures.frames import OFFLINE, PLUGINS, RAISES_TYPE_ERROR, is_
 from vllm_doctor.failures.model import Failure, Place
 from vllm_doctor.failures.settings import names_a_setting
 from vllm_doctor.messages import joined, message
-from vllm_doctor.templating.filters import power_of_two
+from vllm_doctor.templating.number_filters import power_of_two
 from vllm_doctor.text.patterns import lazy_pattern
 
 _MODULE = lazy_pattern(r"No module named '(?P<module>[\w.]+)'")

@@ -10,7 +10,7 @@ from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.refusal_advice import VARIABLE_NAME, Advice, advice
 from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS, TOO_GENERAL, terms_of
-from vllm_doctor.templating.value_filters import scalar
+from vllm_doctor.templating.repair_filters import scalar
 from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_doctor.catalog.releases import Releases
-from vllm_doctor.templating.value_filters import (
+from vllm_doctor.templating.repair_filters import (
     as_json,
     as_json_list,
     as_pairs,
