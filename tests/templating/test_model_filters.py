@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.catalog.yaml_catalog import read_catalog
+from vllm_doctor.rulebase.regex_check import slow_code
 from vllm_doctor.templating.model_filters import (
     address_target,
     architecture_meant,
@@ -100,3 +105,13 @@ def test_a_misspelled_model_type() -> None:
 def test_missing_tensors_show_a_missing_file(tensors: str, is_missing: bool) -> None:
     assert are_of_a_missing_file(tensors) is is_missing
     assert are_of_a_missing_file("'model.layers.1.mlp.up.weight'", ", 'model.layers.2.norm.weight'")
+
+
+def test_the_parsers_of_families_exist_in_some_release() -> None:
+    for kind, flag in (("tool", "--tool-call-parser"), ("reasoning", "--reasoning-parser")):
+        known = flags.lookup(flag)
+        assert known is not None
+        choices = {choice for release in flags.releases() for choice in known.choices(release)}
+        rows = read_catalog("parsers.yaml")[kind]
+        assert {parser for row in rows for parser in row["parsers"]} <= choices
+        assert all(slow_code(re.compile(row["family"], re.IGNORECASE).search, row["family"], re.IGNORECASE) is None for row in rows)

@@ -9,7 +9,7 @@ from typing import Any
 
 from vllm_doctor.catalog.json_cache import cached
 
-CATALOGS = ("features.yaml", "frontends.yaml", "next_steps.yaml")
+CATALOGS = ("features.yaml", "frontends.yaml", "next_steps.yaml", "setting_terms.yaml")
 """Those that are read at every start; the wheel has them as JSON too (`hatch_build.py`)."""
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_table import Flag
-from vllm_doctor.command.setting_terms import TOO_GENERAL, terms_of
+from vllm_doctor.command.setting_terms import terms_of, too_general
 from vllm_doctor.text.patterns import lazy_pattern
 
 _MAX_SENTENCE = 1000
@@ -357,7 +357,7 @@ def _named(part: str, sentence: str, reader: _Reader) -> list[tuple[int, str, bo
     plain = without_variables.lower().replace("-", " ").replace("_", " ")
     for keyword in reader.given:
         flag = flags.lookup(keyword, reader.release)
-        if flag is None or keyword in TOO_GENERAL:
+        if flag is None or keyword in too_general():
             continue
         places = [place.start() for term in terms_of(keyword)
                   for place in re.finditer(rf"\b{re.escape(term.strip())}", plain)]

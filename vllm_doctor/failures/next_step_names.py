@@ -12,7 +12,7 @@ from typing import Any
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.requirements import distribution_of, is_required
 from vllm_doctor.command.refusal_advice import Advice, advice
-from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS
+from vllm_doctor.command.setting_terms import classes_of_settings
 from vllm_doctor.failures import error_lines
 from vllm_doctor.failures.frames import OFFLINE, PLUGINS, RAISES_TYPE_ERROR, is_decoder, passes_errors_on
 from vllm_doctor.failures.model import Failure, Place
@@ -172,7 +172,7 @@ def _rejects_settings(failure: Failure) -> bool:
     checked = _CHECKED.search(failure.message)
     if checked is not None:
         # VllmConfig compares settings with each other; what it takes from config.json belongs to a feature of its own.
-        return checked["settings"] in CLASSES_OF_SETTINGS or checked["settings"] == "VllmConfig"
+        return checked["settings"] in classes_of_settings() or checked["settings"] == "VllmConfig"
     file = failure.origin.file if failure.origin else ""
     return file.startswith(_OF_SETTINGS) or (
         file.startswith("vllm/config/") and not file.startswith(("vllm/config/model", "vllm/config/__init__")))

@@ -9,7 +9,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.refusal_advice import VARIABLE_NAME, Advice, advice
-from vllm_doctor.command.setting_terms import CLASSES_OF_SETTINGS, TOO_GENERAL, terms_of
+from vllm_doctor.command.setting_terms import classes_of_settings, terms_of, too_general
 from vllm_doctor.templating.repair_filters import scalar
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -84,7 +84,7 @@ def flag_meant(message: str, given: str) -> str | None:
     """Return the flag of the only setting in `given` (space-separated keywords) that a message refers to, or None."""
     text = VARIABLE_NAME.sub("", message).lower().replace("-", " ").replace("_", " ")
     meant = {name for name in given.split()
-             if name not in TOO_GENERAL and any(part in text for part in terms_of(name))}
+             if name not in too_general() and any(part in text for part in terms_of(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
 
 
@@ -110,7 +110,7 @@ def flag_of_config(name: str, given: str | None) -> str | None:
 
 def holds_only_settings(name: str) -> bool:
     """Return whether a class of vLLM holds nothing but settings of the user."""
-    return name in CLASSES_OF_SETTINGS
+    return name in classes_of_settings()
 
 
 def names_setting(message: str, given: str) -> bool:
@@ -120,8 +120,8 @@ def names_setting(message: str, given: str) -> bool:
     """
     text = message.lower().replace("-", " ").replace("_", " ")
     if given:
-        names = [name for name in given.split() if name not in TOO_GENERAL]
+        names = [name for name in given.split() if name not in too_general()]
         return any(part in text for name in names for part in terms_of(name))
     names = [flag.lstrip("-").replace("-", "_") for flag in table().flags]
     return any(" " in part and part in text
-               for name in names if name not in TOO_GENERAL for part in terms_of(name))
+               for name in names if name not in too_general() for part in terms_of(name))

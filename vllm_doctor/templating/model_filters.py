@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 from vllm_doctor.catalog import flags, model_names
 from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.text.patterns import lazy_pattern
 
 __all__ = [
@@ -26,68 +29,6 @@ _QUOTED_NAME = lazy_pattern(r"'([\w.]{1,400})'")
 _IN_LAYER = lazy_pattern(r"(?P<layer>[\w.]{0,200}?(?:layers|blocks|h)\.\d{1,4})\.(?P<tensor>[\w.]{1,200})")
 _PAGE_OF_MODEL = lazy_pattern(
     r"https?://[\w.-]+(?::\d+)?/(?:models/)?(?P<repository>[\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|summary|files)\b\S*|/)?$")
-
-# The parsers that support a family's format, the best first. The first one that the release has is used.
-_TOOL_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"qwen-?3[-_]?coder|qwen-?3(?:\.[5-9]|[5-9](?!\d*b))", ("qwen3_coder", "qwen3_xml", "hermes")),
-    (r"qwen|qwq|hermes", ("hermes",)),
-    (r"llama-?4", ("llama4_pythonic", "llama4_json", "pythonic")),
-    (r"llama-?3[.-]?2-[13]b", ("llama3_json", "pythonic")),
-    (r"llama-?3", ("llama3_json",)),
-    (r"mistral|mixtral|ministral|magistral|devstral", ("mistral",)),
-    (r"deepseek-?v3\.2", ("deepseek_v32", "deepseek_v31")),
-    (r"deepseek-?v3\.1", ("deepseek_v31",)),
-    (r"deepseek-?v4\.1", ("deepseek_v41", "deepseek_v4")),
-    (r"deepseek-?v4", ("deepseek_v4",)),
-    (r"deepseek-?(?:v3|r1)", ("deepseek_v3",)),
-    (r"glm-?(?:4\.7|5)", ("glm47", "glm45")),
-    (r"glm-?4\.[56]", ("glm45",)),
-    (r"kimi-?k3", ("kimi_k3", "kimi_k2")),
-    (r"kimi-?k2", ("kimi_k2",)),
-    (r"gpt-?oss", ("openai",)),
-    (r"functiongemma", ("functiongemma",)),
-    (r"gemma-?4", ("gemma4",)),
-    (r"granite-?20b", ("granite-20b-fc",)),
-    (r"granite-?4", ("granite4", "hermes")),
-    (r"granite", ("granite",)),
-    (r"internlm", ("internlm",)),
-    (r"jamba", ("jamba",)),
-    (r"phi-?4-?mini", ("phi4_mini_json",)),
-    (r"xlam", ("xlam",)),
-    (r"minimax-?m3", ("minimax_m3", "minimax_m2")),
-    (r"minimax-?m2", ("minimax_m2",)),
-    (r"minimax", ("minimax",)),
-    (r"hunyuan", ("hunyuan_a13b",)),
-    (r"seed-?oss", ("seed_oss",)),
-    (r"step-?3\.5", ("step3p5", "step3")),
-    (r"step-?3", ("step3",)),
-    (r"ernie-?4\.5", ("ernie45",)),
-    (r"olmo-?3", ("olmo3",)),
-    (r"longcat", ("longcat",)),
-)
-
-_REASONING_PARSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"deepseek-?v4\.1", ("deepseek_v41", "deepseek_v4")),
-    (r"deepseek-?v4", ("deepseek_v4",)),
-    (r"deepseek-?v3\.[12]", ("deepseek_v3", "deepseek_r1")),
-    (r"deepseek-?r1|qwq|r1-distill", ("deepseek_r1",)),
-    (r"qwen-?3(?!.*(?:coder|instruct))", ("qwen3", "deepseek_r1")),  # Coder and Instruct models do not reason
-    (r"glm-?(?:4\.7|5)", ("glm47", "glm45")),
-    (r"glm-?4\.[56]", ("glm45",)),
-    (r"gpt-?oss", ("openai_gptoss",)),
-    (r"kimi-?k3", ("kimi_k3", "kimi_k2")),
-    (r"kimi-?k2", ("kimi_k2",)),
-    (r"magistral|mistral|ministral", ("mistral",)),
-    (r"gemma-?4", ("gemma4",)),
-    (r"granite", ("granite",)),
-    (r"hunyuan", ("hunyuan_a13b",)),
-    (r"minimax-?m2", ("minimax_m2",)),
-    (r"seed-?oss", ("seed_oss",)),
-    (r"step-?3", ("step3",)),
-    (r"ernie-?4\.5", ("ernie45",)),
-    (r"nemotron", ("nemotron_v3",)),
-    (r"olmo-?3", ("olmo3",)),
-)
 
 _BASE = lazy_pattern(r"[-_]base$", re.IGNORECASE)
 _CHAT = lazy_pattern(r"instruct|chat|[-_]it\b|[-_]it[-_]|assistant|wizardcoder|r1|qwq|thinking|reason|tool|hermes|"
@@ -116,18 +57,25 @@ def is_base_model(model: str) -> bool:
         _BASE.search(model) is not None or not _CHAT.search(model))
 
 
-def _parser(model: str, families: Iterable[tuple[str, tuple[str, ...]]], flag: str, releases: Releases) -> str | None:
+@lru_cache(maxsize=1)
+def _families() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return the parsers of families of models, by kind."""
+    families: Mapping[str, Sequence[Mapping[str, Any]]] = read_catalog("parsers.yaml")
+    return families
+
+
+def _parser(model: str, kind: str, flag: str, releases: Releases) -> str | None:
     known_flag = flags.lookup(flag)
     choices = known_flag.choices(releases.candidates[-1]) if known_flag is not None else ()
-    for family, parsers in families:
-        if re.search(family, model, re.IGNORECASE):
-            return next((parser for parser in parsers if parser in choices), None)
+    for row in _families()[kind]:
+        if re.search(row["family"], model, re.IGNORECASE):
+            return next((parser for parser in row["parsers"] if parser in choices), None)
     return None
 
 
 def tool_parser_for(model: str, releases: Releases) -> str | None:
     """Return the --tool-call-parser of the model's family that the release has."""
-    return _parser(model, _TOOL_PARSERS, "--tool-call-parser", releases)
+    return _parser(model, "tool", "--tool-call-parser", releases)
 
 
 def address_target(model: str) -> str | None:
@@ -140,7 +88,7 @@ def address_target(model: str) -> str | None:
 
 def reasoning_parser_for(model: str, releases: Releases) -> str | None:
     """Return the --reasoning-parser of the model's family that the release has."""
-    return _parser(model, _REASONING_PARSERS, "--reasoning-parser", releases)
+    return _parser(model, "reasoning", "--reasoning-parser", releases)
 
 
 def release_with_architecture(architecture: str, releases: Releases) -> str | None:
