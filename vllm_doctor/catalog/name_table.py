@@ -94,6 +94,14 @@ def releases_with_name(module: str, name: str) -> Indices:
     return found | (indices(submodule[1]) if submodule else frozenset())
 
 
+def bases_of(row: list[Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the lifetime, the module and the name of each base class of a class, given its row."""
+    for life, bases in row[2].get("b", {}).items():
+        for base in bases.split(" "):
+            module, _, name = base.rpartition(".")
+            yield life or row[1], module, name
+
+
 def releases_with_attribute(key: str, name: str, kinds: str = "mi", depth: int = 6) -> Indices:
     """Return the releases in which a class (vllm.x:Class) has a member, its own or inherited from a vLLM class."""
     row = row_of(key)
@@ -102,11 +110,9 @@ def releases_with_attribute(key: str, name: str, kinds: str = "mi", depth: int =
     found: Indices = frozenset()
     for kind in kinds:
         found |= present(row[2].get(kind, {}), name, row[1])
-    for life, bases in row[2].get("b", {}).items() if depth else ():
-        for base in bases.split(" "):
-            module, _, local = base.rpartition(".")
-            if module.startswith("vllm"):
-                found |= releases_with_attribute(f"{module}:{local}", name, kinds, depth - 1) & indices(life or row[1])
+    for life, module, base in bases_of(row) if depth else ():
+        if module.startswith("vllm"):
+            found |= releases_with_attribute(f"{module}:{base}", name, kinds, depth - 1) & indices(life)
     return found
 
 
@@ -119,12 +125,9 @@ def releases_with_parameter(key: str, method: str, parameter: str, depth: int = 
     if row is None:
         return frozenset()
     found = present(row[2].get("p", {}).get(method, {}), parameter, row[1])
-    for life, bases in row[2].get("b", {}).items() if depth else ():
-        for base in bases.split(" "):
-            module, _, local = base.rpartition(".")
-            if module.startswith("vllm"):
-                inherited = releases_with_parameter(f"{module}:{local}", method, parameter, depth - 1)
-                found |= inherited & indices(life or row[1])
+    for life, module, base in bases_of(row) if depth else ():
+        if module.startswith("vllm"):
+            found |= releases_with_parameter(f"{module}:{base}", method, parameter, depth - 1) & indices(life)
     return found
 
 

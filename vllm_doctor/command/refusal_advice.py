@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_table import Flag
-from vllm_doctor.command.setting_terms import terms_of, too_general
+from vllm_doctor.command.setting_terms import plain_words, snake_case, terms_of, too_general
 from vllm_doctor.text.patterns import lazy_pattern
 
 _MAX_SENTENCE = 1000
@@ -136,7 +136,7 @@ class _Reader(NamedTuple):
             name = _SHORT[name]
         first, _, rest = name.partition(".")
         if first.endswith("Config") and rest:
-            first = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", first).lower()
+            first = snake_case(first)
         flag = flags.lookup(first, self.release)
         if flag is not None and flag.exists(self.release):
             if not rest:
@@ -354,7 +354,7 @@ def _named(part: str, sentence: str, reader: _Reader) -> list[tuple[int, str, bo
         if read is not None and match.span("name") not in required and reader.has(read[1], read[0]):
             found.append((match.start("name"), read[1].name if read[1] else read[0], False))
     without_variables = VARIABLE_NAME.sub(lambda name: "." * len(name[0]), part)
-    plain = without_variables.lower().replace("-", " ").replace("_", " ")
+    plain = plain_words(without_variables)
     for keyword in reader.given:
         flag = flags.lookup(keyword, reader.release)
         if flag is None or keyword in too_general():

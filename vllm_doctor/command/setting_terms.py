@@ -7,6 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from vllm_doctor.catalog.yaml_catalog import read_catalog
+from vllm_doctor.text.patterns import lazy_pattern
+
+_WORD_START = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @lru_cache(maxsize=1)
@@ -24,6 +27,16 @@ def classes_of_settings() -> Sequence[str]:
     """Return vLLM's classes that hold nothing but settings of the user."""
     names: Sequence[str] = _table()["classes"]
     return names
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class as that of a setting: `kv_transfer_config` for KVTransferConfig."""
+    return _WORD_START.sub("_", name).lower()
+
+
+def plain_words(text: str) -> str:
+    """Return a text in small letters with the words of names separated by blanks, as `terms_of` writes them."""
+    return text.lower().replace("-", " ").replace("_", " ")
 
 
 def terms_of(keyword: str) -> Sequence[str]:

@@ -10,7 +10,7 @@ from vllm_doctor.catalog.features import feature
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.command.flags import keyword_of
 from vllm_doctor.command.refusal_advice import VARIABLE_NAME
-from vllm_doctor.command.setting_terms import terms_of
+from vllm_doctor.command.setting_terms import plain_words, terms_of
 from vllm_doctor.failures.model import Setting
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -43,6 +43,6 @@ def names_a_setting(message: str) -> bool:
     """Return whether a message refers to a setting of vLLM, by its name or in words such as `tensor parallel`."""
     if VARIABLE_NAME.search(message) or any(map(flags.lookup, _FLAG.findall(message))):
         return True
-    words = message.lower().replace("_", " ").replace("-", " ")
+    words = plain_words(message)
     keywords = (flag.keyword for name in table().flags if (flag := flags.lookup(name)) is not None)
     return any(" " in term and term in words for keyword in keywords if keyword for term in terms_of(keyword))

@@ -9,7 +9,7 @@ from vllm_doctor.catalog import flags
 from vllm_doctor.catalog.flag_file import table
 from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.command.refusal_advice import VARIABLE_NAME, Advice, advice
-from vllm_doctor.command.setting_terms import classes_of_settings, terms_of, too_general
+from vllm_doctor.command.setting_terms import classes_of_settings, plain_words, snake_case, terms_of, too_general
 from vllm_doctor.templating.repair_filters import scalar
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -27,7 +27,6 @@ __all__ = [
     "names_setting",
 ]
 
-_WORD_START = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PARTS_OF_CONFIGS: Mapping[str, str] = MappingProxyType({
     "DynamicShapesConfig": "compilation_config", "PassConfig": "compilation_config"})
 
@@ -82,7 +81,7 @@ def advised_removal(message: str, given: str, releases: Releases, inner: str | N
 
 def flag_meant(message: str, given: str) -> str | None:
     """Return the flag of the only setting in `given` (space-separated keywords) that a message refers to, or None."""
-    text = VARIABLE_NAME.sub("", message).lower().replace("-", " ").replace("_", " ")
+    text = plain_words(VARIABLE_NAME.sub("", message))
     meant = {name for name in given.split()
              if name not in too_general() and any(part in text for part in terms_of(name))}
     return as_flag(meant.pop()) if len(meant) == 1 else None
@@ -99,7 +98,7 @@ def flag_of_config(name: str, given: str | None) -> str | None:
     `CompilationConfig` is read from --compilation-config, `PassConfig` from a part of it. `given` are the settings of
     the user (space-separated keywords); without them every such flag counts.
     """
-    snake = _WORD_START.sub("_", name).lower()
+    snake = snake_case(name)
     known = table().flags
     for keyword in (_PARTS_OF_CONFIGS.get(name, snake), f"override_{snake}"):
         flag = as_flag(keyword)
@@ -118,7 +117,7 @@ def names_setting(message: str, given: str) -> bool:
 
     If none is known, any engine argument with a name of several words counts.
     """
-    text = message.lower().replace("-", " ").replace("_", " ")
+    text = plain_words(message)
     if given:
         names = [name for name in given.split() if name not in too_general()]
         return any(part in text for name in names for part in terms_of(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.catalog.name_table import (
+    bases_of,
     classes,
     indices,
     possible_releases,
@@ -54,11 +55,6 @@ def _is_closed(key: str, depth: int = 6) -> bool:
     row = row_of(key)
     if row is None or not depth or any("__getattr__" in words.split(" ") for words in row[2].get("m", {}).values()):
         return False
-    for bases in row[2].get("b", {}).values():
-        for base in bases.split(" "):
-            module, _, local = base.rpartition(".")
-            if base.rpartition(".")[2] in ("ABC", "object", "Generic", "Protocol"):
-                continue
-            if not module.startswith("vllm") or not _is_closed(f"{module}:{local}", depth - 1):
-                return False
-    return True
+    return all(base in {"ABC", "object", "Generic", "Protocol"}
+               or (module.startswith("vllm") and _is_closed(f"{module}:{base}", depth - 1))
+               for _, module, base in bases_of(row))

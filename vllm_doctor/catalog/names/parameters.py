@@ -6,6 +6,7 @@ import re
 
 from vllm_doctor.catalog.name_table import (
     Indices,
+    bases_of,
     classes,
     indices,
     possible_releases,
@@ -76,12 +77,9 @@ def unexpected_parameter(
 def _is_struct(key: str, depth: int = 6) -> bool:
     """Return whether a class is a msgspec.Struct."""
     row = row_of(key)
-    for bases in row[2].get("b", {}).values() if row and depth else ():
-        for base in bases.split(" "):
-            module, _, local = base.rpartition(".")
-            if local == "Struct" or (module.startswith("vllm") and _is_struct(f"{module}:{local}", depth - 1)):
-                return True
-    return False
+    return row is not None and depth > 0 and any(
+        base == "Struct" or (module.startswith("vllm") and _is_struct(f"{module}:{base}", depth - 1))
+        for _, module, base in bases_of(row))
 
 
 def _plugin(function: str, parameter: str, question: Direction) -> Direction | None:
