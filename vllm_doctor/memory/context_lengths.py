@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vllm_doctor.memory.quantities import Facts, Quantities, kv_bytes_per_token
-from vllm_doctor.memory.solver.kv_cache import kv_gib
+from vllm_doctor.memory.release_accounting import GRAPHS_RESERVED_SINCE
+from vllm_doctor.memory.solver.kv_cache import SIXTEEN_BIT_CACHES, kv_gib
 from vllm_doctor.memory.solver.rounding import ANY_BLOCK_SIZE, HALF_UNIT, blocks_for
 from vllm_doctor.memory.solver.utilization import utilization_for_need, utilization_limit
 
 _SHORT = 8192
-_SIXTEEN_BITS = frozenset({"", "auto", "bfloat16", "float16", "half"})
 _LINEAR = 0.02  # the difference between vLLM's own estimate and one in proportion to the length, of a linear model
 
 
@@ -47,7 +47,7 @@ def context_lengths(facts: Facts) -> tuple[LengthRow, ...]:
         return ()
     dtype = str(facts.get("kv_cache_dtype") or "")
     is_eight_bits = dtype.startswith("fp8")
-    if not (is_eight_bits or dtype in _SIXTEEN_BITS):
+    if not (is_eight_bits or dtype in {"", *SIXTEEN_BIT_CACHES}):
         return ()
     per_token = need / length
     offers_fp8 = facts.get("device") not in {"cpu", "tpu"}
@@ -104,7 +104,7 @@ def _cache_need(gib: float, available: float | None, known: Quantities) -> Cache
     total, share = known.total, known.utilization
     if not total or not share or known.total_origin == "estimated":
         return CacheNeed(round(gib, 2), requests, None, suffices=True)
-    graphs_reserved = known.version is not None and known.version >= (0, 20, 0)
+    graphs_reserved = known.version is not None and known.version >= GRAPHS_RESERVED_SINCE
     limit = utilization_limit(known.facts.get("enforce_eager") is True, graphs_reserved)
     offer = utilization_for_need(gib, available, share, total, known.free_at_start(), limit)
     return CacheNeed(round(gib, 2), requests, offer, suffices=offer is not None)

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 
+GRAPHS_RESERVED_SINCE = (0, 20, 0)
+"""The release since which the CUDA graph estimate is taken out of the budget (gpu_worker.py)."""
+
 
 class Accounting(NamedTuple):
     """What a release takes out of its memory budget."""
@@ -33,7 +36,7 @@ def accounting_of(version: ReleaseNumbers | None, engine: str | None, graphs_ena
         counts_others = (0, 6, 4) <= version <= (0, 9, 0)
     else:
         counts_others = (0, 2, 5) <= version < (0, 3, 3) or version == (0, 6, 4)
-    reserves = graphs_enabled if graphs_enabled is not None else version >= (0, 20, 0)
+    reserves = graphs_enabled if graphs_enabled is not None else version >= GRAPHS_RESERVED_SINCE
     return Accounting(
         counts_others=counts_others,
         counts_non_torch=version >= (0, 2, 5),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from vllm_doctor.catalog import flags
 from vllm_doctor.diagnosis.fix_order import Loss, loss
 from vllm_doctor.errors import InputError
+from vllm_doctor.memory.solver.utilization import utilization_limit
 from vllm_doctor.messages import joined, message
 from vllm_doctor.reports.model import Fix
 from vllm_doctor.sizing.launch import Launch
@@ -84,7 +85,7 @@ def _plan_if_it_fits(before: Plan, launch: Launch) -> Plan | None:
 def _flag_exists(flag: str, launch: Launch) -> bool:
     """Return whether the release has the flag."""
     known_flag = flags.lookup(flag)
-    return known_flag is not None and known_flag.exists(".".join(map(str, launch.version)))
+    return known_flag is not None and known_flag.exists(launch.release)
 
 
 def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], tuple[str, ...]]]:
@@ -95,7 +96,7 @@ def _launches_to_try(current: Plan) -> Iterator[tuple[Launch, dict[str, str], tu
             yield (replace(launch, gpu_memory_utilization=hundredths / 100),
                    {"--gpu-memory-utilization": f"{hundredths / 100:.2f}"}, (message("a smaller KV cache"),))
     if launch.kv_cache_memory_bytes is None and launch.device != "cpu":
-        limit = 97 if launch.enforce_eager or launch.reserves_graphs else 95
+        limit = round(utilization_limit(launch.enforce_eager, launch.reserves_graphs) * 100)
         free = target.free_gib
         if free is not None and target.device_gib:
             limit = min(limit, math.floor(free / target.device_gib * 100 - 1))

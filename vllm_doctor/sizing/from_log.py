@@ -12,6 +12,7 @@ from vllm_doctor.diagnosis.engine import diagnose
 from vllm_doctor.errors import InputError
 from vllm_doctor.facts.store import number
 from vllm_doctor.memory.quantities import Quantities
+from vllm_doctor.memory.release_accounting import GRAPHS_RESERVED_SINCE
 from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.reports.model import Report
@@ -51,7 +52,7 @@ def logged_launch(report: Report) -> LoggedLaunch:
     version = facts.get("vllm_version")
     release = parse_release(str(version)) if version else None
     estimate = number(facts, "cuda_graph_estimate_gib")
-    inside = release is not None and release >= (0, 20, 0) and not facts.get("enforce_eager")
+    inside = release is not None and release >= GRAPHS_RESERVED_SINCE and not facts.get("enforce_eager")
     budget = memory.budget_gib if memory is not None else None
     share = number(facts, "gpu_memory_utilization")
     if memory is not None and memory.device_gib and share:

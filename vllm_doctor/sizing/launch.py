@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vllm_doctor.catalog.release_numbers import ReleaseNumbers, release_numbers
 from vllm_doctor.errors import InputError
-from vllm_doctor.memory.release_accounting import default_utilization
+from vllm_doctor.memory.release_accounting import GRAPHS_RESERVED_SINCE, default_utilization
 from vllm_doctor.messages import message
 from vllm_doctor.text.size_units import BINARY, FACTORS
 
@@ -59,9 +59,14 @@ class Launch:
         return default_utilization(self.version)
 
     @property
+    def release(self) -> str:
+        """Return the release as it is printed: `0.20.2`."""
+        return ".".join(map(str, self.version))
+
+    @property
     def reserves_graphs(self) -> bool:
         """Return whether the CUDA graph estimate is taken out of the budget (since 0.20)."""
-        return self.version >= (0, 20, 0) and not self.enforce_eager and self.device != "cpu"
+        return self.version >= GRAPHS_RESERVED_SINCE and not self.enforce_eager and self.device != "cpu"
 
     def sequences(self, total_gib: float, gpu_name: str = "") -> int:
         """Return --max-num-seqs, given or default (EngineArgs.get_batch_defaults, 0.8-0.33; 256 in V0)."""

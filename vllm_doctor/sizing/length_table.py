@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.memory.context_lengths import offered_lengths
+from vllm_doctor.memory.solver.kv_cache import SIXTEEN_BIT_CACHES
 from vllm_doctor.memory.solver.rounding import GIB
 from vllm_doctor.sizing.plan import Plan, plan
 
 _BLOCK_SIZE = 16  # tokens; the usual one
-_SIXTEEN_BITS = ("auto", "bfloat16", "float16")
 _HIGHEST_UTILIZATION = 0.99
 
 
@@ -56,7 +56,7 @@ def _utilization(planned: Plan, gib: float) -> float | None:
 def _with_fp8_cache(planned: Plan) -> Plan | None:
     """Return the same launch with an FP8 KV cache; None where it has one, or where vLLM or its device has none."""
     launch = planned.launch
-    if launch.device == "cpu" or launch.kv_cache_dtype not in _SIXTEEN_BITS:
+    if launch.device == "cpu" or launch.kv_cache_dtype not in SIXTEEN_BIT_CACHES:
         return None
     try:
         return plan(planned.target, replace(launch, kv_cache_dtype="fp8", max_model_len=planned.length))

@@ -45,7 +45,7 @@ def document(plan: Plan, changes: tuple[Change, ...], requests: Requests | None 
             "weights_by_dtype": model.checkpoint.by_dtype if model.checkpoint else {},
             "max_model_len": model.max_model_len},
         "launch": {
-            "vllm_version": ".".join(map(str, plan.launch.version)), "max_model_len": plan.length,
+            "vllm_version": plan.launch.release, "max_model_len": plan.length,
             "tensor_parallel_size": plan.launch.tensor_parallel_size,
             "pipeline_parallel_size": plan.launch.pipeline_parallel_size,
             "gpu_memory_utilization": plan.launch.utilization, "max_num_seqs": plan.sequences,
@@ -114,7 +114,7 @@ def _head(plan: Plan, width: int, language: Language) -> list[str]:
     verdict = message(_VERDICTS[plan.verdict], launch=message(
         "{name} with {tokens:,} tokens of context on {place} (vLLM {release})",
         name=model.name if model is not None else message("the launch in the log"), tokens=plan.length, place=where,
-        release=".".join(map(str, launch.version))))
+        release=launch.release))
     return [*_wrap(verdict.said(language.gettext), width, 0, 2), *_wrap(say(_reason(plan), language.gettext), width, 2)]
 
 

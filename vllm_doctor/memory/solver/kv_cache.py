@@ -16,6 +16,9 @@ from vllm_doctor.memory.solver.rounding import (
     most_even_integer,
 )
 
+SIXTEEN_BIT_CACHES = frozenset({"auto", "bfloat16", "float16", "half"})
+"""Values of --kv-cache-dtype with two bytes per value, where the model has 16 bits."""
+
 
 def bytes_per_token(
     kv_cache_needed_gib: float, max_model_len: int, block_size: int | None = None,
@@ -99,7 +102,7 @@ def fp8_need(
 
     None if the cache is not a 16-bit one, or if half of it does not fit in what is available.
     """
-    if kv_cache_dtype not in {None, "auto", "bfloat16", "float16", "half"}:
+    if kv_cache_dtype is not None and kv_cache_dtype not in SIXTEEN_BIT_CACHES:
         return None
     need = kv_cache_needed_gib / 2
     if kv_cache_available_gib is not None and need + 1.5 * rounding_gib > kv_cache_available_gib:
