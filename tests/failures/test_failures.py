@@ -2016,3 +2016,14 @@ def test_vllms_own_files_are_vllms_wherever_they_are(root: str) -> None:
         error="AttributeError: module 'vllm.config' has no attribute 'VllmConfig'")
     failure = failure_of(log)
     assert (failure.feature, failure.kind) == ("environment", "bug")
+
+
+def test_a_message_of_placeholders_alone_is_the_source_line() -> None:
+    log = "Traceback (most recent call last):\n" + f'  File "{SITE}/vllm/widgets.py", line 3, in bend\n' + "    raise ValueError(f\"{', '.join(bolts)}\"\n"
+    failure = failure_of(log)
+    assert (failure.exception, failure.message) == ("ValueError", "raise ValueError(f\"{', '.join(bolts)}\"")
+
+
+def test_the_end_of_a_process_in_clangs_words() -> None:
+    failure = failure_of("libc++abi: terminating due to uncaught exception of type std::runtime_error: bolt: widget\n")
+    assert failure.exception == "std::runtime_error"

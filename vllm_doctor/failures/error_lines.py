@@ -48,6 +48,7 @@ _FATAL = lazy_pattern(
     r"|Aborted \(core dumped\)|Illegal instruction.*|Floating point exception.*|Killed$|Killed +\S.*"
     r"|Out of memory: Killed process.*|\S*oom[-_]kill\S*.*|\A.*\bOOMKilled\b.*"
     r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
+    r"|libc\+\+abi: terminating (?:due to|with) uncaught (?:foreign )?exception.*"
     r"|\A.*Error response from daemon: .*|standard_init_linux\.go.*|exec \S+: (?:exec format error|no such file.*)"
     r"|\A.*executable file not found in .*|(?:\S+: )*(?:line \d+: )?\S+: command not found"
     r"|\A\S{1,200}: \S{1,200}\.(?:c|cc|cpp|cu|h|hpp|cuh|inl):\d+: (?!.*\bblock: \[).*Assertion .*"
@@ -60,7 +61,8 @@ _FATAL = lazy_pattern(
     r"|\A(?!\s{0,40}│).*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
 _OF_SHELL = lazy_pattern(
     r"(?:Killed|Aborted|Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b")
-_THROWN = lazy_pattern(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})")
+_THROWN = lazy_pattern(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})"
+                       r"|libc\+\+abi: terminating .{1,12} uncaught exception of type (?P<clang_name>[\w:]{1,80}?)(?:: |$)")
 _WHAT = lazy_pattern(r"\s*what\(\): ")
 _CMAKE = "CMake Error at "
 _NOT_OF_CMAKE = lazy_pattern(r"\s*(?:$|--|CMake |Call Stack|\[|\w+: |[│×╰├└])")
@@ -139,7 +141,7 @@ def process_death(text: str, *, logged: bool = False) -> str | None:
 def cpp_exception_class(text: str) -> str | None:
     """Return the class of a C++ exception that ended a process."""
     match = _THROWN.search(text[:_LONGEST])
-    return match["name"] if match else None
+    return match["name"] or match["clang_name"] if match else None
 
 
 def is_cpp_what(text: str) -> bool:
