@@ -61,8 +61,9 @@ _FATAL = lazy_pattern(
     r"|\A(?!\s{0,40}│).*\bexit(?:ed)?(?: with)?(?: exit)?[ -](?:code|status):? ?(?!0\b)-?\d+.*)$")
 _OF_SHELL = lazy_pattern(
     r"(?:Killed|Aborted|Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b")
-_THROWN = lazy_pattern(r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})"
-                       r"|libc\+\+abi: terminating .{1,12} uncaught exception of type (?P<clang_name>[\w:]{1,80}?)(?:: |$)")
+_THROWN = lazy_pattern(
+    r"terminate called after throwing an instance of '(?P<name>[\w:]{1,80})"
+    r"|libc\+\+abi: terminating .{1,12} uncaught exception of type (?P<clang_name>[\w:]{1,80}?)(?:: |$)")
 _WHAT = lazy_pattern(r"\s*what\(\): ")
 _CMAKE = "CMake Error at "
 _NOT_OF_CMAKE = lazy_pattern(r"\s*(?:$|--|CMake |Call Stack|\[|\w+: |[│×╰├└])")
