@@ -49,6 +49,13 @@ def test_the_lifetime_of_a_name(name: str, first: str, last: str | None) -> None
     assert (releases()[min(found)], releases()[max(found)]) == (first, last or releases()[-1])
 
 
+@pytest.mark.parametrize("name", ["vllm.v1.engine.async_llm.AsyncLM", "torch.nn", "vllm..x", "", 'vllm."x'])
+def test_what_is_no_name_of_vllm_is_in_no_release(name: str) -> None:
+    parent, _, last_part = name.rpartition(".")
+    assert row_of(name) is None
+    assert not releases_with_name(parent, last_part)
+
+
 def test_the_releases_are_those_of_the_flag_table() -> None:
     assert releases() == flags.releases()
 

@@ -92,7 +92,7 @@ def test_the_build_has_what_the_package_imports() -> None:
 
 
 def test_the_files_that_contributing_names_exist() -> None:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    named = re.findall(r"`((?:vllm_doctor|rules)/[\w./-]+)`", page)
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "SECURITY.md", "rules/README.md")]
+    named = re.findall(r"`((?:vllm_doctor|rules)/[\w./-]+)`", "\n".join(pages))
     assert len(named) > 15
     assert [name for name in named if not (ROOT / name).exists()] == []

@@ -1951,9 +1951,22 @@ def test_the_name_of_the_model_says_nothing_on_the_failure(name: str) -> None:
     assert (failure.kind, failure.feature) == ("refusal", "config")
 
 
-def test_columns_of_a_log_record_are_no_part_of_its_message_but_a_bar_in_it_is() -> None:
-    log = "2025-03-29 15:20:40 | ERROR    | bolt.engine:load:12 - Cannot build a field of type int | None for the engine\n"
-    assert failure_of(log).message == "Cannot build a field of type int | None for the engine"
+@pytest.mark.parametrize(("columns", "message"), [
+    ("bolt.engine:load:12 - ", "Cannot build a field of type int | None for the engine"),
+    ("MainThread pool | bolt.engine:load:12 - ", "the bolt is bent"),
+    ("", "int | None is no type"),
+    ("model_worker | ", "the bolt is bent"),
+])
+def test_columns_of_a_log_record_are_no_part_of_its_message_but_a_bar_in_it_is(columns: str, message: str) -> None:
+    assert failure_of(f"2025-03-29 15:20:40 | ERROR    | {columns}{message}\n").message == message
+
+
+@pytest.mark.parametrize("between", ["", "nanobind: leaked 3 instances!\n"])
+def test_an_ignored_exception_is_no_failure(between: str) -> None:
+    ignored = traceback((f"{SITE}/bolt.py", 3, "__del__", "raise ValueError("), error="ValueError: it is ignored")
+    log = f"Exception ignored in: <function Bolt.__del__ at 0x7f00>\n{between}{ignored}" + traceback(
+        (f"{SITE}/vllm/widgets.py", 3, "bend", "raise RuntimeError("), error="RuntimeError: the bolt is bent")
+    assert failure_of(log).message == "the bolt is bent"
 
 
 def test_what_follows_an_ignored_exception_counts() -> None:
@@ -1962,8 +1975,9 @@ def test_what_follows_an_ignored_exception_counts() -> None:
     assert failure_of(log).message == "The bolt is bent"
 
 
-def test_pythons_own_library_on_windows_is_no_code_of_the_users() -> None:
-    failure = failure_of(traceback(("C:\\Users\\u\\Python312\\Lib\\json\\decoder.py", 355, "raw_decode", "raise JSONDecodeError("),
+@pytest.mark.parametrize("root", ["C:\\Users\\u\\Python312", "C:\\ProgramData\\miniconda3", "D:\\miniconda3\\envs\\vllm"])
+def test_pythons_own_library_on_windows_is_no_code_of_the_users(root: str) -> None:
+    failure = failure_of(traceback((root + "\\Lib\\json\\decoder.py", 355, "raw_decode", "raise JSONDecodeError("),
                                    error="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"))
     assert failure.origin == Place("python", "json/decoder.py", "raw_decode", 355)
 
@@ -2027,3 +2041,9 @@ def test_a_message_of_placeholders_alone_is_the_source_line() -> None:
 def test_the_end_of_a_process_in_clangs_words() -> None:
     failure = failure_of("libc++abi: terminating due to uncaught exception of type std::runtime_error: bolt: widget\n")
     assert failure.exception == "std::runtime_error"
+
+
+def test_a_name_alone_is_still_a_refusal_and_system_files_are_no_names() -> None:
+    call = (f"{SITE}/vllm/config.py", 30, "verify", "raise ValueError(")
+    assert failure_of(traceback(call, error="ValueError: /models/acme/thing")).kind == "refusal"
+    assert failure_of(traceback(call, error="OSError: /proc/driver/nvidia/version is absent")).kind == "environment"

@@ -454,6 +454,8 @@ def test_what_is_masked_once_is_masked_again(line: str, shown: str, later: str, 
     ('declare -a API_KEYS=([0]="nNx6A3XS3xfFrLqaSv" [1]="7EAwsFk9AB3eLpngHW")', "7EAwsFk9AB3eLpngHW"),
     ("##vso[task.setvariable variable=storePassword;issecret=true]ETfN6iVezVUShMD94V", "ETfN6iVezVUShMD94V"),
     ("export WEIGHTS_KEY=rvdM2SeZGEcJ2bXSaG", "rvdM2SeZGEcJ2bXSaG"),
+    ("openai_api_key_prod: rvdM2SeZGEcJ2bXSaG", "rvdM2SeZGEcJ2bXSaG"),
+    ("AWS_SECRET_ACCESS_KEY_DEV=wJalrXUt/K7MDENG+bPxRfiCY", "wJalrXUt/K7MDENG+bPxRfiCY"),
     ("  998  2026-07-14 09:10:01 export STORE_PASS=trfpeAbvp4Jp5nvZ8a", "trfpeAbvp4Jp5nvZ8a"),
     ("pass_phrase=hUjLeeLHNgfZkYPaZ", "hUjLeeLHNgfZkYPaZ"),
     ('buildkite-agent meta-data set "deploy-token" "CtNRNUxrE6U7RhCWri"', "CtNRNUxrE6U7RhCWri"),
@@ -487,3 +489,19 @@ def test_a_value_on_the_indented_line_below_its_name() -> None:
     for line in ("local:", "    password:", "        67coLzUCYt6XXSTb85", "    user:", "        operator"):
         redactor.learn_line(line)
     assert redactor.redact("refused 67coLzUCYt6XXSTb85 for operator") == "refused *** for operator"
+
+
+@pytest.mark.parametrize(("line", "shown"), [
+    ("export WEIGHTS_KEY=rvdM2Se/ZGEcJ2bXSaG", "export WEIGHTS_KEY=***"),
+    ("SECRET_KEY_NEW='django-insecure'", "SECRET_KEY_NEW='***'"),
+    ("openai_api_key_prod: widget", "openai_api_key_prod: ***"),
+    ("AZURE_STORAGE_KEY_PRIMARY=bolt/widget", "AZURE_STORAGE_KEY_PRIMARY=***"),
+])
+def test_names_with_a_suffix_and_values_with_a_slash(line: str, shown: str) -> None:
+    assert Redactor().redact(line) == shown
+
+
+def test_a_word_behind_authorization_is_no_scheme_of_any_setting() -> None:
+    redactor = Redactor()
+    redactor.learn_line("authorization: enabled gpu_memory_utilization=0.97")
+    assert redactor.redact("Something is wrong with gpu_memory_utilization=0.97") == "Something is wrong with gpu_memory_utilization=0.97"

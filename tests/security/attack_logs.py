@@ -1,4 +1,4 @@
-"""Whole logs of at most 64 KiB that make an expression try much: its attack_texts in every place where a log has text."""
+"""Whole logs of at most 64 KiB that make an expression try much: its texts that attack it, in every place where a log has text."""
 
 from __future__ import annotations
 

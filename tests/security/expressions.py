@@ -103,7 +103,7 @@ def expressions_of_redaction() -> Iterator[Expression]:
         *((f"OPTIONS {cue} program", program_options.program_pattern(program), "search") for cue, program, _ in program_options.OPTIONS),
         *((f"OPTIONS {cue} option", program_options.option_pattern(option), "finditer") for cue, _, option in program_options.OPTIONS),
         *((f"PLACES {cue}", place, "finditer") for cue, place in (*program_options.PLACES, *program_options.DOUBTFUL_PLACES)),
-        *((f"prose {number}", place, "finditer") for number, place in enumerate(sentences.PLACES)),
+        *((f"sentences {number}", place, "finditer") for number, place in enumerate(sentences.PLACES)),
         *(row for module in _modules_of(redact) for row in _compiled_by_name(module)),
     ]
     for place, source, method in rows:

@@ -37,8 +37,8 @@ TOLD = [*(marker.pattern for marker in BASE.markers), *BASE.facts]
 CODE = expressions()
 REDACTION = list(expressions_of_redaction())
 # Expressions that are given no more than the beginning, or the end, of a longer text.
-LONGEST = {"failures.exceptions._ASSERTS": 1_000, "failures.exceptions._QUOTED": 1_000, "failures.frames._CHECKOUT": 1_000,
-           "failures.messages._FATAL": 500, "failures.messages._USAGE": 500, "failures.messages._OVER": 500}
+LONGEST = {"failures.exception_lines._ASSERTS": 1_000, "failures.exception_lines._QUOTED": 1_000, "failures.frames._CHECKOUT": 1_000,
+           "failures.error_lines._FATAL": 500, "failures.error_lines._USAGE": 500, "failures.error_lines._OVER": 500}
 WINDOWS = {"redact tables_and_manifests": 2_000}  # longer lines are left out
 EXPRESSIONS = 60  # that the ordinary run tries
 SECONDS = 2.0  # for a log of 64 KiB

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ CATALOGS = ("features.yaml", "frontends.yaml", "next_steps.yaml", "setting_terms
 """Those that are read at every start; the wheel has them as JSON too (`hatch_build.py`)."""
 
 
+@lru_cache(maxsize=16)
 def read_catalog(name: str) -> Any:
     """Return the value of a catalog: from JSON, which takes a fiftieth of the time."""
     source = Path(__file__).with_name(name)

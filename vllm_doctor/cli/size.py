@@ -15,6 +15,7 @@ from vllm_doctor.cli.options import in_language
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.errors import InputError
 from vllm_doctor.language import language
+from vllm_doctor.memory.solver.rounding import GIB
 from vllm_doctor.messages import joined, message
 from vllm_doctor.options import Options
 from vllm_doctor.sizing import size_report
@@ -160,7 +161,7 @@ def _launch(values: dict[str, Any], logged: LoggedLaunch | None) -> Launch:
     if values["kv_cache_space"] is not None:
         if values["device"] != "cpu":
             raise InputError(message("--kv-cache-space applies only to the CPU backend: add --device cpu"))
-        fields["kv_cache_memory_bytes"] = int(values["kv_cache_space"] * 2**30)
+        fields["kv_cache_memory_bytes"] = int(values["kv_cache_space"] * GIB)
     release = ".".join(map(str, version))
     for name in ("kv_cache_memory_bytes", "cpu_offload_gb", "kv_cache_dtype", "mamba_ssm_cache_dtype"):
         flag = flags.lookup("--" + name.replace("_", "-"))
@@ -186,7 +187,7 @@ def _target(gpu: str | None, total: float | None, logged: LoggedLaunch | None, m
     if launch.device == "cpu":
         if launch.kv_cache_memory_bytes is None:
             raise InputError(message("with --device cpu, pass the size of the KV cache: --kv-cache-space GIB"))
-        total = total or launch.kv_cache_memory_bytes / 2**30
+        total = total or launch.kv_cache_memory_bytes / GIB
     if total is None:
         raise InputError(message("the GPU is unknown: pass --gpu 24GiB, or a name such as h100-80gb"))
     return LaunchTarget(

@@ -12,7 +12,7 @@ import shlex
 from typing import Literal
 
 from vllm_doctor.command.flags import is_typographic
-from vllm_doctor.command.launchers import CONTAINERS, LAUNCHERS, PRIVILEGED, SHELLS
+from vllm_doctor.command.launchers import CONTAINERS, LAUNCHERS, PRIVILEGED, REMOTE, SHELLS
 from vllm_doctor.command.model import ASSIGNED, Command, Option, Word
 from vllm_doctor.messages import message
 from vllm_doctor.text.patterns import lazy_pattern
@@ -29,6 +29,8 @@ _MORE_VARIABLES = frozenset({
     "HTTPS_PROXY", "http_proxy", "https_proxy", "DO_NOT_TRACK", "MALLOC_ARENA_MAX", "TMPDIR", "XDG_CACHE_HOME",
 })  # fmt: skip
 _LOADS_CODE = lazy_pattern(r"PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH")
+_VALUE_OF_SUDO = lazy_pattern(
+    r"-[A-Za-z]{0,8}[ughpCDRTUrt]|--(?:user|group|host|prompt|chdir|chroot|role|type|shell|command)")
 _LAUNCHER_WORD = lazy_pattern(r"[\w./:=,@%+~-]{1,4000}", re.ASCII)
 _RUNS_CODE = lazy_pattern(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|split-string)\b|-S")
 _EXPANDED = lazy_pattern(
@@ -122,9 +124,13 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
     """Return the known launchers with their options; what belongs to sudo or to an unknown program is omitted."""
     result: list[Word] = []
     program: Literal["", "launcher", "sudo", "unknown"] = ""  # whose words these are
+    takes_value = False  # an option of sudo
     for word in words:
         text = word.content
         name = word.program
+        if program == "sudo" and (takes_value or text.startswith("-")):
+            takes_value = not takes_value and bool(_VALUE_OF_SUDO.fullmatch(text))
+            continue
         if assigned := ASSIGNED.fullmatch(text):
             if word.value is not None and is_offered_variable(assigned[1]):
                 result.append(Word.assignment(assigned[1], assigned[2]))
@@ -136,12 +142,17 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
         elif name in LAUNCHERS and (name != "exec" or program in {"", "launcher"}):  # else `kubectl exec`
             result.append(_requoted(word))
             program = "launcher"
-        elif program == "launcher" and _LAUNCHER_WORD.fullmatch(text) and not _RUNS_CODE.match(text):
+        elif program == "launcher" and name not in REMOTE and _is_harmless(text):
             result.append(_requoted(word))
-        elif program != "sudo":
+        else:
             omitted[message("a program around vLLM that is not known")] = None
             program = "unknown"
     return result
+
+
+def _is_harmless(text: str) -> bool:
+    """Return whether a word is an option or a value of a launcher that runs no other code."""
+    return _LAUNCHER_WORD.fullmatch(text) is not None and not _RUNS_CODE.match(text)
 
 
 def _container_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[Word]:

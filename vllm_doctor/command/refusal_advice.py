@@ -295,7 +295,10 @@ def _bounded(text: str, reader: _Reader) -> Iterator[Advice | None]:
         elif low is not None and high is not None:
             value = max(float(match["left"] or match["left2"] or low), float(low))
             most = _fitting("<" if how.endswith(")") else "<=", None, float(high), reader.step(found[1], high))
-            yield _number(reader, match["name"], None if most is None else min(value, most))
+            if most is None:  # no fraction is the next below the high end
+                yield _number(reader, match["name"], value if value < float(high) else None)
+            else:
+                yield _number(reader, match["name"], min(value, most))
 
 
 def _it(text: str, reader: _Reader) -> Iterator[Advice | None]:

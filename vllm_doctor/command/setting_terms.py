@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.text.patterns import lazy_pattern
@@ -12,20 +10,15 @@ from vllm_doctor.text.patterns import lazy_pattern
 _WORD_START = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-@lru_cache(maxsize=1)
-def _table() -> Any:
-    return read_catalog("setting_terms.yaml")
-
-
 def too_general() -> Sequence[str]:
     """Return the settings that are essential to a command, or whose names occur in many messages."""
-    names: Sequence[str] = _table()["too_general"]
+    names: Sequence[str] = read_catalog("setting_terms.yaml")["too_general"]
     return names
 
 
 def classes_of_settings() -> Sequence[str]:
     """Return vLLM's classes that hold nothing but settings of the user."""
-    names: Sequence[str] = _table()["classes"]
+    names: Sequence[str] = read_catalog("setting_terms.yaml")["classes"]
     return names
 
 
@@ -43,5 +36,5 @@ def terms_of(keyword: str) -> Sequence[str]:
     """Return the words, in lower case and separated by blanks, by which messages refer to a setting."""
     core = keyword.removeprefix("enable_").removesuffix("_size").replace("_", " ")
     subject = core.removesuffix(" config")
-    terms: Sequence[str] = _table()["terms"].get(keyword, (subject if " " in subject else core,))
-    return terms
+    listed: Mapping[str, Sequence[str]] = read_catalog("setting_terms.yaml")["terms"]
+    return listed.get(keyword, (subject if " " in subject else core,))

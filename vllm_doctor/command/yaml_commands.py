@@ -93,7 +93,7 @@ def parse_config_file(text: str) -> Command | None:
         return None
     options, tail = _entries(text.splitlines())
     keys = {option.flag.text for option in options if option.flag is not None}
-    if keys & {"services", "apiVersion"} or not any(flags.lookup("--" + key.replace("_", "-")) for key in keys):
+    if keys & {"services", "apiVersion"} or not any(flags.lookup(key) for key in keys):
         return None  # the beginning of a flag's name proves nothing
     return Command("yaml", "file", tuple(options), document=Document(tail=tail))
 

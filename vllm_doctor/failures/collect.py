@@ -14,6 +14,7 @@ from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.failures import crash_stacks, embedded_calls, error_lines, exception_lines, frames
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
+from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.tracebacks import TRACEBACK
 
@@ -28,6 +29,7 @@ _MOST_FRAMES = 80
 _MOST_SHAPES = 1024
 _BELOW_SOURCE = 2  # lines from the source of a call to the exception: the marks under it
 _REACH = 20  # lines within which a message goes on
+_IGNORED_REACH = 3  # lines from "Exception ignored in" to its traceback
 _STALE = 200  # lines behind which an open traceback is given up
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _TAIL = 40  # lines that may be the words of an error
@@ -56,7 +58,8 @@ class _Open:
     state: tuple[str, bool, int] = ("", False, 0)  # phase, served and advances at that line
     group: int = 0
     chained: bool = False
-    ignored: bool = False
+    ignored: bool = False  # Python says that it ignores the exception that follows
+    ignored_line: int = 0
     crash: crash_stacks.CrashStack | None = None  # below the message of a crash
 
 
@@ -121,7 +124,7 @@ class FailureCollector:
             self._chain(stream, "cause" if text.startswith(CHAIN[0]) else "handling")
             return
         if text.startswith("Exception ignored in"):
-            stream.ignored = True
+            stream.ignored, stream.ignored_line = True, event.line
             return
         if stream.frames and stream.last_call and self._is_source(stream, event):
             return
@@ -269,7 +272,9 @@ class FailureCollector:
                         "WARNING" if handled else level, raised.module)
             return
         if text.strip() and not event.is_code and not event.frames:  # a blank line may stand between calls
-            stream.frames, stream.ignored = [], False
+            stream.frames = []
+            if is_omission(text) or event.line - stream.ignored_line > _IGNORED_REACH:
+                stream.ignored = False
         told = None if may_quote_client else error_lines.argument_parser_error(text)
         if told is not None:
             self._begin(stream, event, "fatal", None, told, state, said=error_lines.other_program(text))

@@ -93,7 +93,9 @@ _CUT_PREFIX = lazy_pattern(
     r"|\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)$")
 """A record that a paste cut within its prefix."""
 _MARKED_CODE = lazy_pattern(r"\s*-{1,5}> \d{1,6} {1,40}(?P<code>\S.*)$")
-_COLUMNS = lazy_pattern(r"^(?:\S{1,120}(?<!:) {1,20}\| )*")
+_COLUMNS = lazy_pattern(  # up to a place (`module:function:12 - `), or the name of a stream or a logger
+    r"^(?:(?:[^|\n]{1,80}\| ){0,6}(?=\S{1,120}(?::\S{1,80}){1,2} - )"
+    r"|(?!(?:int|str|float|bool|bytes|dict|list|tuple|type) )[a-z_][\w.]{2,60} {1,20}\| )")
 _PLACE = lazy_pattern(r"^\S{1,120}(?::\S{1,80}){1,2} - ")
 # A sentence that can only be the words of an error, for a log that shows nothing else.
 _SENTENCE = lazy_pattern(

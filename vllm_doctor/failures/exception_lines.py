@@ -156,7 +156,7 @@ def raised_by_code(code: str) -> tuple[str | None, str]:
     match = _RAISES.match(code)
     if match is not None:
         message = _FILLED_IN.sub("…", match["message"] or "")
-        return class_of(match["name"]), message if message.strip("…") else code
+        return class_of(match["name"]), message if message.strip("… ,;:.()'\"") else code
     match = _ASSERTS.match(code[:_LONGEST].rstrip())
     if match is not None:
         return "AssertionError", match["message"] or code.strip()

@@ -17,7 +17,9 @@ _PYTEST = lazy_pattern(
     r"^(?P<path>[\w./-]{1,300}\.py):(?P<line>\d{1,9}): (?:in (?P<function>[\w<>]+)|(?P<error>[A-Z]\w+))\s*$")
 _SITE = lazy_pattern(r"(?:site|dist)-packages/(?P<rest>(?P<package>[A-Za-z_][\w.-]*).*)")
 _EGG = lazy_pattern(r"\.egg/(?P<rest>(?P<package>[A-Za-z_]\w*).*)")
-_STDLIB = lazy_pattern(r"(?:lib(?:64)?/python3(?:\.\d+)?|[Pp]ython3?\d*/Lib)/(?P<rest>.*)")
+_STDLIB = lazy_pattern(
+    r"(?:lib(?:64)?/python3(?:\.\d+)?"
+    r"|(?:[Pp]ython3?\d*|(?:mini|ana)conda3?|miniforge3?)(?:/envs/[^/]{1,80})?/Lib)/(?P<rest>.*)")
 _REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
 # Packages that people run from a checkout or install with `pip install --target`, by the folder of their modules.
 _CHECKOUTS = (

@@ -114,7 +114,8 @@ def kind_of(candidate: Candidate, origin: Place | None, vllm_frame: Place | None
     if name in _PATH_CLASSES or error_lines.REFUSED_CALL.match(candidate.message):
         return "environment"
     is_refusal = (bool(is_rejected) or _is_failed_check(candidate, origin) or _is_unparsed_file(origin, vllm_frame)
-                  or (name in _REFUSALS and bool(message.strip()) and _OF_PYTHON.search(candidate.message) is None))
+                  or (name in _REFUSALS and bool(candidate.message.strip())
+                      and _OF_PYTHON.search(candidate.message) is None))
     if package == "vllm":
         return "refusal" if is_refusal else "bug"
     if package in _WEB_SERVERS and vllm_frame is None and in_service:

@@ -36,6 +36,7 @@ class Place(NamedTuple):
     function: str
     line: int
 
+
 class Setting(NamedTuple):
     """A flag or variable that the user set, and where: command, arguments, environment."""
 

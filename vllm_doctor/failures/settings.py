@@ -34,8 +34,8 @@ def settings_of(name: str | None, message: str, given: Mapping[str, Any], source
         keyword = keyword_of(spelling)
         if keyword in given:
             value, flag = given[keyword], flags.lookup(spelling)
-            name = flag.name if flag else spelling
-            found[name] = Setting(name, "" if value is True else str(value)[:_LONGEST], source)
+            flag_name = flag.name if flag else spelling
+            found[flag_name] = Setting(flag_name, "" if value is True else str(value)[:_LONGEST], source)
     return tuple(found.values())[:_MOST]
 
 

@@ -22,7 +22,7 @@ _ENVELOPE = lazy_pattern(  # what pydantic writes around the message of a valida
     r"|For further information visit \S+")
 _PATH = lazy_pattern(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[/\\][\w.@+~-]+){2,}[/\\]?|\b[\w.-]+(?:/[\w.@-]+)+")
 _FOLDER_OR_MODEL = lazy_pattern(
-    r"(?<![\w./-])(?!/dev/)(?:~|\.{1,2})?(?:/[\w.@+~-]+){2,}/?|(?<![\w./-])[A-Za-z][\w.-]*/(?=[\w.-]*\d)[\w.-]+(?![\w/])")
+    r"(?<![\w./-])(?!/(?:dev|proc|sys|usr|lib\w{0,8}|opt/rocm[\w.-]{0,20})/)(?:~|\.{1,2})?(?:/[\w.@+~-]+){2,}/?|(?<![\w./-])[A-Za-z][\w.-]*/(?=[\w.-]*\d)[\w.-]+(?![\w/])")
 _FILE = lazy_pattern(  # a program, a file with a name by convention, or the kind of another file
     r"(?:(?<=/bin/)(?P<program>[\w.+-]{1,60})|[/\\](?P<name>[A-Za-z_.-]{1,60}\.(?:json|so))"
     r"|\.(?P<kind>[A-Za-z]{1,12}))$")

@@ -93,7 +93,7 @@ def _end(status: dict[str, Any], *, previous: bool) -> list[str]:
     if not over:
         return []
     return exit_report(f"Container {status['name']}: State: Terminated", over.get("exitCode"), over.get("reason", ""),
-                 over.get("message", ""))
+                       over.get("message", ""))
 
 
 def _behind(get_events: list[str], pod: str, end: list[str]) -> Sequence[str]:

@@ -12,6 +12,8 @@ NOISE = bytes(code for code in CONTROLS if code not in b"\0\a\b\r\x1b")
 """Control characters that are rare in text, without zeros (file padding) and those that terminals use."""
 _FEW = 8  # a line with at most this many is text, however short it is: they may frame it
 ODD = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u2028\u2029\ufeff]")
+
+
 def one_digit(text: AnyStr, zero: AnyStr) -> AnyStr:
     """Return a text, whose digits are all zeros already, with a single zero for each number."""
     while zero + zero in text:

@@ -4,10 +4,10 @@
     vllm-doctor run -- vllm serve ...             run_command(argv, analyse)
     vllm-doctor watch --file server.log           follow_files(followers), without a fork: nothing passes
 
-The process forks: the parent only copies bytes, the child calls
-`analyse(reader)`, and its return value is the verdict. Between them runs a pipe with frames (analyser_channel.py) and,
-before it, a bounded backlog in the parent: a slow analyser never slows the server, it misses the oldest bytes instead
-and is notified (`Gap`). A crash is at the end of a log: the newest stay.
+The process forks: the parent only copies bytes, the child calls `analyse(reader)`, and its return value is the verdict.
+Between them runs a pipe with frames (analyser_channel.py) and, before it, a bounded backlog in the parent: a slow
+analyser never slows the server, it misses the oldest bytes instead and is notified (`Gap`). A crash is at the end of a
+log: the newest stay.
 
 Main thread of a POSIX system only: signal handlers and fork are used.
 """

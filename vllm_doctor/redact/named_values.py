@@ -51,7 +51,7 @@ _DONE = (r"\*\*\*(?![^\s,;&\"'`<>|()\[\]{}\\@])"
          r"|expected\s{1,16}(?:at\s{1,16}least\s{1,16})?\w{1,8}\s{1,16}arguments?\b|not\s{1,16}allowed\s{1,16}with\s{1,16}argument\b")
 # What stays of an Authorization header: its scheme. Those with parameters are masked whole.
 _SCHEME = (r"(?i)(?:(?:bearer|basic|token|api-?key|key|negotiate|ntlm|splunk)[ \t]+"
-           r"|[a-z][a-z-]{2,24}[ \t]+(?=[\w+/=.~-]{12}))")
+           r"|[a-z][a-z-]{2,24}[ \t]+(?=[\w+/.~-]{16,400}=?=?(?![\w+/=.~-]))(?=[^\s0-9]{0,100}[0-9]))")
 _SIGNATURE = r"(?i)\b(?:signature|response)=\"?([\w+/=-]{16,200})"
 _PARAMETERS = r"(?i)(?:digest|oauth|aws4-)[^'\n]*"
 _COOKIES = r"[^\"'\n]+"
@@ -299,7 +299,7 @@ class _Scan:
         if what.is_sure:
             return False
         if what.is_vague:
-            return not looks_random(text) or "/" in text
+            return not looks_random(text) or text.startswith(("/", "./", "~"))
         if what.kind == "secret" and value.is_quoted and looks_chosen(text):  # credentials=("user", "X")
             return False
         is_text_of_a_model = text.isdigit() or text.startswith(("<", "[")) or "|>" in text

@@ -14,23 +14,24 @@ from vllm_doctor.redact.spans import compiled
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"  # of names
 # What names of secrets end in, in small letters; `_`, `-`, `.` or a blank may join the words.
+_ANY_KEY = "(?<=[a-z0-9]_)key"  # WEIGHTS_KEY: only with a random value
 NAMES = (
     "secret[ _-]?access[ _-]?key", "access[ _-]?key(?:[ _-]?id)?", "api[ _.-]?key",
     "(?:secret|private|account|shared|signing|encryption|master|auth|subscription)[ _-]?key(?:[_-]?id)?",
     "(?:salt|fernet|storage|webhook|cookie|session|license|deploy|root|admin|service)[ _-]?key(?:[_-]?id)?",
-    "kaggle[ _-]?key", "x-[a-z0-9]{1,20}-key", "(?<=[a-z0-9]_)key", "secret[ _-]?id", "secret",
+    "kaggle[ _-]?key", "x-[a-z0-9]{1,20}-key", _ANY_KEY, "secret[ _-]?id", "secret",
     "pass(?:word|wd|[ _-]?phrase|code)", "(?<=[_;-])(?:pwd|pass|pw)", "(?<![a-z0-9])(?:pwd|pw|sshpass)(?=[=:])",
     "token", "credential", "sharedaccesssignature", "authorization", "cookie", "(?<![a-z0-9])_?auth",
     "client[ _-]?key[ _-]?data", "passwort", "kennwort", "mot de passe", "contrase(?:ñ|n\u0303?)a",
     "senha", "wachtwoord", "hasło", "şifre",
     "honeycomb-team", "密码", "密碼", "密钥", "口令", "令牌", "パスワード", "пароль", "비밀번호", "암호",
 )  # fmt: skip
-_KNOWN = rf"(?:{'|'.join(name for name in NAMES if name != '(?<=[a-z0-9]_)key')})s?(?:_?[0-9]{{1,2}})?$"
 # What may stand behind: `OPENAI_API_KEY_2`, `HF_TOKEN_PROD`.
 _AFTERWARDS = ("prod", "production", "dev", "staging", "test", "live", "main", "primary", "secondary", "backup", "old",
                "new", "value")
 _ENDINGS = f"s?(?:_?[0-9]{{1,2}})?(?:_(?:{'|'.join(_AFTERWARDS)}))?"
 NAME = rf"(?:{'|'.join(NAMES)}){_ENDINGS}(?![A-Za-z0-9_-])"
+_KNOWN = rf"(?:{'|'.join(name for name in NAMES if name != _ANY_KEY)}){_ENDINGS}$"
 CUES = ("key", "secret", "pass", "pwd", "_pw", "-pw", "token", "credential", "auth", "cookie", "sharedaccess",
         "honeycomb", "securestring", "pw=", "pw:", "密", "令", "パス", "парол", "비밀", "암호", "hasło",
         "şifre", "kennwort", "contrase", "senha", "wachtwoord")

@@ -1,6 +1,6 @@
 """Find regular expressions that take more than linear time on some text, with that text as the proof.
 
-Those of regex_pumps.py are tried up to the length of the longest text in which the expression is ever searched. An
+Those of slow_regex_texts.py are tried up to the length of the longest text in which the expression is ever searched. An
 expression is slow when one of them takes longer than a linear scan can.
 """
 

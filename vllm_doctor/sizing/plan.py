@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vllm_doctor.errors import InputError
-from vllm_doctor.memory.solver.rounding import GIB
+from vllm_doctor.memory.solver.rounding import GIB, HALF_UNIT
 from vllm_doctor.messages import message
 from vllm_doctor.sizing import memory_estimate
 from vllm_doctor.sizing.kv_layout import KvLayout, layout_of, layout_of_tokens
@@ -21,7 +21,6 @@ from vllm_doctor.sizing.launch import Launch
 from vllm_doctor.sizing.memory_estimate import Range
 from vllm_doctor.sizing.model_config import ModelConfig
 
-HALF_UNIT = 0.005  # GiB
 LENGTHS = (2048, 8192, 32768, 131072)
 
 

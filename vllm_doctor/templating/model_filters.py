@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
 
 from vllm_doctor.catalog import flags, model_names
 from vllm_doctor.catalog.releases import Releases
@@ -57,17 +54,10 @@ def is_base_model(model: str) -> bool:
         _BASE.search(model) is not None or not _CHAT.search(model))
 
 
-@lru_cache(maxsize=1)
-def _families() -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return the parsers of families of models, by kind."""
-    families: Mapping[str, Sequence[Mapping[str, Any]]] = read_catalog("parsers.yaml")
-    return families
-
-
 def _parser(model: str, kind: str, flag: str, releases: Releases) -> str | None:
     known_flag = flags.lookup(flag)
     choices = known_flag.choices(releases.candidates[-1]) if known_flag is not None else ()
-    for row in _families()[kind]:
+    for row in read_catalog("parsers.yaml")[kind]:
         if re.search(row["family"], model, re.IGNORECASE):
             return next((parser for parser in row["parsers"] if parser in choices), None)
     return None

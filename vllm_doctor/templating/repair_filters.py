@@ -67,7 +67,7 @@ _TOKEN = lazy_pattern(r"""
     | ([^\s\[\]{}:,'"]+(?::(?=[/\\])[^\s\[\]{},'"]+)?)       # a bare word or URL
     | \s+
 """, re.VERBOSE)
-_JSON_NUMBER = r"-?\d{1,40}(?:\.\d{1,40})?(?:[eE][-+]?\d{1,3})?"
+_JSON_NUMBER = r"-?\d{1,40}(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?"
 _ESCAPED_MARK = lazy_pattern(r"\\(['\\])")
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 

@@ -1,7 +1,4 @@
-"""The times that a log prints, as one start of the server goes on.
-
-vLLM's records have a time without a year and with whole seconds (`11-24 00:18:15`); custom formats may have both.
-"""
+"""The times that a log prints, as one start of the server goes on."""
 
 from __future__ import annotations
 
