@@ -405,9 +405,11 @@ def _fitting(how: str, value: float | None, bound: float | None, step: float | N
         return None if bound < 1 else max(value // bound, 1) * bound
     if sign == "divisor":
         return next((float(one) for one in range(int(min(value, bound)), 0, -1) if bound % one == 0), None)
-    if sign in {"<", ">"} and step is None:
+    if sign in {"<=", ">="}:
+        return bound
+    if step is None:
         return None
-    return {"<": bound - (step or 0), "<=": bound, ">": bound + (step or 0), ">=": bound}.get(sign)
+    return {"<": bound - step, ">": bound + step}.get(sign)
 
 
 def _number(reader: _Reader, name: str, value: float | None) -> Advice | None:

@@ -273,7 +273,7 @@ class FailureCollector:
             return
         if text.strip() and not event.is_code and not event.frames:  # a blank line may stand between calls
             stream.frames = []
-            if is_omission(text) or event.line - stream.ignored_line > _IGNORED_REACH:
+            if stream.ignored and (is_omission(text) or event.line - stream.ignored_line > _IGNORED_REACH):
                 stream.ignored = False
         told = None if may_quote_client else error_lines.argument_parser_error(text)
         if told is not None:

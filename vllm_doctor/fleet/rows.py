@@ -142,7 +142,7 @@ def _is_catch_all(report: Report, rule_id: str) -> bool:
 
 
 def _title(report: Report) -> str | None:
-    if report.cause is not None or report.unexplained is not None or report.status == "failed":
+    if report.cause is not None or report.lacks_cause:
         return texts.headline(report)
     return None
 
