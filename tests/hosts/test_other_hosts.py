@@ -98,6 +98,19 @@ echo 'JobId=4711 JobName=vllm JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode
     assert reports[0]["findings"][0]["evidence"][0]["line"] == 3
 
 
+def test_each_task_of_an_array_job_has_a_report(recorded: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "task 1.out", tmp_path / "task 2.out"
+    first.write_text(LOADING)
+    second.write_text(READY)
+    program(recorded, "scontrol", f"""
+echo 'JobId=4712 ArrayJobId=4711 ArrayTaskId=1 JobName=vllm JobState=OUT_OF_MEMORY ExitCode=0:125 StdErr={first} StdIn=/dev/null StdOut={first}'
+echo 'JobId=4713 ArrayJobId=4711 ArrayTaskId=2 JobName=vllm JobState=RUNNING ExitCode=0:0 StdErr={second} StdIn=/dev/null StdOut={second}'
+echo 'JobId=4711 ArrayJobId=4711 ArrayTaskId=3-9 JobName=vllm JobState=PENDING ExitCode=0:0 StdErr=/x StdIn=/dev/null StdOut=/x'""")
+    status, reports, _ = diagnosed("--slurm", "4711")
+    assert status == 1
+    assert [(report["source"]["path"], report["primary"]) for report in reports] == [(str(first), "host-ram-oom-kill"), (str(second), None)]
+
+
 def test_a_job_that_slurm_has_forgotten_is_one_line(recorded: Path) -> None:
     program(recorded, "scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
     status, _, error = diagnosed("--slurm", "12")
@@ -119,9 +132,25 @@ def test_a_missing_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_log_that_is_not_read_to_its_end_leaves_no_process() -> None:
-    pieces = stream_output(["yes", "a line"])
+    pieces = stream_output(["yes", "a line"], [])
     assert next(pieces).startswith(b"a line\n")
     pieces.close()
+
+
+def test_a_client_that_fails_in_the_middle_is_noted(recorded: Path) -> None:
+    program(recorded, "journalctl", f"printf '%s' '{START}{READY}'; echo 'journal was rotated' >&2; exit 1")
+    status, [report], _ = diagnosed("--journal", "vllm@a\\x2db.service")
+    assert (status, report["status"]) == (0, "serving")
+    assert report["notes"][-1] == "The log may be incomplete: journalctl: journal was rotated"
+
+
+def test_a_container_that_is_removed_at_its_end_has_a_report(recorded: Path) -> None:
+    program(recorded, "docker", f"""if [ "$1" = inspect ]; then
+  [ -e {recorded}/read ] && {{ echo 'Error: No such object: vllm' >&2; exit 1; }}
+  echo '[{{"State": {{"Running": true}}}}]'
+else printf '%s' '{START}{READY}'; touch {recorded}/read; fi""")
+    status, [report], _ = diagnosed("--docker", "vllm")
+    assert (status, report["status"]) == (0, "serving")
 
 
 def test_lines_behind_a_log_begin_on_their_own_line() -> None:

@@ -104,6 +104,11 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "journald": (lambda t: f"Nov 20 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
     "journald in French": (lambda t: f"déc. 19 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
     "journald in Russian": (lambda t: f"дек 19 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
+    "journald in Korean": (lambda t: f" 3월  2 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
+    "journald in Japanese": (lambda t: f" 9月 19 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
+    "journald in Greek": (lambda t: f"Ιαν 19 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
+    "journald in Czech": (lambda t: f"úno 19 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
+    "journald in Finnish": (lambda t: f"maalis 19 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
     "journald in Chinese": (lambda t: f"12月 19 11:30:13 node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
     "journald iso": (lambda t: f"2024-11-20T11:30:13+0000 node7 python3[123]: {t}", "journald", "node7 python3[123]"),
     "journald full": (lambda t: f"Wed 2024-11-20 11:30:13 UTC node7 vllm[123]: {t}", "journald", "node7 vllm[123]"),
@@ -188,6 +193,15 @@ def test_the_raw_stream_of_dockers_api() -> None:
     reader = LineReader()
     assert texts(reader.feed(b"".join(frames)) + reader.finish()) == messages
     assert (reader.encoding, reader.wrappers) == ("utf-8", ("docker-stream",))
+
+
+@pytest.mark.parametrize("size", [10, 266, 2560, 2608, 2815, 655_360 // 256])
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+def test_a_line_feed_in_the_size_of_a_frame_is_none(size: int, step: int) -> None:
+    frames = [b"\1\0\0\0" + len(text).to_bytes(4, "big") + text for text in ((b"x" * (size - 1)) + b"\n", b"Killed\n")]
+    data, reader = b"".join(frames), LineReader()
+    lines = [line for at in range(0, len(data), step) for line in reader.feed(data[at:at + step])] + reader.finish()
+    assert [line.text for line in lines if line.text] == ["x" * (size - 1), "Killed"]
 
 
 @given(

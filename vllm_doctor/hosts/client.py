@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from vllm_doctor.errors import InputError, reason
+from vllm_doctor.messages import message
 from vllm_doctor.text.terminal_safe import safe_text
 
 _SECONDS = 30  # for an answer of some lines; a log takes as long as it takes
-_NAME = re.compile(r"[A-Za-z0-9][\w.:@-]{0,252}")
+_NAME = re.compile(r"[A-Za-z0-9](?:[\w.:@-]|\\x[0-9a-f]{2}){0,252}")  # systemd escapes a character as \x2d
 _LONGEST_REASON = 300
 _CHUNK = 1 << 16
 
@@ -56,10 +57,11 @@ def json_output(argv: Sequence[str]) -> Any:
         raise InputError(f"{argv[0]}: its answer is not JSON") from error
 
 
-def stream_output(argv: Sequence[str], *, joined: bool = False) -> Iterator[bytes]:
+def stream_output(argv: Sequence[str], notes: list[str], *, joined: bool = False) -> Iterator[bytes]:
     """Yield what a command prints. Raises InputError if it fails without having printed anything.
 
-    With `joined`, what it writes to stderr is part of the log (as with `docker logs`); else that says why it failed.
+    If it fails later, a note says so. With `joined`, what it writes to stderr is part of the log (as with
+    `docker logs`); else that says why it failed.
     """
     is_empty = True
     with tempfile.TemporaryFile() as errors:
@@ -73,8 +75,11 @@ def stream_output(argv: Sequence[str], *, joined: bool = False) -> Iterator[byte
             finally:
                 process.kill()  # if its output is not read to the end
         errors.seek(0)
-        if status and is_empty:
-            raise InputError(_refusal(argv[0], errors.read(_CHUNK), status))
+        if status:
+            refusal = _refusal(argv[0], errors.read(_CHUNK), status)
+            if is_empty:
+                raise InputError(refusal)
+            notes.append(message("The log may be incomplete: {problem}", problem=refusal))
 
 
 def followed_by_lines(pieces: Iterable[bytes], lines: Callable[[], Sequence[str]]) -> Iterator[bytes]:
@@ -88,9 +93,10 @@ def followed_by_lines(pieces: Iterable[bytes], lines: Callable[[], Sequence[str]
 
 
 class ByteStream:
-    """A file made of pieces of bytes, to be read once."""
+    """A file made of pieces of bytes, to be read once; `notes` say, at its end, what the report must say of it."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[bytes], notes: Sequence[str] = ()) -> None:
+        self.notes = notes
         self._pieces = pieces
         self._held = b""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from vllm_doctor.errors import InputError
 from vllm_doctor.hosts.client import ByteStream, checked_name, client, followed_by_lines, json_output, stream_output
 from vllm_doctor.hosts.states import exit_report
 from vllm_doctor.logs.inputs import Log
@@ -16,8 +17,9 @@ def container_logs(name: str) -> Iterator[Log]:
     checked_name(name, "--docker", "vllm-1")
     program = client("docker", "podman")
     _state(program, name)  # raises for an unknown name; its error would else be read as the container's log
-    pieces = stream_output([program, "logs", name], joined=True)
-    yield Log(ByteStream(followed_by_lines(pieces, partial(_ending, program, name))), f"{program} {name}")
+    notes: list[str] = []
+    pieces = stream_output([program, "logs", name], notes, joined=True)
+    yield Log(ByteStream(followed_by_lines(pieces, partial(_ending, program, name)), notes), f"{program} {name}")
 
 
 def _state(program: str, name: str) -> dict[str, Any]:
@@ -27,7 +29,10 @@ def _state(program: str, name: str) -> dict[str, Any]:
 
 
 def _ending(program: str, name: str) -> Sequence[str]:
-    state = _state(program, name)
+    try:
+        state = _state(program, name)
+    except InputError:  # Docker removes a container at its end that was started with --rm
+        return ()
     if state.get("Running"):
         return ()
     reason = "OOMKilled" if state.get("OOMKilled") else "Error"

@@ -19,7 +19,8 @@ def unit_logs(unit: str) -> Iterator[Log]:
     """
     checked_name(unit, "--journal", "vllm.service")
     argv = [client("journalctl"), f"--unit={unit}", "--boot", "--no-pager", "--output=cat"]
-    yield Log(ByteStream(_not_empty(stream_output(argv), unit)), f"journal of {unit}")
+    notes: list[str] = []
+    yield Log(ByteStream(_not_empty(stream_output(argv, notes), unit), notes), f"journal of {unit}")
 
 
 def _not_empty(pieces: Iterator[bytes], unit: str) -> Iterator[bytes]:

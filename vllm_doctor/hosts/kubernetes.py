@@ -47,7 +47,8 @@ def pod_logs(place: str, container: str = "", *, previous: bool = False) -> Iter
         events = [kubectl, "get", *in_namespace, "--output=json", "events"]
         behind = partial(_behind, events, pod_name, _end(status, previous=previous))
         name = "/".join((*((namespace,) if namespace else ()), pod_name, status["name"]))
-        yield Log(ByteStream(followed_by_lines(stream_output([*argv, pod_name]), behind)), name)
+        notes: list[str] = []
+        yield Log(ByteStream(followed_by_lines(stream_output([*argv, pod_name], notes), behind), notes), name)
 
 
 def _parts(place: str) -> tuple[str, str, str]:
@@ -97,8 +98,11 @@ def _end(status: dict[str, Any], *, previous: bool) -> list[str]:
 
 
 def _behind(get_events: list[str], pod: str, end: list[str]) -> Sequence[str]:
-    """Return the lines to read behind a container's log: its end, and the pod's troubling events."""
-    events = json_output([*get_events, f"--field-selector=involvedObject.name={pod}"]).get("items", [])
+    """Return the lines to read behind a container's log: its end, and the pod's troubling events, if they can be read."""
+    try:
+        events = json_output([*get_events, f"--field-selector=involvedObject.name={pod}"]).get("items", [])
+    except InputError:  # who may read logs may not always read events
+        return end
     lines = []
     for event in sorted(events, key=lambda item: str(item.get("lastTimestamp") or item.get("eventTime") or "")):
         if event.get("type") == "Warning" and event.get("reason") in _TROUBLES:

@@ -7,6 +7,7 @@ and how many bytes are read is bounded: a small archive may hold more than any d
 from __future__ import annotations
 
 import io
+import lzma
 import stat
 import zipfile
 import zlib
@@ -15,7 +16,7 @@ from typing import IO
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
-from vllm_doctor.logs.tar_members import Members
+from vllm_doctor.logs.tar_members import BLOCK, Members, is_tar
 from vllm_doctor.messages import message
 from vllm_doctor.text.terminal_safe import safe_text
 
@@ -95,10 +96,14 @@ class MemberLog:
         """Return the next bytes, at most `size`; none at the end."""
         if not self._opened:
             self._opened = True
-            head = self._file.read(8)
+            head = self._file.read(BLOCK)
             self._file = Rejoined(head, self._file)
             if kind := kind_of(head):
                 self._file = Bounded(Unpacked(self._file, kind, self.name), self._budget)
+                head = self._file.read(BLOCK)
+                self._file = Rejoined(head, self._file)
+            if is_zip(head) or is_tar(head):
+                raise InputError(message("{name}: an archive within an archive: unpack it", name=self.name))
         return self._file.read(size)
 
 
@@ -174,7 +179,7 @@ class ZipArchive(Archive):
 
     def _files(self) -> Iterator[tuple[Readable, str]]:
         for info in self._zip.infolist():
-            if not info.is_dir() and not stat.S_ISLNK(info.external_attr >> 16):
+            if not info.filename.endswith("/") and not stat.S_ISLNK(info.external_attr >> 16):
                 yield Bounded(_Zipped(self._zip, info), self.budget), info.filename
 
 
@@ -192,7 +197,12 @@ class _Zipped:
             if self._file is None:
                 self._file = self._archive.open(self._info)
             return self._file.read(min(size, _STEP))
-        except (zipfile.BadZipFile, zlib.error, EOFError):
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError):
+            self.damaged = True
+            return b""
+        except OSError as error:
+            if error.errno is not None:  # a disk's; that of a damaged bz2 member has none
+                raise
             self.damaged = True
             return b""
 

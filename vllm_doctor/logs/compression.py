@@ -60,7 +60,7 @@ class Unpacked:
     def _unpack(self) -> Iterator[bytes]:
         unpacker, begun = _unpacker(self._kind, self._name), False
         while packed := self._packed.read(_PIECE):
-            while packed:
+            while packed := packed if begun else packed.lstrip(b"\0"):  # zeros may follow a member, as a tape's rest
                 data, whole = _unpacked(unpacker, packed)
                 yield data
                 begun = True
@@ -69,7 +69,7 @@ class Unpacked:
                     return
                 if not unpacker.eof:
                     break
-                packed = unpacker.unused_data.lstrip(b"\0")  # zeros may follow a member, as a tape's rest
+                packed = unpacker.unused_data
                 unpacker, begun = _unpacker(self._kind, self._name), False
         self.damaged = begun
 

@@ -32,8 +32,8 @@ def chunks(source: Any, size: int, name: str = "standard input") -> Iterator[byt
     `name` is the name of an open file in the error message, which has one line.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        yield bytes(source)
-    elif is_path(source) or hasattr(source, "read"):
+        source = io.BytesIO(source)
+    if is_path(source) or hasattr(source, "read"):
         with one_log(source, name) as log:
             yield from log.chunks(size)
     else:
@@ -67,6 +67,7 @@ class Log:
                 raise InputError(
                     message("{name}: the archive is cut or damaged, nothing of it can be read", name=self.name))
             self.notes = (DAMAGED,)
+        self.notes = (*self.notes, *getattr(self._file, "notes", ()))
 
 
 class Logs:
@@ -75,33 +76,33 @@ class Logs:
     Ask for the next when one is read.
     """
 
-    def __init__(self, made: Log | Archive | Iterator[Log]) -> None:
-        self._made = made
+    def __init__(self, logs: Log | Archive | Iterator[Log]) -> None:
+        self._logs = logs
 
     def __iter__(self) -> Iterator[Log]:
-        if isinstance(self._made, Log):
-            yield self._made
-        elif not isinstance(self._made, Archive):
-            yield from self._made
+        if isinstance(self._logs, Log):
+            yield self._logs
+        elif not isinstance(self._logs, Archive):
+            yield from self._logs
         else:
-            for member in self._made:
+            for member in self._logs:
                 yield Log(member, member.name)
 
     @property
     def only(self) -> Log:
         """Return the only log. Raises InputError for an archive."""
-        if not isinstance(self._made, Log):
-            name = getattr(self._made, "name", "this")
+        if not isinstance(self._logs, Log):
+            name = getattr(self._logs, "name", "")
             raise InputError(
                 message("{name}: is an archive of files: unpack it, and name the log", name=name))
-        return self._made
+        return self._logs
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the notes for the report on each log, once all are read."""
-        if not isinstance(self._made, Archive):
+        if not isinstance(self._logs, Archive):
             return ()
-        return (*((DAMAGED,) if self._made.damaged else ()), *self._made.budget.notes())
+        return (*((DAMAGED,) if self._logs.damaged else ()), *self._logs.budget.notes())
 
 
 @contextmanager

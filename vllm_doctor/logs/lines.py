@@ -9,6 +9,7 @@ evidence are bounded.
 from __future__ import annotations
 
 import codecs
+import re
 from typing import NamedTuple
 
 from vllm_doctor.logs.encoding import CONTROLS, ODD, decode, is_binary, sniff, trim
@@ -30,14 +31,14 @@ _MAX_REFUSED = 8  # times that a kind of wrapper may be refuted before its lines
 # A block of bytes that contains one of these is read line by line.
 _MARKS = lazy_pattern(
     "|".join(
-        mark.replace("[", r"\[").replace("^", r"\^") for mark in (*RESETS, SPELLED_RETURN, "```", *ENTITIES)
+        re.escape(mark) for mark in (*RESETS, SPELLED_RETURN, "```", "~~~", *ENTITIES)
     ).encode(),
 )
 # A containerd record may end inside a progress bar: its carriage returns wait until its parts are joined.
 _RECORD = lazy_pattern(rb"[^\r]{0,200}? std(?:out|err) [FP](?: |$)")
 # Docker's API writes the stream's number, three zeros and a size before each write of a container: mostly one line.
 _FRAMES = (b"\1\0\0\0", b"\2\0\0\0")
-_FRAME_SIZE = 8  # bytes; a line feed among the bytes of the size ends the line early, and nothing remains of it
+_FRAME_SIZE = 8  # bytes; with a line feed among the bytes of the size, the last ones begin the next line
 _SGR = lazy_pattern(SGR.encode())
 _FENCE = lazy_pattern(r"(?:```+|~~~+)[\w.+-]*$")
 
@@ -77,6 +78,7 @@ class LineReader:
         self._others: set[str] = set()
         self._head: bytearray | None = bytearray()  # until the encoding is known
         self._decoder: codecs.IncrementalDecoder | None = None
+        self._frame_rest = 0  # bytes of a frame's size at the beginning of the next line
         self._pending = bytearray()  # the segment that has not ended yet
         self._skipping = False  # after the cut of a segment that was too long
         self._segments: list[str] = []  # of the physical line that has not ended yet
@@ -109,7 +111,7 @@ class LineReader:
     def is_idle(self) -> bool:
         """Return whether the next line is independent: no earlier line is held back, and it is no row of a terminal."""
         return (self._joiner.off and self._head is None and self._decoder is None and not self._pending
-                and not self._opened and not self._held and not self._unwrapper.has_incomplete_messages)
+                and not self._opened and not self._held and not self._frame_rest and not self._unwrapper.has_incomplete_messages)
 
     def skip(self, lines: int, size: int) -> None:
         """Count complete lines that are not read. Call it only while `is_idle`."""
@@ -226,7 +228,7 @@ class LineReader:
         """Read complete physical lines: together if all of them are plain, else one by one."""
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
-        if data and self._joiner.off and _is_plain(data):
+        if data and self._joiner.off and not self._frame_rest and _is_plain(data):
             self._plain_block(data.decode())
             return
         for raw in data[:-1].split(b"\n"):
@@ -245,7 +247,10 @@ class LineReader:
 
     def _physical(self, raw: bytes) -> None:
         """Read one physical line, or the rest of one, without its newline; one that is not text is read as empty."""
-        if raw.startswith(_FRAMES):
+        if self._frame_rest:
+            raw, self._frame_rest = raw[self._frame_rest:], 0
+        elif raw.startswith(_FRAMES):
+            self._frame_rest = max(0, _FRAME_SIZE - len(raw + b"\n"))
             raw = raw[_FRAME_SIZE:]
             self._unwrapper.count("docker-stream")
         raw = b"" if is_binary(raw) else raw.rstrip(b"\r")

@@ -10,16 +10,16 @@ from vllm_doctor.logs.wrappers.wrapper_match import WrapperMatch
 from vllm_doctor.text.patterns import lazy_pattern
 
 _SHORT = lazy_pattern(
-    r"(?:(?:[^\W\d_]{3,5}\.?| ?\d{1,2}月) [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+    r"(?:(?:[^\W\d_]{3,8}\.?| ?\d{1,2}[月월]) [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
     r"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z+-][\w:]{1,5}|\d{10}\.\d{6}|\[ *\d+\.\d{6}\])"
     r"(?= [\w.-])"
 )
 
 
 def journald(text: str) -> WrapperMatch | None:
-    """Match `Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms, with months in any language."""
+    """Match `Nov 20 11:30:13 host vllm[123]: msg` and journalctl's other short forms, with months in most languages."""
     kernel = text.startswith("[") and not text[1:2].isalpha()
-    blank = text.find(" ", 3, 7)
+    blank = text.find(" ", 2, 10)
     dated = blank > 0 and text[blank + 1 : blank + 3].strip().isdigit()
     m = _SHORT.match(text) if kernel or dated or text[10:11] == "." else None
     c = HOST_AND_PROGRAM.match(text, m.end()) if m else None

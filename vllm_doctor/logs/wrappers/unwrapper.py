@@ -53,7 +53,6 @@ _BY_HEAD: dict[str, tuple[Wrapper, ...]] = {
     "-": (clock,),
     " ": (buildkite_row, srun, journald),
     **dict.fromkeys("0123456789", _DIGITS),
-    **dict.fromkeys("ямфаисонд", (journald,)),
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTERS),
     "E": (pytest_failure, *_LETTERS),
     "v": (unsloth, *_LETTERS),
@@ -210,7 +209,7 @@ class Unwrapper:
     def _match_outermost(self, text: str) -> WrapperMatch | None:
         """Match the outermost wrapper; a doubtful one is proven here if a log line follows it."""
         doubtful: WrapperMatch | None = None
-        for wrapper in _BY_HEAD.get(text[:1], ()):
+        for wrapper in _wrappers_of(text):
             found = wrapper(text)
             if found is None:
                 continue
@@ -229,8 +228,14 @@ class Unwrapper:
     def _proven_by_rest(self, rest: str) -> bool:
         if LOG_HEAD.match(rest):
             return True
-        for wrapper in _BY_HEAD.get(rest[:1], ()):
+        for wrapper in _wrappers_of(rest):
             found = wrapper(rest)
             if found is not None and (found.sure or LOG_HEAD.match(found.rest)):
                 return True
         return False
+
+
+def _wrappers_of(text: str) -> tuple[Wrapper, ...]:
+    """Return the wrappers that may begin with the first character of a text; of another alphabet, a month."""
+    first = text[:1]
+    return _BY_HEAD.get(first, (journald,) if first.isalpha() else ())
